@@ -1,0 +1,1 @@
+"""The xpulpnn hardware generator: ISA table, configuration and Amaranth components."""

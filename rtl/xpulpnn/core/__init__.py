@@ -1,0 +1,1 @@
+"""The units of the extended RI5CY core, one component per file."""

@@ -1,0 +1,108 @@
+"""ALU of the EX stage: the packed-SIMD ALU, clipping and bit counts."""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
+from xpulpnn.core.bit_count import BitCount
+from xpulpnn.core.bit_field import INDEX_BITS
+from xpulpnn.core.lanes import XLEN
+from xpulpnn.core.simd_alu import SimdAlu
+
+
+class Alu(wiring.Component):
+    """Every one-cycle integer operation but the products: scalar, packed SIMD, addresses and branch conditions.
+
+    ``result = op_a <ctrl> op_b``. Combinational; needs no reset.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
+
+    Members
+    -------
+    ctrl : In(AluCtrl)
+        Operation, see :func:`~xpulpnn.core.alu_ctrl.alu_control`.
+    op_a : In(32)
+        rs1, pc, or the first addend.
+    op_b : In(32)
+        rs2, an extended immediate or the replicated scalar. Bit fields: width minus one in bits 9:5 and lowest bit in
+        4:0. Clip: the bound. Lane extraction and insertion: the lane number. Shuffles: the selector of every lane.
+        One-operand instructions: 0, which is what their rs2 field x0 reads.
+    op_c : In(32)
+        Old rd, for insertions, ``pv.shuffle2``, ``pv.packhi`` and ``pv.packlo``.
+    shamt : In(5)
+        Shift amount of the ``p.addN`` family.
+    result : Out(32)
+        Result, in the cycle of the operands.
+    comparison : Out(1)
+        Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
+    """
+
+    ctrl: In(AluCtrl)
+    op_a: In(XLEN)
+    op_b: In(XLEN)
+    op_c: In(XLEN)
+    shamt: In(INDEX_BITS)
+    result: Out(XLEN)
+    comparison: Out(1)
+
+    def __init__(self, config: CoreConfig) -> None:
+        """Set the configuration."""
+        self._config = config
+        super().__init__()
+
+    def elaborate(self, _platform: object) -> Module:
+        """Add the scalar-only operations to the SIMD ALU."""
+        m = Module()
+        m.submodules.simd_alu = simd_alu = SimdAlu(self._config)
+        m.d.comb += [
+            simd_alu.ctrl.eq(self.ctrl),
+            simd_alu.op_a.eq(self.op_a),
+            simd_alu.op_b.eq(self.op_b),
+            simd_alu.op_c.eq(self.op_c),
+            simd_alu.shamt.eq(self.shamt),
+            self.result.eq(simd_alu.result),
+            self.comparison.eq(simd_alu.comparison),
+        ]
+        if self._config.xpulpv2:
+            m.submodules.bit_count = bit_count = BitCount()
+            m.d.comb += [bit_count.count.eq(self.ctrl.count), bit_count.word.eq(simd_alu.oriented)]
+            clipped = self._clip(m, simd_alu, bit_count.empty)
+            with m.Switch(self.ctrl.result):
+                with m.Case(AluResult.CLIP, AluResult.CLIPU):
+                    m.d.comb += self.result.eq(clipped)
+                with m.Case(AluResult.COUNT):
+                    m.d.comb += self.result.eq(bit_count.result)
+        return m
+
+    def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> Signal:
+        """``op_a`` limited by ``op_b`` above and by ``~op_b`` or 0 below, with a single comparison.
+
+        With a non-negative bound the sign of ``op_a`` tells which limit it can exceed. With a negative bound the lower
+        limit is the greater one: clip gives ``~op_b`` up to it and ``op_b`` above, clipu 0 up to 0 and ``op_b`` above.
+        """
+        clip = self.ctrl.result == AluResult.CLIP
+        below_zero = self.op_a[-1]
+        bound_below_zero = self.op_b[-1]
+        within = simd_alu.comparison
+        lower = Signal()
+        keep = Signal()
+        upper = Signal()
+        clipped = Signal(XLEN)
+        m.d.comb += [
+            simd_alu.complement_bound.eq(clip & (below_zero | bound_below_zero)),
+            # "within" compares with the lower limit, inclusive, wherever complement_bound is set.
+            lower.eq(simd_alu.complement_bound & within),
+            keep.eq(~bound_below_zero & (within ^ (clip & below_zero)) & ~(~clip & below_zero)),
+            upper.eq(~keep & ~lower & (clip | ~(below_zero | zero))),
+            clipped.eq(
+                (self.op_a & keep.replicate(XLEN))
+                | (self.op_b & upper.replicate(XLEN))
+                | (~self.op_b & lower.replicate(XLEN))
+            ),
+        ]
+        return clipped

@@ -1,0 +1,203 @@
+"""Back end of the core: ID, EX and WB fed by a stream of instruction words."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.control import CsrOp
+from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.lsu import Lsu
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.pipeline import (
+    CsrSignature,
+    HwLoopSignature,
+    InsnSignature,
+    RedirectSignature,
+    SystemSignature,
+    TrapSignature,
+)
+from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
+from xpulpnn.core.wb_stage import WbStage
+
+
+class Backend(wiring.Component):
+    """Single-issue in-order back end with forwarding and interlocks.
+
+    An instruction taken from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2. Costs
+    in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the base or
+    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5; division 3
+    to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are requests: the
+    source of the stream inserts the bubbles of fetching. Reset empties the pipeline and clears all registers.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Instructions present; ``rvfi`` adds the retirement port.
+
+    Members
+    -------
+    insn : In(InsnSignature)
+        Instruction stream.
+    data : Out(ObiSignature)
+        Data memory.
+    jump : Out(RedirectSignature)
+        A jump is taken from the stream in this cycle.
+    branch : Out(RedirectSignature)
+        A branch is resolved as taken, one cycle or more after it was taken from the stream. An instruction offered in
+        the same cycle is dropped.
+    trap : Out(TrapSignature)
+        The instruction taken in this cycle raises an exception and has no other effect.
+    system : Out(SystemSignature)
+        A system instruction is taken in this cycle.
+    hwloop : Out(HwLoopSignature)
+        A hardware-loop set-up is taken in this cycle.
+    csr : Out(CsrSignature)
+        CSR access in EX.
+    busy : Out(1)
+        EX or WB holds an instruction.
+    rvfi : Out(RvfiSignature)
+        Retirement records; on request.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "insn": In(InsnSignature()),
+            "data": Out(ObiSignature()),
+            "jump": Out(RedirectSignature()),
+            "branch": Out(RedirectSignature()),
+            "trap": Out(TrapSignature()),
+            "system": Out(SystemSignature()),
+            "hwloop": Out(HwLoopSignature()),
+            "csr": Out(CsrSignature()),
+            "busy": Out(1),
+        }
+        if config.rvfi:
+            ports["rvfi"] = Out(RvfiSignature())
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.id_stage = id_stage = IdStage(self.config)
+        m.submodules.ex_stage = ex_stage = ExStage(self.config)
+        m.submodules.wb_stage = wb_stage = WbStage(self.config)
+        m.submodules.lsu = lsu = Lsu()
+        id_ex = id_stage.id_ex
+        connect(m, flipped(self.insn), id_stage.insn)
+        connect(m, lsu.data, flipped(self.data))
+        connect(m, id_ex, wb_stage.id_ex)
+        connect(m, wb_stage.wb, id_stage.wb)
+        for name in ("jump", "trap", "system", "hwloop"):
+            connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
+
+        ex_ready = Signal()
+        ex_fires = Signal()
+        ex_done = Signal()
+        m.d.comb += [
+            ex_done.eq(Mux(id_ex.lsu.valid, lsu.ex_done, ex_stage.done)),
+            ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
+            ex_ready.eq(lsu.wb_done & (~id_ex.valid | ex_done)),
+            self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
+            id_stage.ex_ready.eq(ex_ready),
+            id_stage.ex_result.eq(ex_stage.result),
+            id_stage.ex_write.eq(ex_fires & id_ex.ex_we),
+            id_stage.kill.eq(self.branch.valid),
+            id_stage.wb_write.eq(wb_stage.wb_write),
+            wb_stage.ex_ready.eq(ex_ready),
+            wb_stage.ex_base.eq(ex_stage.alu_result),
+            wb_stage.lsu_done.eq(lsu.wb_done),
+            wb_stage.lsu_rdata.eq(lsu.wb_rdata),
+            lsu.ex_ctrl.eq(id_ex.lsu),
+            lsu.ex_base.eq(id_ex.op_a),
+            lsu.ex_offset.eq(id_ex.op_b),
+            lsu.ex_wdata.eq(id_ex.op_c),
+            self.branch.valid.eq(ex_fires & id_ex.branch & ex_stage.comparison),
+            self.branch.target.eq(id_ex.op_c),
+            self.csr.valid.eq(ex_fires & (id_ex.csr != CsrOp.NONE)),
+            self.csr.addr.eq(id_ex.op_b),
+            self.csr.op.eq(id_ex.csr),
+            self.csr.write.eq(id_ex.csr_write),
+            self.csr.wdata.eq(id_ex.op_a),
+            ex_stage.csr_rdata.eq(self.csr.rdata),
+        ]
+        self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
+        if self.config.rvfi:
+            self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready)
+        return m
+
+    def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
+        """Operands and NN-RF ports of the EX stage."""
+        id_ex = id_stage.id_ex
+        m.d.comb += [
+            ex_stage.valid.eq(id_ex.valid),
+            ex_stage.ctrl.eq(id_ex.ctrl),
+            ex_stage.op_a.eq(id_ex.op_a),
+            ex_stage.op_b.eq(id_ex.op_b),
+            ex_stage.op_c.eq(id_ex.op_c),
+            ex_stage.shamt.eq(id_ex.shamt),
+            ex_stage.advance.eq(ex_fires),
+        ]
+        if self.config.widths and self.config.dotp_operands_in_id:
+            m.d.comb += [ex_stage.dotp_a.eq(id_ex.dotp_a), ex_stage.dotp_b.eq(id_ex.dotp_b)]
+        elif self.config.widths:
+            m.d.comb += [
+                ex_stage.id_dotp_enable.eq(id_stage.dotp_enable),
+                ex_stage.id_dotp_ctrl.eq(id_stage.dotp_ctrl),
+                ex_stage.id_dotp_a.eq(id_stage.dotp_a),
+                ex_stage.id_dotp_b.eq(id_stage.dotp_b),
+            ]
+        if self.config.mac_load_nn:
+            m.d.comb += [
+                ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr),
+                id_stage.nn_act.eq(ex_stage.id_nn_act),
+            ]
+        if self.config.mac_load:
+            m.d.comb += [
+                ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
+                id_stage.nn_wgt.eq(ex_stage.id_nn_wgt),
+                ex_stage.wb_nn_we.eq(wb_stage.nn_we),
+                ex_stage.wb_nn_addr.eq(wb_stage.nn_addr),
+                ex_stage.wb_nn_data.eq(lsu.wb_rdata),
+            ]
+
+    def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready):
+        """Retirement port."""
+        m.submodules.rvfi_tap = tap = RvfiTap()
+        connect(m, tap.rvfi, flipped(self.rvfi))
+        id_ex, payload = id_stage.id_ex, self.insn.payload
+        m.d.comb += [
+            tap.id_issue.eq(id_stage.issue),
+            tap.id_insn.eq(payload.word),
+            tap.id_pc.eq(payload.pc),
+            tap.id_trap.eq(self.trap.valid),
+            tap.id_rs1.eq(id_stage.rs1),
+            tap.id_rs2.eq(id_stage.rs2),
+            tap.id_rd.eq(id_stage.rs3),
+            tap.id_act.eq(id_stage.dotp_b),
+            tap.id_wgt.eq(id_stage.dotp_a),
+            tap.ex_ready.eq(ex_ready),
+            tap.ex_we.eq(id_ex.valid & id_ex.ex_we),
+            tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~id_ex_is_mac_load(self.config, id_ex)),
+            tap.ex_addr.eq(id_ex.ex_addr),
+            tap.ex_data.eq(ex_stage.result),
+            tap.ex_access.eq(id_ex.lsu.valid),
+            tap.ex_store.eq(id_ex.lsu.we),
+            tap.ex_size.eq(id_ex.lsu.size),
+            tap.ex_mem_addr.eq(lsu.ex_address),
+            tap.ex_wdata.eq(id_ex.op_c),
+            tap.wb_leave.eq(lsu.wb_done),
+            tap.wb_we.eq(wb_stage.wb.we),
+            tap.wb_is_base.eq(wb_stage.wb_is_base),
+            tap.wb_addr.eq(wb_stage.wb.addr),
+            tap.wb_data.eq(wb_stage.wb.data),
+            tap.wb_rdata.eq(lsu.wb_rdata),
+        ]
+        if self.config.mac_load:
+            m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr)]
+
+
+def id_ex_is_mac_load(config: CoreConfig, id_ex):
+    """Whether the access in EX belongs to a Mac&Load, whose base is written from WB."""
+    return id_ex.wb_base if config.mac_load else 0

@@ -1,0 +1,83 @@
+"""First and last set bit, leading sign bits, population count."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.alu_ctrl import AluCount
+from xpulpnn.core.lanes import XLEN, every, steps
+
+COUNT_BITS = XLEN.bit_length()
+INDEX_BITS = (XLEN - 1).bit_length()
+
+
+class BitCount(wiring.Component):
+    """``p.ff1``, ``p.fl1``, ``p.clb`` and ``p.cnt``.
+
+    FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB how many bits below the sign
+    equal it, 0 for 0; CNT the number of set bits. Combinational.
+
+    Members
+    -------
+    count : In(AluCount)
+        Operation.
+    word : In(32)
+        rs1, bit-reversed for FL1 and CLB.
+    result : Out(6)
+        Count or index.
+    empty : Out(1)
+        ``word`` is 0.
+    """
+
+    count: In(AluCount)
+    word: In(XLEN)
+    result: Out(COUNT_BITS)
+    empty: Out(1)
+
+    def elaborate(self, _platform: object) -> Module:
+        """Build the counts."""
+        m = Module()
+        clb = self.count == AluCount.CLB
+        sought = Signal(XLEN)
+        first = Signal(INDEX_BITS)
+        missing = Signal()
+        m.d.comb += [
+            # The first place that differs from the reversed word's bit 0, its sign, ends the run of sign bits.
+            sought.eq(self.word ^ (clb & self.word[0]).replicate(XLEN)),
+            missing.eq(~sought.any()),
+            self.empty.eq(~self.word.any()),
+            first.eq(self._first_one(m, sought)),
+        ]
+        sign = self.word[0]
+        with m.Switch(self.count):
+            with m.Case(AluCount.FF1):
+                m.d.comb += self.result.eq(Mux(missing, XLEN, first))
+            with m.Case(AluCount.FL1):
+                m.d.comb += self.result.eq(Mux(missing, XLEN, ~first))
+            with m.Case(AluCount.CLB):
+                m.d.comb += self.result.eq(Mux(missing, sign.replicate(INDEX_BITS), (first - 1)[:INDEX_BITS]))
+            with m.Case(AluCount.CNT):
+                m.d.comb += self.result.eq(self._ones(m))
+        return m
+
+    @staticmethod
+    def _first_one(m: Module, word: Value) -> Value:
+        """Index of the lowest set bit, by halving the part it lies in; all ones if there is none."""
+        index: list[Value] = []
+        for half in reversed(list(steps(1))):
+            absent = Signal(name=f"none_in_low_{half}")
+            rest = Signal(half, name=f"low_{half}")
+            m.d.comb += [absent.eq(~word[:half].any()), rest.eq(Mux(absent, word[half:], word[:half]))]
+            index.insert(0, absent)
+            word = rest
+        return Cat(index)
+
+    def _ones(self, m: Module) -> Value:
+        """Number of set bits: neighbouring counts are added in place, in fields of twice the width each time."""
+        counts: Value = self.word
+        for step in steps(1):
+            low = every(2 * step, (1 << step) - 1)
+            added = Signal(XLEN, name=f"ones_in_{2 * step}")
+            m.d.comb += added.eq((counts & low) + (counts.shift_right(step) & low))
+            counts = added
+        return counts[:COUNT_BITS]

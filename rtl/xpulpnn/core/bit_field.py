@@ -1,0 +1,97 @@
+"""Bit-field extraction, insertion, clearing and setting."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
+from xpulpnn.core.lanes import ALL_ONES, XLEN
+from xpulpnn.isa.formats import ElemFmt
+
+INDEX_BITS = (XLEN - 1).bit_length()
+
+
+def bits_up_to(index: Value) -> Value:
+    """Mask of the bits from 0 to ``index``, a 5-bit number."""
+    return Const(ALL_ONES, XLEN) >> ~index
+
+
+def bits_below(index: Value) -> Value:
+    """Mask of the bits below ``index``, a 5-bit number."""
+    return Const(ALL_ONES >> 1, XLEN) >> ~index
+
+
+class BitField(wiring.Component):
+    """Masks and merging around the shifter for operations on one bit field.
+
+    With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of
+    ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET
+    ``op_a | K``. Combinational.
+
+    Members
+    -------
+    field : In(AluField)
+        Operation.
+    place : In(AluFieldPlace)
+        Gives the width ``W``: a constant, or ``width_m1 + 1``.
+    signed : In(1)
+        EXTRACT extends the sign.
+    start, width_m1 : In(5)
+        Lowest bit of the field; its width minus one.
+    op_a, op_c : In(32)
+        rs1 and the old rd.
+    shifted : In(32)
+        ``op_a`` shifted right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT.
+    result : Out(32)
+        Result.
+    """
+
+    field: In(AluField)
+    place: In(AluFieldPlace)
+    signed: In(1)
+    start: In(INDEX_BITS)
+    width_m1: In(INDEX_BITS)
+    op_a: In(XLEN)
+    op_c: In(XLEN)
+    shifted: In(XLEN)
+    result: Out(XLEN)
+
+    def elaborate(self, _platform: object) -> Module:
+        """Build masks and merge."""
+        m = Module()
+        width_m1 = Signal(INDEX_BITS)
+        with m.Switch(self.place):
+            with m.Case(AluFieldPlace.OPERAND):
+                m.d.comb += width_m1.eq(self.width_m1)
+            with m.Case(AluFieldPlace.HALF):
+                m.d.comb += width_m1.eq(ElemFmt.H.width - 1)
+            with m.Case(AluFieldPlace.BYTE):
+                m.d.comb += width_m1.eq(ElemFmt.B.width - 1)
+
+        extract = self.field == AluField.EXTRACT
+        first = Signal(INDEX_BITS)
+        last = Signal(INDEX_BITS + 1)
+        through_last = Signal(XLEN)
+        inside = Signal(XLEN)
+        sign = Signal()
+        m.d.comb += [
+            first.eq(Mux(extract, 0, self.start)),
+            last.eq(first + width_m1),
+            through_last.eq(bits_up_to(last[:INDEX_BITS]) | last[INDEX_BITS].replicate(XLEN)),
+            inside.eq(through_last & ~bits_below(first)),
+            sign.eq(self.signed & (self.shifted & through_last & ~through_last.shift_right(1)).any()),
+        ]
+
+        outer = Signal(XLEN)
+        inner = Signal(XLEN)
+        with m.Switch(self.field):
+            with m.Case(AluField.EXTRACT):
+                m.d.comb += [outer.eq(sign.replicate(XLEN)), inner.eq(self.shifted)]
+            with m.Case(AluField.INSERT):
+                m.d.comb += [outer.eq(self.op_c), inner.eq(self.shifted)]
+            with m.Case(AluField.CLEAR):
+                m.d.comb += outer.eq(self.op_a)
+            with m.Case(AluField.SET):
+                m.d.comb += [outer.eq(self.op_a), inner.eq(~0)]
+        m.d.comb += self.result.eq((outer & ~inside) | (inner & inside))
+        return m

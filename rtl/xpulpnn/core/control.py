@@ -1,0 +1,222 @@
+"""Control words that the decoder gives to the ID and EX stages."""
+
+from amaranth.lib import data, enum
+
+from xpulpnn.core.alu_ctrl import AluCtrl
+from xpulpnn.core.div import DivCtrl
+from xpulpnn.core.mult_ctrl import MultCtrl
+from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.isa.formats import ElemFmt
+
+
+class OpASel(enum.Enum, shape=3):
+    """Source of EX operand a."""
+
+    RS1 = 0
+    RD = 1
+    PC = 2
+    ZERO = 3
+    ZIMM = 4
+
+
+class OpBSel(enum.Enum, shape=2):
+    """Source of EX operand b; ``RD`` is the offset register of stores."""
+
+    RS2 = 0
+    RS1 = 1
+    IMM = 2
+    RD = 3
+
+
+class OpCSel(enum.Enum, shape=2):
+    """Source of EX operand c: old rd, store data, or the target of a branch."""
+
+    RD = 0
+    RS2 = 1
+    TARGET = 2
+
+
+class ImmSel(enum.Enum, shape=4):
+    """Immediate given to operand b (formats of ISA.md section 2.1)."""
+
+    I = 0
+    S = 1
+    U = 2
+    SIMM5 = 3
+    LINK = 4
+    WORD_BYTES = 5
+    CLIP = 6
+    FIELD = 7
+    IMM6_SIGNED = 8
+    IMM6_UNSIGNED = 9
+    SHUFFLE_H = 10
+    SHUFFLE_B = 11
+
+
+class TargetSel(enum.Enum, shape=2):
+    """Offset added by the target adder of ID; the base is the pc, of jalr rs1."""
+
+    BRANCH = 0
+    JAL = 1
+    JALR = 2
+
+
+class Unit(enum.Enum, shape=3):
+    """Unit whose result leaves the EX stage through write port B."""
+
+    ALU = 0
+    MULT = 1
+    DIV = 2
+    DOTP = 3
+    CSR = 4
+
+
+class WriteSel(enum.Enum, shape=2):
+    """Register written by a port: none, the one in field rd, or the base in field rs1."""
+
+    NONE = 0
+    RD = 1
+    RS1 = 2
+
+
+class MacLoad(enum.Enum, shape=2):
+    """Form of Mac&Load (ISA.md section 7)."""
+
+    NONE = 0
+    NN = 1
+    CU = 2
+
+
+class System(enum.Enum, shape=3):
+    """Instructions that the core's controller executes, not the back end."""
+
+    NONE = 0
+    FENCE = 1
+    FENCE_I = 2
+    MRET = 3
+    WFI = 4
+    ECALL = 5
+    EBREAK = 6
+
+
+class HwLoopOp(enum.Enum, shape=3):
+    """Hardware-loop set-up instructions (ISA.md section 4.2)."""
+
+    NONE = 0
+    STARTI = 1
+    ENDI = 2
+    COUNT = 3
+    COUNTI = 4
+    SETUP = 5
+    SETUPI = 6
+
+
+class CsrOp(enum.Enum, shape=2):
+    """CSR access: none, swap, set bits, clear bits."""
+
+    NONE = 0
+    WRITE = 1
+    SET = 2
+    CLEAR = 3
+
+
+class MemSize(enum.Enum, shape=2):
+    """Size of a memory access."""
+
+    BYTE = 0
+    HALF = 1
+    WORD = 2
+
+
+class LsuCtrl(data.Struct):
+    """Control word of :class:`~xpulpnn.core.lsu.Lsu`.
+
+    Members
+    -------
+    valid : unsigned(1)
+        The instruction accesses memory.
+    we : unsigned(1)
+        It stores.
+    size : MemSize
+        Bytes accessed.
+    signed : unsigned(1)
+        Loaded bytes and half-words are sign-extended.
+    post : unsigned(1)
+        The address is the base alone; the offset only increments it.
+    """
+
+    valid: 1
+    we: 1
+    size: MemSize
+    signed: 1
+    post: 1
+
+
+class ExCtrl(data.Struct):
+    """Control word of the EX stage.
+
+    Members
+    -------
+    unit : Unit
+        Whose result leaves the stage.
+    alu, mult, div, dotp : Struct
+        Control words of the units.
+    """
+
+    unit: Unit
+    alu: AluCtrl
+    mult: MultCtrl
+    div: DivCtrl
+    dotp: DotpCtrl
+
+
+class IdCtrl(data.Struct):
+    """Everything the decoder says about an instruction word.
+
+    Members
+    -------
+    ex : ExCtrl
+        Control word of the EX stage.
+    lsu : LsuCtrl
+        Control word of the load-store unit.
+    op_a, op_b, op_c, imm, target : enum
+        Operand sources.
+    replicate : unsigned(1)
+        Operand b is lane 0 of its source in every lane of the format.
+    fmt : ElemFmt
+        Format of the replication.
+    shamt_rs2 : unsigned(1)
+        The normalisation shift comes from rs2, not from Is3.
+    rs1_used, rs2_used, rd_used : unsigned(1)
+        Register fields read; rd as third source.
+    ex_write, wb_write : WriteSel
+        Registers written from EX (port B) and from WB (port A).
+    branch, jump : unsigned(1)
+        Conditional branch; jal or jalr.
+    mac_load : MacLoad
+        Form of Mac&Load.
+    system, csr, csr_imm, hwloop : enum
+        Requests to the core around the back end.
+    """
+
+    ex: ExCtrl
+    lsu: LsuCtrl
+    op_a: OpASel
+    op_b: OpBSel
+    op_c: OpCSel
+    imm: ImmSel
+    target: TargetSel
+    replicate: 1
+    fmt: ElemFmt
+    shamt_rs2: 1
+    rs1_used: 1
+    rs2_used: 1
+    rd_used: 1
+    ex_write: WriteSel
+    wb_write: WriteSel
+    branch: 1
+    jump: 1
+    mac_load: MacLoad
+    system: System
+    csr: CsrOp
+    hwloop: HwLoopOp

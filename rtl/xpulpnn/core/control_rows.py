@@ -1,0 +1,174 @@
+"""Control word of every row of the instruction table, as plain field values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from xpulpnn.core.alu_ctrl import alu_control
+from xpulpnn.core.control import (
+    CsrOp,
+    HwLoopOp,
+    ImmSel,
+    MacLoad,
+    MemSize,
+    OpASel,
+    OpBSel,
+    OpCSel,
+    System,
+    TargetSel,
+    Unit,
+    WriteSel,
+)
+from xpulpnn.core.div import div_control
+from xpulpnn.core.mult_ctrl import mult_control
+from xpulpnn.dotp.ctrl import dotp_control
+from xpulpnn.isa.formats import Op2Mode
+from xpulpnn.isa.table import Insn
+
+Fields = dict[str, Any]
+
+_MEMORY: Mapping[str, tuple[MemSize, bool]] = {
+    "lb": (MemSize.BYTE, True),
+    "lbu": (MemSize.BYTE, False),
+    "lh": (MemSize.HALF, True),
+    "lhu": (MemSize.HALF, False),
+    "lw": (MemSize.WORD, False),
+    "elw": (MemSize.WORD, False),
+    "sb": (MemSize.BYTE, False),
+    "sh": (MemSize.HALF, False),
+    "sw": (MemSize.WORD, False),
+}
+
+_SYSTEM: Mapping[str, System] = {
+    "fence": System.FENCE,
+    "fence.i": System.FENCE_I,
+    "mret": System.MRET,
+    "wfi": System.WFI,
+    "ecall": System.ECALL,
+    "ebreak": System.EBREAK,
+}
+
+_CSR: Mapping[str, CsrOp] = {"csrrw": CsrOp.WRITE, "csrrs": CsrOp.SET, "csrrc": CsrOp.CLEAR}
+
+_HWLOOP: Mapping[str, HwLoopOp] = {
+    "lp.starti": HwLoopOp.STARTI,
+    "lp.endi": HwLoopOp.ENDI,
+    "lp.count": HwLoopOp.COUNT,
+    "lp.counti": HwLoopOp.COUNTI,
+    "lp.setup": HwLoopOp.SETUP,
+    "lp.setupi": HwLoopOp.SETUPI,
+}
+
+_IMMEDIATES: Mapping[str, ImmSel] = {
+    "imm12": ImmSel.I,
+    "uimm5": ImmSel.I,
+    "uimm20": ImmSel.U,
+    "simm5": ImmSel.SIMM5,
+}
+"""Immediates recognised by their operand token; the others depend on the operation."""
+
+_NORMALISING = frozenset({"addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN"})
+_BIT_FIELDS = frozenset({"extract", "extractu", "insert", "bclr", "bset"})
+_LANE_SELECT = frozenset({"pv.extract", "pv.extractu", "pv.insert"})
+
+
+def control_fields(insn: Insn) -> Fields:
+    """Fields of :class:`~xpulpnn.core.control.IdCtrl` for a 32-bit row; those not named are 0."""
+    fields: Fields = {f"{name}_used": name in insn.reads for name in ("rs1", "rs2", "rd")}
+    fields |= _unit(insn)
+    if insn.op in _MEMORY:
+        fields |= _memory(insn)
+    elif insn.is_branch:
+        fields |= {"branch": True, "op_c": OpCSel.TARGET, "target": TargetSel.BRANCH}
+        fields |= _second_operand(insn)
+    elif insn.is_jump:
+        fields |= {"jump": True, "op_a": OpASel.PC, "op_b": OpBSel.IMM, "imm": ImmSel.LINK}
+        fields |= {"target": TargetSel.JALR if insn.op == "jalr" else TargetSel.JAL, "ex_write": WriteSel.RD}
+    elif insn.is_mac_load:
+        fields |= _mac_load(insn)
+    elif insn.op in _SYSTEM:
+        fields["system"] = _SYSTEM[insn.op]
+    elif insn.op in _CSR:
+        immediate = "zimm5" in insn.operands
+        fields |= {"csr": _CSR[insn.op], "op_a": OpASel.ZIMM if immediate else OpASel.RS1, "ex_write": WriteSel.RD}
+    elif insn.op in _HWLOOP:
+        fields["hwloop"] = _HWLOOP[insn.mnemonic]
+    else:
+        fields |= _arithmetic(insn)
+    return fields
+
+
+def _unit(insn: Insn) -> Fields:
+    """The unit that makes the result and its control word."""
+    controls = {
+        Unit.MULT: ("mult", mult_control(insn)),
+        Unit.DIV: ("div", div_control(insn)),
+        Unit.DOTP: ("dotp", dotp_control(insn)),
+    }
+    fields: Fields = {"ex.unit": Unit.CSR if insn.op in _CSR else Unit.ALU}
+    for unit, (name, control) in controls.items():
+        if control is not None:
+            fields |= {"ex.unit": unit} | {f"ex.{name}.{key}": value for key, value in control.items()}
+    fields |= {f"ex.alu.{key}": value for key, value in (alu_control(insn) or {}).items()}
+    return fields
+
+
+def _second_operand(insn: Insn) -> Fields:
+    """Operand b of instructions whose second operand is rs2 or an immediate of the base formats."""
+    for token in insn.tokens:
+        if token.field.name in _IMMEDIATES:
+            return {"op_b": OpBSel.IMM, "imm": _IMMEDIATES[token.field.name]}
+    return {"op_b": OpBSel.RS2}
+
+
+def _memory(insn: Insn) -> Fields:
+    """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
+    size, signed = _MEMORY[insn.op]
+    fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": size, "lsu.signed": signed}
+    fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
+    if insn.is_store:
+        register = "rs3" in insn.operands
+        fields |= {"op_c": OpCSel.RS2, "op_b": OpBSel.RD if register else OpBSel.IMM, "imm": ImmSel.S}
+    else:
+        register = "imm12" not in insn.operands
+        fields |= {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2 if register else OpBSel.IMM, "imm": ImmSel.I}
+    return fields
+
+
+def _mac_load(insn: Insn) -> Fields:
+    """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
+    return {
+        "mac_load": MacLoad.NN if insn.op == "pv.mlsdot" else MacLoad.CU,
+        "lsu.size": MemSize.WORD,
+        "lsu.post": True,
+        "op_b": OpBSel.IMM,
+        "imm": ImmSel.WORD_BYTES,
+        "ex_write": WriteSel.RD,
+        "wb_write": WriteSel.RS1,
+    }
+
+
+def _arithmetic(insn: Insn) -> Fields:
+    """Register-to-register work of the ALU, multiplier, divider and dot-product unit."""
+    fields: Fields = {"ex_write": WriteSel.RD}
+    if insn.op in {"lui", "auipc"}:
+        fields["op_a"] = OpASel.ZERO if insn.op == "lui" else OpASel.PC
+    if insn.op in _NORMALISING and "Is3" not in insn.operands:
+        fields |= {"op_a": OpASel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
+    elif insn.op in _BIT_FIELDS and "Is2" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.FIELD}
+    elif insn.op in {"clip", "clipu"} and "Is2" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.CLIP}
+    elif insn.op in _LANE_SELECT:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED}
+    elif insn.op == "pv.shufflei":
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_B}
+    elif insn.op == "pv.shuffle" and "uimm6" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_H}
+    elif insn.mode is Op2Mode.SCI:
+        unsigned = "uimm6" in insn.operands
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED if unsigned else ImmSel.IMM6_SIGNED}
+    else:
+        fields |= _second_operand(insn)
+    if insn.mode in {Op2Mode.SC, Op2Mode.SCI} and not insn.op.startswith("pv.shuffle"):
+        fields |= {"replicate": True, "fmt": insn.fmt}
+    return fields

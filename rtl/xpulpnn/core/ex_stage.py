@@ -1,0 +1,158 @@
+"""EX stage: ALU, multiplier, divider, dot-product unit and NN-RF."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu import Alu
+from xpulpnn.core.control import ExCtrl, Unit
+from xpulpnn.core.div import Divider
+from xpulpnn.core.mult import Mult
+from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.dotp.unit import DotpUnit
+
+
+class ExStage(wiring.Component):
+    """Execution units behind one result port.
+
+    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh*
+    (5) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU adds 4 to the base.
+    The NN-RF is read by the instruction in ID, in time for the factors to be registered like any operand, and written
+    from WB. Reset clears the NN-RF and idles the multi-cycle units.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Units and formats present.
+
+    Members
+    -------
+    valid : In(1)
+        EX holds an instruction.
+    ctrl : In(ExCtrl)
+        What it does.
+    op_a, op_b, op_c : In(32)
+        Operands.
+    shamt : In(5)
+        Shift of the normalising instructions.
+    advance : In(1)
+        The instruction leaves EX at the end of this cycle.
+    csr_rdata : In(32)
+        Old value of the CSR accessed.
+    done : Out(1)
+        ``result`` is valid.
+    result : Out(32)
+        Result for write port B.
+    alu_result : Out(32)
+        Result of the ALU alone: the incremented base.
+    comparison : Out(1)
+        Outcome of the ALU's comparison: the branch decision.
+    dotp_a, dotp_b : In(32)
+        Factors of the dot product, valid in EX; only without operand registers in the dot-product unit.
+    id_dotp_enable, id_dotp_ctrl, id_dotp_a, id_dotp_b : In
+        Dot product of the instruction leaving ID; only with operand registers in the dot-product unit, which take them
+        at the end of the cycle.
+    id_nn_act_addr, id_nn_wgt_addr, id_nn_act, id_nn_wgt : In, Out
+        Read ports of the NN-RF for the instruction in ID; present as the Mac&Load forms need them.
+    wb_nn_we, wb_nn_addr, wb_nn_data : In
+        Write port of the NN-RF; only with Mac&Load.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "valid": In(1),
+            "ctrl": In(ExCtrl),
+            "op_a": In(32),
+            "op_b": In(32),
+            "op_c": In(32),
+            "shamt": In(5),
+            "advance": In(1),
+            "csr_rdata": In(32),
+            "done": Out(1),
+            "result": Out(32),
+            "alu_result": Out(32),
+            "comparison": Out(1),
+        }
+        if config.widths and config.dotp_operands_in_id:
+            ports |= {"dotp_a": In(32), "dotp_b": In(32)}
+        elif config.widths:
+            ports |= {"id_dotp_enable": In(1), "id_dotp_ctrl": In(DotpCtrl), "id_dotp_a": In(32), "id_dotp_b": In(32)}
+        if config.mac_load_nn:
+            ports |= {"id_nn_act_addr": In(1), "id_nn_act": Out(32)}
+        if config.mac_load:
+            ports |= {"id_nn_wgt_addr": In(2), "id_nn_wgt": Out(32)}
+            ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.alu = alu = Alu(self.config)
+        m.submodules.mult = mult = Mult()
+        m.submodules.div = div = Divider()
+        m.d.comb += [
+            alu.ctrl.eq(self.ctrl.alu),
+            alu.op_a.eq(self.op_a),
+            alu.op_b.eq(self.op_b),
+            alu.op_c.eq(self.op_c),
+            alu.shamt.eq(self.shamt),
+            self.alu_result.eq(alu.result),
+            self.comparison.eq(alu.comparison),
+            mult.ctrl.eq(self.ctrl.mult),
+            mult.op_a.eq(self.op_a),
+            mult.op_b.eq(self.op_b),
+            mult.op_c.eq(self.op_c),
+            mult.shamt.eq(self.shamt),
+            mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
+            mult.take.eq(self.advance),
+            div.ctrl.eq(self.ctrl.div),
+            div.op_a.eq(self.op_a),
+            div.op_b.eq(self.op_b),
+            div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
+            div.take.eq(self.advance),
+        ]
+        dotp_result = self._dotp(m) if self.config.widths else Signal(32)
+        if self.config.mac_load:
+            self._nnrf(m)
+
+        m.d.comb += self.done.eq(1)
+        with m.Switch(self.ctrl.unit):
+            with m.Case(Unit.ALU):
+                m.d.comb += self.result.eq(alu.result)
+            with m.Case(Unit.MULT):
+                m.d.comb += [self.result.eq(mult.result), self.done.eq(mult.done)]
+            with m.Case(Unit.DIV):
+                m.d.comb += [self.result.eq(div.result), self.done.eq(div.done)]
+            with m.Case(Unit.DOTP):
+                m.d.comb += self.result.eq(dotp_result)
+            with m.Case(Unit.CSR):
+                m.d.comb += self.result.eq(self.csr_rdata)
+        return m
+
+    def _dotp(self, m):
+        m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
+        m.d.comb += dotp.rd.eq(self.op_c)
+        if self.config.dotp_operands_in_id:
+            m.d.comb += [dotp.ctrl.eq(self.ctrl.dotp), dotp.rs1.eq(self.dotp_a), dotp.rs2.eq(self.dotp_b)]
+        else:
+            m.d.comb += [
+                dotp.enable.eq(self.id_dotp_enable),
+                dotp.ctrl.eq(self.id_dotp_ctrl),
+                dotp.rs1.eq(self.id_dotp_a),
+                dotp.rs2.eq(self.id_dotp_b),
+            ]
+        return dotp.result
+
+    def _nnrf(self, m):
+        m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries)
+        m.d.comb += [
+            nnrf.wgt_addr.eq(self.id_nn_wgt_addr),
+            self.id_nn_wgt.eq(nnrf.wgt),
+            nnrf.we.eq(self.wb_nn_we),
+            nnrf.waddr.eq(self.wb_nn_addr),
+            nnrf.wdata.eq(self.wb_nn_data),
+        ]
+        if self.config.mac_load_nn:
+            m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]

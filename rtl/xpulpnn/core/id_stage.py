@@ -1,0 +1,320 @@
+"""ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.decoder import Decoder
+from xpulpnn.core.immediates import Immediates
+from xpulpnn.core.operands import OperandRead
+from xpulpnn.core.pipeline import (
+    HwLoopSignature,
+    IdExSignature,
+    InsnSignature,
+    RedirectSignature,
+    SystemSignature,
+    TrapSignature,
+    WbSignature,
+)
+from xpulpnn.core.regfile import RegFile
+from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.isa.formats import ElemFmt
+
+CAUSE_ILLEGAL = 2
+CAUSE_EBREAK = 3
+CAUSE_ECALL = 11
+FIRST_WEIGHT = 2
+"""NN-RF number of the first weight entry when activation entries precede it."""
+SETUP_BYTES = 4
+"""Distance from lp.setup to the first instruction of the body."""
+
+
+class IdStage(wiring.Component):
+    """Decodes an instruction, reads its operands and issues it to EX.
+
+    One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base
+    or the NN-RF entry of a Mac&Load) and jalr for any write of its base still in the pipeline. A taken branch in EX
+    kills the instruction in ID. Reset empties the ID/EX register and clears the registers.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Instructions present.
+
+    Members
+    -------
+    insn : In(InsnSignature)
+        Instruction stream.
+    ex_ready : In(1)
+        EX takes an instruction at the end of this cycle; EX and WB are done.
+    ex_result : In(32)
+        Result of the instruction in EX, for port B and forwarding.
+    ex_write : In(1)
+        That instruction leaves EX: port B writes.
+    kill : In(1)
+        The instruction in ID is dropped.
+    wb : In(WbSignature), wb_write : In(1)
+        Write port A.
+    id_ex : Out(IdExSignature)
+        Pipeline register.
+    issue : Out(1)
+        The instruction leaves ID at the end of this cycle.
+    rs1, rs2, rs3 : Out(32)
+        Values of the registers in fields rs1, rs2 and rd.
+    jump : Out(RedirectSignature)
+        jal or jalr leaves ID.
+    trap, system, hwloop : Out
+        Exception, system instruction or hardware-loop set-up leaving ID.
+    nn_act_addr, nn_act, nn_wgt_addr, nn_wgt : Out, In
+        NN-RF read ports.
+    dotp_enable, dotp_ctrl, dotp_a, dotp_b : Out
+        Dot product of the instruction leaving ID; the control word only without factors in the ID/EX register.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "insn": In(InsnSignature()),
+            "ex_ready": In(1),
+            "ex_result": In(32),
+            "ex_write": In(1),
+            "kill": In(1),
+            "wb": In(WbSignature()),
+            "wb_write": In(1),
+            "id_ex": Out(IdExSignature(config)),
+            "issue": Out(1),
+            "rs1": Out(32),
+            "rs2": Out(32),
+            "rs3": Out(32),
+            "jump": Out(RedirectSignature()),
+            "trap": Out(TrapSignature()),
+            "system": Out(SystemSignature()),
+            "hwloop": Out(HwLoopSignature()),
+            "dotp_enable": Out(1),
+            "dotp_ctrl": Out(DotpCtrl),
+            "dotp_a": Out(32),
+            "dotp_b": Out(32),
+        }
+        if config.mac_load_nn:
+            ports |= {"nn_act_addr": Out(1), "nn_act": In(32)}
+        if config.mac_load:
+            ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.decoder = decoder = Decoder(self.config)
+        m.d.comb += decoder.word.eq(self.insn.payload.word)
+        ctrl = decoder.ctrl
+        reads, regfile = self._operand_reads(m)
+
+        stall = Signal()
+        waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
+        waits += [ctrl.rd_used & ~reads["rs3"].ready, self._jalr_waits(ctrl)]
+        if self.config.mac_load:
+            waits.append(self._nn_waits(m, ctrl))
+        m.d.comb += [
+            stall.eq(Cat(waits).any() & ~decoder.illegal),
+            self.insn.ready.eq(self.ex_ready & ~stall),
+            self.issue.eq(self.insn.valid & ~self.kill & self.insn.ready),
+        ]
+        self._leave_sideways(m, ctrl, decoder.illegal, regfile.rs1)
+        self._operands(m, ctrl)
+        self._issue(m, ctrl)
+        return m
+
+    def _operand_reads(self, m):
+        """Register file and forwarding for the three register fields."""
+        word = self.insn.payload.word
+        m.submodules.regfile = regfile = RegFile()
+        m.d.comb += [
+            regfile.we_a.eq(self.wb_write),
+            regfile.addr_a.eq(self.wb.addr),
+            regfile.data_a.eq(self.wb.data),
+            regfile.we_b.eq(self.ex_write),
+            regfile.addr_b.eq(self.id_ex.ex_addr),
+            regfile.data_b.eq(self.ex_result),
+        ]
+        reads = {}
+        for name, field in {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}.items():
+            reads[name] = read = OperandRead()
+            m.submodules[f"{name}_read"] = read
+            connect(m, flipped(self.wb), read.wb)
+            m.d.comb += [
+                getattr(regfile, f"{name}_addr").eq(field),
+                read.addr.eq(field),
+                read.stored.eq(getattr(regfile, name)),
+                read.ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
+                read.ex_addr.eq(self.id_ex.ex_addr),
+                read.ex_result.eq(self.ex_result),
+                read.ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
+                read.ex_late_addr.eq(self.id_ex.wb_addr),
+                getattr(self, name).eq(read.value),
+            ]
+        return reads, regfile
+
+    def _jalr_waits(self, ctrl):
+        """jalr takes its base from the register file, so it waits for every write of it still under way."""
+        rs1 = self.insn.payload.word[15:20]
+        id_ex, wb = self.id_ex, self.wb
+        pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
+        return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
+
+    def _nn_waits(self, m, ctrl):
+        """Addresses the NN-RF; whether the instruction in EX is going to reload an entry read here."""
+        word = self.insn.payload.word
+        reload = Signal()
+        nn_form = ctrl.mac_load == MacLoad.NN
+        cu_form = ctrl.mac_load == MacLoad.CU
+        first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
+        m.d.comb += [
+            reload.eq(self.id_ex.valid & self.id_ex.nn_we),
+            self.nn_wgt_addr.eq(Mux(nn_form, word[21:23], word[25:27])),
+        ]
+        waits = (nn_form | cu_form) & (self.id_ex.nn_addr == self.nn_wgt_addr + first_weight)
+        if self.config.mac_load_nn:
+            m.d.comb += self.nn_act_addr.eq(word[20])
+            waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
+        return reload & waits
+
+    def _leave_sideways(self, m, ctrl, illegal, rs1_stored):
+        """Requests to the core: jumps, exceptions, system instructions, hardware loops."""
+        payload = self.insn.payload
+        m.submodules.immediates = immediates = Immediates()
+        m.d.comb += [
+            immediates.word.eq(payload.word),
+            immediates.compressed.eq(payload.compressed),
+            immediates.sel.eq(ctrl.imm),
+            immediates.target_sel.eq(ctrl.target),
+        ]
+        self.immediate = immediates.imm
+        self.excepted = excepted = Signal(name="excepted")
+        self.target = target = Signal(32, name="target")
+        is_jalr = ctrl.target == TargetSel.JALR
+        target_sum = Mux(is_jalr, rs1_stored, payload.pc) + immediates.offset
+        m.d.comb += [
+            target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:])),
+            self.jump.valid.eq(self.issue & ctrl.jump & ~illegal),
+            self.jump.target.eq(target),
+        ]
+        is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
+        m.d.comb += [
+            excepted.eq(illegal | is_ecall | is_ebreak),
+            self.trap.valid.eq(self.issue & excepted),
+            self.trap.cause.eq(Mux(illegal, CAUSE_ILLEGAL, Mux(is_ebreak, CAUSE_EBREAK, CAUSE_ECALL))),
+            self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
+            self.system.kind.eq(ctrl.system),
+        ]
+        hwloop = self.hwloop
+        word, pc = payload.word, payload.pc
+        short_end = ctrl.hwloop == HwLoopOp.SETUPI
+        immediate_count = short_end | (ctrl.hwloop == HwLoopOp.COUNTI)
+        start_offset = Mux(ctrl.hwloop == HwLoopOp.STARTI, word[20:32] << 1, SETUP_BYTES)
+        m.d.comb += [
+            hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE)),
+            hwloop.op.eq(ctrl.hwloop),
+            hwloop.loop.eq(word[7]),
+            hwloop.start.eq(pc + start_offset),
+            hwloop.end.eq(pc + (Mux(short_end, word[15:20], word[20:32]) << 1)),
+            hwloop.count.eq(Mux(immediate_count, word[20:32], self.rs1)),
+        ]
+
+    def _operands(self, m, ctrl):
+        """Operands a, b and c before the pipeline register, and the factors of a dot product."""
+        word = self.insn.payload.word
+        self.op_a, self.op_b, self.op_c = (Signal(32, name=f"id_op_{letter}") for letter in "abc")
+        whole = Signal(32, name="id_op_b_lanes")
+        a_sources = {
+            OpASel.RS1: self.rs1,
+            OpASel.RD: self.rs3,
+            OpASel.PC: self.insn.payload.pc,
+            OpASel.ZERO: Const(0, 32),
+            OpASel.ZIMM: word[15:20],
+        }
+        b_sources = {
+            OpBSel.RS2: self.rs2,
+            OpBSel.RS1: self.rs1,
+            OpBSel.IMM: self.immediate,
+            OpBSel.RD: self.rs3,
+        }
+        c_sources = {OpCSel.RD: self.rs3, OpCSel.RS2: self.rs2, OpCSel.TARGET: self.target}
+        for operand, select, sources in (
+            (self.op_a, ctrl.op_a, a_sources),
+            (whole, ctrl.op_b, b_sources),
+            (self.op_c, ctrl.op_c, c_sources),
+        ):
+            with m.Switch(select):
+                for member, value in sources.items():
+                    with m.Case(member):
+                        m.d.comb += operand.eq(value)
+        m.d.comb += self.op_b.eq(whole)
+        with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
+            for fmt in ElemFmt:
+                if fmt.width in self.config.widths:
+                    with m.Case(fmt):
+                        m.d.comb += self.op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
+
+        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(self.op_b)]
+        if self.config.mac_load_cu:
+            with m.If(ctrl.mac_load == MacLoad.CU):
+                m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.rs2)]
+        if self.config.mac_load_nn:
+            with m.If(ctrl.mac_load == MacLoad.NN):
+                m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
+
+    def _issue(self, m, ctrl):
+        """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
+        word, id_ex = self.insn.payload.word, self.id_ex
+        rs1_field, rd_field = word[15:20], word[7:12]
+        fires = Signal(name="fires")
+        is_dotp = ctrl.ex.unit == Unit.DOTP
+        uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
+        m.d.comb += [
+            fires.eq(self.issue & ~self.excepted),
+            self.dotp_enable.eq(fires & is_dotp),
+            self.dotp_ctrl.eq(ctrl.ex.dotp),
+        ]
+        with m.If(self.ex_ready):
+            m.d.sync += [id_ex.valid.eq(fires), id_ex.lsu.valid.eq(0)]
+        ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
+        wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
+        wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
+        accesses = Signal(name="accesses")
+        m.d.comb += accesses.eq(ctrl.lsu.valid)
+        if self.config.mac_load:
+            reload_act, reload_wgt = word[23], word[24]
+            reload = Signal(name="reload")
+            is_nn, is_cu = ctrl.mac_load == MacLoad.NN, ctrl.mac_load == MacLoad.CU
+            m.d.comb += [
+                reload.eq(is_cu | (is_nn & (reload_act | reload_wgt))),
+                accesses.eq(ctrl.lsu.valid | reload),
+            ]
+            wb_we &= ~(is_nn | is_cu) | (reload & (rs1_field != rd_field))
+            first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
+            entry = self.nn_wgt_addr + first_weight
+            if self.config.mac_load_nn:
+                entry = Mux(is_nn & reload_act, self.nn_act_addr, entry)
+            with m.If(fires):
+                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(reload), id_ex.nn_addr.eq(entry)]
+        with m.If(fires):
+            m.d.sync += [
+                id_ex.ctrl.eq(ctrl.ex),
+                id_ex.lsu.eq(ctrl.lsu),
+                id_ex.lsu.valid.eq(accesses),
+                id_ex.shamt.eq(Mux(ctrl.shamt_rs2, self.rs2, word[25:30])),
+                id_ex.ex_we.eq((ctrl.ex_write != WriteSel.NONE) & ex_addr.any()),
+                id_ex.ex_addr.eq(ex_addr),
+                id_ex.wb_we.eq(wb_we),
+                id_ex.wb_addr.eq(wb_addr),
+                id_ex.branch.eq(ctrl.branch),
+                id_ex.csr.eq(ctrl.csr),
+                id_ex.csr_write.eq((ctrl.csr == CsrOp.WRITE) | rs1_field.any()),
+                id_ex.op_c.eq(self.op_c),
+            ]
+            with m.If(uses_alu):
+                m.d.sync += [id_ex.op_a.eq(self.op_a), id_ex.op_b.eq(self.op_b)]
+        if self.config.dotp_operands_in_id:
+            with m.If(self.dotp_enable):
+                m.d.sync += [id_ex.dotp_a.eq(self.dotp_a), id_ex.dotp_b.eq(self.dotp_b)]

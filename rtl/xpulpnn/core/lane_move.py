@@ -1,0 +1,113 @@
+"""Shuffles and packs of half-words and bytes."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluMove, LaneFmt
+from xpulpnn.core.lanes import XLEN
+from xpulpnn.isa.formats import ElemFmt
+
+BYTE = ElemFmt.B.width
+BYTES = ElemFmt.B.lanes
+INDEX_BITS = (BYTES - 1).bit_length()
+
+
+def move_formats(config: CoreConfig) -> tuple[ElemFmt, ...]:
+    """Formats of ``config`` that have lane moves: only half-words and bytes do."""
+    return tuple(fmt for fmt in (ElemFmt.H, ElemFmt.B) if fmt.width in config.widths)
+
+
+class LaneMove(wiring.Component):
+    """Byte crossbar for ``pv.shuffle``, ``pv.shuffle2``, ``pv.pack``, ``pv.packhi`` and ``pv.packlo``.
+
+    Every result byte is one byte of ``op_a`` or ``op_c``, chosen by the low bits of the selector lane in ``op_b``; the
+    packs are fixed selections into which the low lanes of ``op_b`` are placed. Combinational.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Half-word or byte lanes are built as its widths say; at least one of them must exist.
+
+    Members
+    -------
+    fmt : In(LaneFmt)
+        H or B.
+    move : In(AluMove)
+        Operation; PACK on half-words, PACKHI and PACKLO on bytes.
+    op_a, op_c : In(32)
+        Sources: rs1 and the old rd.
+    op_b : In(32)
+        Selectors, or the other source of the packs.
+    moved : Out(32)
+        Result.
+    """
+
+    fmt: In(LaneFmt)
+    move: In(AluMove)
+    op_a: In(XLEN)
+    op_b: In(XLEN)
+    op_c: In(XLEN)
+    moved: Out(XLEN)
+
+    def __init__(self, config: CoreConfig) -> None:
+        """Set the configuration."""
+        self._formats = move_formats(config)
+        super().__init__()
+
+    def elaborate(self, _platform: object) -> Module:
+        """Build the crossbar."""
+        m = Module()
+        places = [Signal(range(BYTES), name=f"place_{byte}") for byte in range(BYTES)]
+        from_a = Signal(BYTES)
+        from_b = Signal(BYTES)
+        for byte, place in enumerate(places):
+            m.d.comb += Cat(place, from_a[byte]).eq(self._selector(byte))
+        with m.Switch(self.move):
+            with m.Case(AluMove.SHUFFLE):
+                m.d.comb += from_a.eq(~0)
+            if ElemFmt.H in self._formats:
+                with m.Case(AluMove.PACK):
+                    self._pack(m, places, from_a, from_b, ElemFmt.H, upper=1)
+            if ElemFmt.B in self._formats:
+                with m.Case(AluMove.PACKHI):
+                    self._pack(m, places, from_a, from_b, ElemFmt.B, upper=BYTES - 1)
+                with m.Case(AluMove.PACKLO):
+                    self._pack(m, places, from_a, from_b, ElemFmt.B, upper=1)
+        for byte, place in enumerate(places):
+            source = Mux(from_a[byte], self.op_a, self.op_c)
+            half = Mux(place[1], source[XLEN // 2 :], source[: XLEN // 2])
+            chosen = Mux(place[0], half[BYTE:], half[:BYTE])
+            # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
+            packed = self.op_b.word_select(byte % self._largest_lane, BYTE)
+            m.d.comb += self.moved.word_select(byte, BYTE).eq(Mux(from_b[byte], packed, chosen))
+        return m
+
+    @staticmethod
+    def _pack(m: Module, places: list[Signal], from_a: Signal, from_b: Signal, fmt: ElemFmt, upper: int) -> None:
+        """Lane 0 of ``op_a`` goes to lane ``upper``, lane 0 of ``op_b`` to the one below, ``op_c`` keeps the rest."""
+        size = fmt.width // BYTE
+        for byte, place in enumerate(places):
+            lane, offset = divmod(byte, size)
+            m.d.comb += [
+                from_a[byte].eq(lane == upper),
+                from_b[byte].eq(lane == upper - 1),
+                place.eq(offset if lane == upper else byte),
+            ]
+
+    @property
+    def _largest_lane(self) -> int:
+        """Bytes in the widest lane that can be packed."""
+        return self._formats[0].width // BYTE
+
+    def _selector(self, byte: int) -> Value:
+        """Place and source bits of a result byte for the shuffles: byte within the word, then 1 for ``op_a``."""
+        half, offset = divmod(byte, 2)
+        chosen = {
+            ElemFmt.H: Cat(Const(offset, 1), self.op_b.word_select(half, ElemFmt.H.width)[:INDEX_BITS]),
+            ElemFmt.B: self.op_b.word_select(byte, BYTE)[: INDEX_BITS + 1],
+        }
+        if len(self._formats) == 1:
+            return chosen[self._formats[0]]
+        return Mux(Value.cast(self.fmt)[ElemFmt.B], chosen[ElemFmt.B], chosen[ElemFmt.H])

@@ -1,0 +1,116 @@
+"""Word-level description of how the 32-bit datapath is cut into lanes.
+
+Lane structure is kept in 32-bit masks, never in per-lane signals: the same expressions become wiring and a few gates in
+synthesis and a handful of machine instructions in simulation.
+"""
+
+from collections.abc import Iterator
+
+from amaranth.hdl import Const, Module, Signal, Value
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.formats import ElemFmt
+
+XLEN = 32
+ALL_ONES = (1 << XLEN) - 1
+
+
+def every(period: int, bits: int) -> int:
+    """Constant mask that repeats the low ``period``-bit pattern ``bits`` over the word."""
+    return sum(bits << place for place in range(0, XLEN, period))
+
+
+def steps(first: int) -> Iterator[int]:
+    """Powers of two from ``first`` up to half the word: the distances of a logarithmic network."""
+    while first < XLEN:
+        yield first
+        first *= 2
+
+
+def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
+    """``word`` with its ``block``-bit groups in opposite order: neighbours of growing size swap. Wiring only."""
+    for step in steps(block):
+        low = every(2 * step, (1 << step) - 1)
+        swapped = Signal(XLEN, name=f"{name}_swap_{step}")
+        m.d.comb += swapped.eq((word.shift_right(step) & low) | (word.shift_left(step)[:XLEN] & (low ^ ALL_ONES)))
+        word = swapped
+    return word
+
+
+def widened_up(m: Module, name: str, bits: Value, width: int) -> Value:
+    """Every set bit copied to the ``width - 1`` bits above it; ``bits`` is 0 there. Wiring only."""
+    for step in steps(1):
+        if step < width:
+            wider = Signal(XLEN, name=f"{name}_up_{2 * step}")
+            m.d.comb += wider.eq(bits | bits.shift_left(step)[:XLEN])
+            bits = wider
+    return bits
+
+
+def widened_down(m: Module, name: str, bits: Value, width: int) -> Value:
+    """Every set bit copied to the ``width - 1`` bits below it; ``bits`` is 0 there. Wiring only."""
+    for step in steps(1):
+        if step < width:
+            wider = Signal(XLEN, name=f"{name}_down_{2 * step}")
+            m.d.comb += wider.eq(bits | bits.shift_right(step))
+            bits = wider
+    return bits
+
+
+class Lanes:
+    """Masks of the partition selected by a :class:`~xpulpnn.core.alu_ctrl.LaneFmt` signal.
+
+    Boundaries of widths that ``config`` lacks are constant, so they cost nothing.
+
+    Parameters
+    ----------
+    m : Module
+        Receives the logic of :meth:`spread_up` and :meth:`spread_down`.
+    config : CoreConfig
+        Tells the element widths that exist.
+    fmt : Value
+        The partition.
+    """
+
+    def __init__(self, m: Module, config: CoreConfig, fmt: Value) -> None:
+        """Build the masks."""
+        self._m = m
+        self._config = config
+        self._fmt = Value.cast(fmt)
+        starts = Const(1, XLEN)
+        for width in steps(2):
+            starts = starts | (Const(every(2 * width, 1 << width), XLEN) & self.at_most(width).replicate(XLEN))
+        self.lsbs = Signal(XLEN, name="lane_lsbs")
+        """Lowest bit of every lane."""
+        self.msbs = Signal(XLEN, name="lane_msbs")
+        """Highest bit of every lane."""
+        m.d.comb += [self.lsbs.eq(starts), self.msbs.eq(self.lsbs.shift_right(1) | (1 << (XLEN - 1)))]
+
+    def at_most(self, width: int) -> Value:
+        """1 when lanes are at most ``width`` (2 to 16) bits wide."""
+        existing = max((w for w in self._config.widths if w <= width), default=0)
+        return self._fmt[ElemFmt.of_width(existing)] if existing else Const(0, 1)
+
+    def at_least(self, width: int) -> Value:
+        """1 when lanes are at least ``width`` (2 to 32) bits wide."""
+        return ~self.at_most(width // 2) if width > ElemFmt.C.width else Const(1, 1)
+
+    def spread_up(self, name: str, bits: Value, block: int) -> Value:
+        """Bits set at lane bottoms, all multiples of ``block`` and given for ``block``-bit groups, over their lanes."""
+        for step in steps(block):
+            upper = every(2 * step, ((1 << step) - 1) << step)
+            reach = self.at_least(2 * step).replicate(XLEN) & upper
+            wider = Signal(XLEN, name=f"{name}_{2 * step}")
+            self._m.d.comb += wider.eq(bits | (bits.shift_left(step)[:XLEN] & reach))
+            bits = wider
+        return bits
+
+    def spread_down(self, name: str, bits: Value) -> Value:
+        """Bits set at lane tops, copied over their lanes."""
+        for step in steps(1):
+            lower = every(2 * step, (1 << step) - 1)
+            reach = self.at_least(2 * step).replicate(XLEN) & lower
+            wider = Signal(XLEN, name=f"{name}_{2 * step}")
+            self._m.d.comb += wider.eq(bits | (bits.shift_right(step) & reach))
+            bits = wider
+        return bits

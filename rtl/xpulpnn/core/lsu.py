@@ -1,0 +1,139 @@
+"""Load-store unit."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.control import LsuCtrl, MemSize
+from xpulpnn.core.obi import ObiSignature
+
+WORD_BYTES = 4
+BYTE_BITS = 8
+
+
+class Lsu(wiring.Component):
+    """Loads and stores of bytes, half-words and words at any byte address.
+
+    The request leaves in EX, the response ends the instruction in WB. An access that crosses a word boundary is two
+    word-aligned requests, lower address first, and takes one EX cycle more. One request is outstanding at a time; the
+    next one may be made in the cycle of the response. Reset drops what is outstanding: the memory must be reset too.
+
+    Members
+    -------
+    ex_ctrl : In(LsuCtrl)
+        Access of the instruction in EX; stable until ``ex_done``.
+    ex_base, ex_offset : In(32)
+        Address operands. The address is the base alone for post-increment.
+    ex_wdata : In(32)
+        Store data, right-aligned.
+    ex_address : Out(32)
+        Byte address of the access.
+    ex_done : Out(1)
+        The last request of the access is granted in this cycle: the instruction may enter WB.
+    wb_done : Out(1)
+        Nothing is outstanding in WB, or its response arrives in this cycle.
+    wb_rdata : Out(32)
+        Loaded value, extended to 32 bits; valid with ``wb_done``.
+    data : Out(ObiSignature)
+        Memory port.
+    """
+
+    ex_ctrl: In(LsuCtrl)
+    ex_base: In(32)
+    ex_offset: In(32)
+    ex_wdata: In(32)
+    ex_address: Out(32)
+    ex_done: Out(1)
+    wb_done: Out(1)
+    wb_rdata: Out(32)
+    data: Out(ObiSignature())
+
+    def elaborate(self, platform):
+        m = Module()
+        address = Signal(32)
+        byte = Signal(2)
+        crosses = Signal()
+        second = Signal()
+        granted = Signal()
+        outstanding = Signal()
+        wb_busy = Signal()
+        m.d.comb += [
+            address.eq(self.ex_base + Mux(self.ex_ctrl.post, 0, self.ex_offset)),
+            self.ex_address.eq(address),
+            byte.eq(address),
+        ]
+        with m.Switch(self.ex_ctrl.size):
+            with m.Case(MemSize.HALF):
+                m.d.comb += crosses.eq(byte.all())
+            with m.Case(MemSize.WORD):
+                m.d.comb += crosses.eq(byte.any())
+
+        m.d.comb += [
+            self.data.req.eq(self.ex_ctrl.valid & (~outstanding | self.data.rvalid)),
+            self.data.addr.eq(Cat(Const(0, len(byte)), address[2:] + second)),
+            self.data.we.eq(self.ex_ctrl.we),
+            granted.eq(self.data.req & self.data.gnt),
+            self.ex_done.eq(granted & (second | ~crosses)),
+            self.wb_done.eq(~wb_busy | self.data.rvalid),
+        ]
+        with m.If(granted):
+            m.d.sync += [second.eq(crosses & ~second), outstanding.eq(1)]
+        with m.Elif(self.data.rvalid):
+            m.d.sync += outstanding.eq(0)
+        with m.If(self.ex_done):
+            m.d.sync += wb_busy.eq(1)
+        with m.Elif(self.data.rvalid):
+            m.d.sync += wb_busy.eq(0)
+
+        self._byte_lanes(m, byte, second)
+        self._load_data(m, byte, crosses)
+        return m
+
+    def _byte_lanes(self, m, byte, second):
+        """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""
+        enables = Signal(2 * WORD_BYTES)
+        size_mask = Signal(WORD_BYTES)
+        with m.Switch(self.ex_ctrl.size):
+            for size in MemSize:
+                with m.Case(size):
+                    m.d.comb += size_mask.eq((1 << (1 << size.value)) - 1)
+        m.d.comb += [
+            enables.eq(size_mask << byte),
+            self.data.be.eq(Mux(second, enables[WORD_BYTES:], enables[:WORD_BYTES])),
+        ]
+        with m.Switch(byte):
+            for shift in range(WORD_BYTES):
+                with m.Case(shift):
+                    m.d.comb += self.data.wdata.eq(self.ex_wdata.rotate_left(shift * BYTE_BITS))
+
+    def _load_data(self, m, byte, crosses):
+        """Alignment and extension of the response, with the attributes kept from EX."""
+        wb_byte = Signal(2)
+        wb_crosses = Signal()
+        wb_size = Signal(MemSize)
+        wb_signed = Signal()
+        first = Signal(32)
+        aligned = Signal(32)
+        with m.If(self.ex_done):
+            m.d.sync += [
+                wb_byte.eq(byte),
+                wb_crosses.eq(crosses),
+                wb_size.eq(self.ex_ctrl.size),
+                wb_signed.eq(self.ex_ctrl.signed),
+            ]
+        with m.If(self.data.rvalid):
+            m.d.sync += first.eq(self.data.rdata)
+        low = Signal(32)
+        m.d.comb += low.eq(Mux(wb_crosses, first, self.data.rdata))
+        with m.Switch(wb_byte):
+            for shift in range(WORD_BYTES):
+                with m.Case(shift):
+                    m.d.comb += aligned.eq(Cat(low, self.data.rdata).bit_select(shift * BYTE_BITS, 32))
+        with m.Switch(wb_size):
+            for size in (MemSize.BYTE, MemSize.HALF):
+                bits = BYTE_BITS << size.value
+                with m.Case(size):
+                    sign = wb_signed & aligned[bits - 1]
+                    m.d.comb += self.wb_rdata.eq(Cat(aligned[:bits], sign.replicate(32 - bits)))
+            with m.Case(MemSize.WORD):
+                m.d.comb += self.wb_rdata.eq(aligned)

@@ -1,0 +1,48 @@
+"""The core's data-memory port: OBI, as on RI5CY."""
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+class ObiSignature(wiring.Signature):
+    """Initiator's side of an OBI port with 32-bit address and data.
+
+    Members
+    -------
+    req : Out(1)
+        A transfer is requested; with its attributes it stays until granted.
+    gnt : In(1)
+        The request is accepted in this cycle.
+    addr : Out(32)
+        Word-aligned byte address.
+    we : Out(1)
+        Write.
+    be : Out(4)
+        Bytes of the word written or read.
+    wdata : Out(32)
+        Write data, in its byte lanes.
+    rvalid : In(1)
+        Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
+    rdata : In(32)
+        Read data, valid with ``rvalid``.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "req": Out(1),
+                "gnt": In(1),
+                "addr": Out(32),
+                "we": Out(1),
+                "be": Out(4),
+                "wdata": Out(32),
+                "rvalid": In(1),
+                "rdata": In(32),
+            }
+        )
+
+    def __eq__(self, other):
+        return isinstance(other, ObiSignature)
+
+    def __repr__(self):
+        return "ObiSignature()"

@@ -1,0 +1,55 @@
+"""Operand read of one register field: register file, forwarding and hazards."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.pipeline import WbSignature
+
+
+class OperandRead(wiring.Component):
+    """Value of a register as the instruction in ID must see it.
+
+    The result of EX is forwarded in the cycle it is made, what WB writes in the cycle it arrives. A register whose
+    value is only made in WB by the instruction now in EX (load data, the base of a Mac&Load) is not ready.
+    Combinational.
+
+    Members
+    -------
+    addr : In(5)
+        Register read.
+    stored : In(32)
+        Its value in the register file.
+    ex_we, ex_addr, ex_result : In
+        Register written by the instruction in EX through port B.
+    ex_late_we, ex_late_addr : In
+        Register that the instruction in EX will write from WB.
+    wb : In(WbSignature)
+        Register written from WB.
+    value : Out(32)
+        Forwarded value, good if EX and WB are done in this cycle and ``ready``.
+    ready : Out(1)
+        The value is in the pipeline.
+    """
+
+    addr: In(5)
+    stored: In(32)
+    ex_we: In(1)
+    ex_addr: In(5)
+    ex_result: In(32)
+    ex_late_we: In(1)
+    ex_late_addr: In(5)
+    wb: In(WbSignature())
+    value: Out(32)
+    ready: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.If(self.ex_we & (self.ex_addr == self.addr)):
+            m.d.comb += self.value.eq(self.ex_result)
+        with m.Elif(self.wb.we & (self.wb.addr == self.addr)):
+            m.d.comb += self.value.eq(self.wb.data)
+        with m.Else():
+            m.d.comb += self.value.eq(self.stored)
+        m.d.comb += self.ready.eq(~(self.ex_late_we & (self.ex_late_addr == self.addr)))
+        return m

@@ -1,0 +1,175 @@
+"""What travels between the stages: the instruction stream and the pipeline registers."""
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
+
+
+class InsnSignature(wiring.Signature):
+    """Instruction stream, source's side; valid/ready as in ``amaranth.lib.stream``.
+
+    Members
+    -------
+    valid : Out(1)
+        The payload is the next instruction.
+    ready : In(1)
+        It is taken at the end of this cycle.
+    payload.word : Out(32)
+        Instruction word, compressed instructions expanded.
+    payload.pc : Out(32)
+        Its address.
+    payload.compressed : Out(1)
+        It takes two bytes of the program.
+    """
+
+    def __init__(self):
+        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1)})
+        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(payload)})
+
+
+class RedirectSignature(wiring.Signature):
+    """Request to fetch elsewhere: ``target`` counts in the cycle of ``valid``."""
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "target": Out(32)})
+
+
+class CsrSignature(wiring.Signature):
+    """CSR access of the instruction in EX.
+
+    Members
+    -------
+    valid : Out(1)
+        The instruction leaves EX in this cycle: side effects happen now.
+    addr : Out(12)
+        CSR number.
+    op : Out(CsrOp)
+        Access; ``write`` is 0 for csrrs/csrrc forms that only read.
+    write : Out(1)
+        The CSR is written.
+    wdata : Out(32)
+        rs1 or the zero-extended immediate.
+    rdata : In(32)
+        Old value, combinational.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {"valid": Out(1), "addr": Out(12), "op": Out(CsrOp), "write": Out(1), "wdata": Out(32), "rdata": In(32)}
+        )
+
+
+class HwLoopSignature(wiring.Signature):
+    """Hardware-loop set-up leaving ID.
+
+    Members
+    -------
+    valid : Out(1)
+        The instruction leaves ID in this cycle.
+    op : Out(HwLoopOp)
+        Which of start, end and count are set.
+    loop : Out(1)
+        Loop number.
+    start, end : Out(32)
+        Addresses.
+    count : Out(32)
+        Number of iterations.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "op": Out(HwLoopOp),
+                "loop": Out(1),
+                "start": Out(32),
+                "end": Out(32),
+                "count": Out(32),
+            }
+        )
+
+
+class TrapSignature(wiring.Signature):
+    """Exception of the instruction leaving ID: mcause code of ISA.md section 11."""
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "cause": Out(5)})
+
+
+class SystemSignature(wiring.Signature):
+    """fence, fence.i, mret and wfi leaving ID, for the core's controller."""
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "kind": Out(System)})
+
+
+class IdExSignature(wiring.Signature):
+    """ID/EX pipeline register.
+
+    Members
+    -------
+    valid : Out(1)
+        EX holds an instruction.
+    ctrl, lsu : Out
+        Control words of the EX stage and the load-store unit; ``lsu.valid`` is 0 in a bubble.
+    op_a, op_b, op_c : Out(32)
+        Operands; c is the old rd, the store data, or the branch target.
+    shamt : Out(5)
+        Shift of the normalising instructions.
+    dotp_a, dotp_b : Out(32)
+        Factors of the dot product; absent if the dot-product unit has operand registers of its own.
+    ex_we, ex_addr : Out
+        Register written from EX through port B.
+    wb_we, wb_addr : Out
+        Register written from WB through port A.
+    wb_base : Out(1)
+        Port A writes the incremented base of a Mac&Load, not the loaded word.
+    nn_we, nn_addr : Out
+        NN-RF entry that the loaded word goes to; absent without Mac&Load.
+    branch : Out(1)
+        Conditional branch.
+    csr, csr_write : Out
+        CSR access.
+    """
+
+    def __init__(self, config: CoreConfig):
+        members = {
+            "valid": Out(1),
+            "ctrl": Out(ExCtrl),
+            "lsu": Out(LsuCtrl),
+            "op_a": Out(32),
+            "op_b": Out(32),
+            "op_c": Out(32),
+            "shamt": Out(5),
+            "ex_we": Out(1),
+            "ex_addr": Out(5),
+            "wb_we": Out(1),
+            "wb_addr": Out(5),
+            "branch": Out(1),
+            "csr": Out(CsrOp),
+            "csr_write": Out(1),
+        }
+        if config.dotp_operands_in_id:
+            members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
+        if config.mac_load:
+            members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
+        super().__init__(members)
+
+
+class WbSignature(wiring.Signature):
+    """What WB writes through port A: valid while an instruction with a late result is in WB.
+
+    Members
+    -------
+    we : Out(1)
+        A register is going to be written.
+    addr : Out(5)
+        Its number.
+    data : Out(32)
+        The value, good in the cycle in which WB is done.
+    """
+
+    def __init__(self):
+        super().__init__({"we": Out(1), "addr": Out(5), "data": Out(32)})

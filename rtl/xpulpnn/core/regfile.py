@@ -1,0 +1,59 @@
+"""General-purpose register file."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+REGISTERS = 32
+
+
+class RegFile(wiring.Component):
+    """31 registers of 32 bits, three read and two write ports.
+
+    Reads are combinational and see the registers before the writes of the same cycle. If both ports write one register,
+    port B (the younger instruction, in EX) wins over port A (in WB). x0 reads 0; writes to it are dropped. Reset clears
+    every register.
+
+    Members
+    -------
+    rs1_addr, rs2_addr, rs3_addr : In(5)
+        Registers read.
+    rs1, rs2, rs3 : Out(32)
+        Their values, in the same cycle.
+    we_a, addr_a, data_a : In
+        Write port A (load data, bases of Mac&Load), taken at the clock edge.
+    we_b, addr_b, data_b : In
+        Write port B (results of EX), taken at the clock edge.
+    """
+
+    rs1_addr: In(5)
+    rs2_addr: In(5)
+    rs3_addr: In(5)
+    rs1: Out(32)
+    rs2: Out(32)
+    rs3: Out(32)
+    we_a: In(1)
+    addr_a: In(5)
+    data_a: In(32)
+    we_b: In(1)
+    addr_b: In(5)
+    data_b: In(32)
+
+    def elaborate(self, platform):
+        m = Module()
+        registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
+        for number, register in registers.items():
+            hit_a = Signal(name=f"write_a_x{number}")
+            hit_b = Signal(name=f"write_b_x{number}")
+            m.d.comb += [
+                hit_a.eq(self.we_a & (self.addr_a == number)),
+                hit_b.eq(self.we_b & (self.addr_b == number)),
+            ]
+            with m.If(hit_a | hit_b):
+                m.d.sync += register.eq(Mux(hit_b, self.data_b, self.data_a))
+        for addr, value in ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3)):
+            with m.Switch(addr):
+                for number, register in registers.items():
+                    with m.Case(number):
+                        m.d.comb += value.eq(register)
+        return m

@@ -1,0 +1,174 @@
+"""Packed-SIMD ALU: the lane-wise operations and lane moves, and the scalar ones that are their one-lane case."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCtrl, AluFieldPlace, AluResult, AluShift
+from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
+from xpulpnn.core.lane_move import LaneMove, move_formats
+from xpulpnn.core.lanes import XLEN, reversed_bits
+from xpulpnn.core.simd_adder import SimdAdder
+from xpulpnn.core.simd_comparator import SimdComparator
+from xpulpnn.core.simd_shifter import SimdShifter
+from xpulpnn.isa.formats import ElemFmt
+
+BYTE_BITS = ElemFmt.B.width
+HALF_BITS = ElemFmt.H.width
+
+
+class SimdAlu(wiring.Component):
+    """Lane-wise arithmetic, comparisons, shifts, logic, bit fields and lane moves on 32-bit words.
+
+    ``result[i] = op_a[i] <ctrl> op_b[i]`` over the lanes of ``ctrl.fmt``, each lane with its own carry, borrow and
+    sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. CLIP, CLIPU
+    and COUNT give 0: :class:`~xpulpnn.core.alu.Alu` adds them. Combinational; needs no reset.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
+
+    Members
+    -------
+    ctrl : In(AluCtrl)
+        Operation.
+    op_a, op_b, op_c : In(32)
+        rs1; second operand (for shuffles the selector of each lane, for bit fields the field, for lane extraction and
+        insertion the lane number, 0 for one-operand instructions); old rd.
+    shamt : In(5)
+        Shift amount of NORMALISE.
+    complement_bound : In(1)
+        Compares with ``~op_b`` in place of ``op_b``.
+    result : Out(32)
+        Result.
+    comparison : Out(1)
+        ``op_a compare op_b`` in the WORD format, also for branches.
+    oriented : Out(32)
+        ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
+    """
+
+    ctrl: In(AluCtrl)
+    op_a: In(XLEN)
+    op_b: In(XLEN)
+    op_c: In(XLEN)
+    shamt: In(INDEX_BITS)
+    complement_bound: In(1)
+    result: Out(XLEN)
+    comparison: Out(1)
+    oriented: Out(XLEN)
+
+    def __init__(self, config: CoreConfig) -> None:
+        """Set the configuration."""
+        self._config = config
+        super().__init__()
+
+    def elaborate(self, _platform: object) -> Module:
+        """Join the units and select the result."""
+        m = Module()
+        m.submodules.adder = adder = SimdAdder(self._config)
+        m.submodules.comparator = comparator = SimdComparator(self._config)
+        m.submodules.shifter = shifter = SimdShifter(self._config)
+
+        negate = self.ctrl.result == AluResult.ABS if self._config.xpulpv2 else Const(0, 1)
+        complement = self.ctrl.subtract ^ self.complement_bound
+        m.d.comb += [
+            adder.fmt.eq(self.ctrl.fmt),
+            adder.addend_a.eq(self.op_a ^ negate.replicate(XLEN)),
+            adder.addend_b.eq(self.op_b ^ complement.replicate(XLEN)),
+            adder.carry.eq(self.ctrl.subtract | negate),
+            comparator.fmt.eq(self.ctrl.fmt),
+            comparator.compare.eq(self.ctrl.compare),
+            comparator.signed.eq(self.ctrl.signed),
+            comparator.left.eq(adder.addend_a),
+            comparator.right_n.eq(adder.addend_b),
+            comparator.top_carries.eq(adder.top_carries),
+            self.comparison.eq(comparator.holds),
+        ]
+
+        mirror = self.ctrl.shift == AluShift.LEFT
+        m.d.comb += [
+            self.oriented.eq(Mux(mirror, reversed_bits(m, "op_a", self.op_a), self.op_a)),
+            shifter.fmt.eq(self.ctrl.fmt),
+            shifter.operand.eq(self.oriented),
+            shifter.amounts.eq(self.op_b),
+            shifter.arithmetic.eq(self.ctrl.signed & ~mirror),
+            shifter.mirror.eq(mirror),
+        ]
+        sources: dict[AluResult, Value] = {
+            AluResult.ADD: adder.sum,
+            AluResult.SHIFT: shifter.shifted,
+            AluResult.AND: self.op_a & self.op_b,
+            AluResult.OR: self.op_a | self.op_b,
+            AluResult.XOR: self.op_a ^ self.op_b,
+            AluResult.FLAG: comparator.holds,
+        }
+        if self._config.xpulpv2:
+            self._shift_sums(m, adder, shifter)
+            sources |= {
+                AluResult.MASK: comparator.mask,
+                AluResult.SELECT: (self.op_a & comparator.mask) | (self.op_b & ~comparator.mask),
+                AluResult.ABS: (self.op_a & comparator.mask) | (adder.sum & ~comparator.mask),
+                AluResult.FIELD: self._field(m, shifter),
+            }
+        if move_formats(self._config):
+            sources[AluResult.MOVE] = self._move(m)
+        with m.Switch(self.ctrl.result):
+            for source, value in sources.items():
+                with m.Case(source):
+                    m.d.comb += self.result.eq(value)
+        return m
+
+    def _shift_sums(self, m: Module, adder: SimdAdder, shifter: SimdShifter) -> None:
+        """Route the sum, rounded, into the shifter for averages and normalised sums."""
+        average = self.ctrl.shift == AluShift.AVERAGE
+        normalise = self.ctrl.shift == AluShift.NORMALISE
+        below = Signal(XLEN)
+        rounded = Signal(XLEN)
+        rounds = self.ctrl.rounding & normalise
+        m.d.comb += [
+            below.eq(bits_below(self.shamt) & rounds.replicate(XLEN)),
+            # Half of the last place kept, added as a carry rippling through ones: the bits it spoils are shifted out.
+            rounded.eq((adder.sum | below.shift_right(1)) + below[0]),
+            shifter.rotate.eq(self.ctrl.shift == AluShift.ROTATE),
+            shifter.by_one.eq(average),
+        ]
+        with m.If(average | normalise):
+            m.d.comb += shifter.operand.eq(rounded)
+        # Lane extraction and insertion start at a multiple of the lane width.
+        start = shifter.amounts[:INDEX_BITS]
+        with m.Switch(self.ctrl.place):
+            with m.Case(AluFieldPlace.HALF):
+                m.d.comb += start.eq(self.op_b[:1] << HALF_BITS.bit_length() - 1)
+            with m.Case(AluFieldPlace.BYTE):
+                m.d.comb += start.eq(self.op_b[:2] << BYTE_BITS.bit_length() - 1)
+        with m.If(normalise):
+            m.d.comb += start.eq(self.shamt)
+
+    def _field(self, m: Module, shifter: SimdShifter) -> Value:
+        """Result of the bit-field operations."""
+        m.submodules.bit_field = bit_field = BitField()
+        m.d.comb += [
+            bit_field.field.eq(self.ctrl.field),
+            bit_field.place.eq(self.ctrl.place),
+            bit_field.signed.eq(self.ctrl.signed),
+            bit_field.start.eq(shifter.amounts),
+            bit_field.width_m1.eq(self.op_b[INDEX_BITS:]),
+            bit_field.op_a.eq(self.op_a),
+            bit_field.op_c.eq(self.op_c),
+            bit_field.shifted.eq(shifter.shifted),
+        ]
+        return bit_field.result
+
+    def _move(self, m: Module) -> Value:
+        """Result of the lane moves."""
+        m.submodules.lane_move = lane_move = LaneMove(self._config)
+        m.d.comb += [
+            lane_move.fmt.eq(self.ctrl.fmt),
+            lane_move.move.eq(self.ctrl.move),
+            lane_move.op_a.eq(self.op_a),
+            lane_move.op_b.eq(self.op_b),
+            lane_move.op_c.eq(self.op_c),
+        ]
+        return lane_move.moved

@@ -1,0 +1,82 @@
+"""Partitioned comparator behind the subtractor."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
+from xpulpnn.core.lanes import ALL_ONES, XLEN, Lanes, every, steps
+
+
+class SimdComparator(wiring.Component):
+    """Lane-wise relation of two packed words, from the carries of their subtraction.
+
+    ``mask[i] = all ones if left[i] compare right[i] else 0``. Combinational.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Only the element widths in it are built.
+
+    Members
+    -------
+    fmt : In(LaneFmt)
+        Partition.
+    compare : In(AluCompare)
+        Relation.
+    signed : In(1)
+        Order as signed lanes.
+    left, right_n : In(32)
+        Packed operands, the right one complemented, as they enter the subtractor.
+    top_carries : In(32)
+        Carries into the lane tops of ``left + right_n + 1``.
+    mask : Out(32)
+        The relation, over whole lanes.
+    holds : Out(1)
+        The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
+    """
+
+    fmt: In(LaneFmt)
+    compare: In(AluCompare)
+    signed: In(1)
+    left: In(XLEN)
+    right_n: In(XLEN)
+    top_carries: In(XLEN)
+    mask: Out(XLEN)
+    holds: Out(1)
+
+    def __init__(self, config: CoreConfig) -> None:
+        """Set the configuration."""
+        self._config = config
+        super().__init__()
+
+    def elaborate(self, _platform: object) -> Module:
+        """Build the comparator."""
+        m = Module()
+        lanes = Lanes(m, self._config, self.fmt)
+        alike = Signal(XLEN)
+        less = Signal(XLEN)
+        relation = Signal(XLEN)
+        not_equal, use_less, opposite = self.compare.as_value()
+        m.d.comb += [
+            alike.eq(self.left ^ self.right_n),
+            # Equal top bits: less if the subtraction borrows below. Different ones: they decide, by signedness.
+            less.eq((alike & ~self.top_carries) | (~alike & (self.left ^ (~self.signed).replicate(XLEN)))),
+        ]
+        equal = alike
+        for step in steps(1):
+            # Only tops of blocks of twice the step can be tops of lanes wider than the step.
+            block_tops = every(2 * step, 1 << (2 * step - 1))
+            ignore = (~lanes.at_least(2 * step)).replicate(XLEN) | (block_tops ^ ALL_ONES)
+            wider = Signal(XLEN, name=f"equal_{2 * step}")
+            m.d.comb += wider.eq(equal & (equal.shift_left(step)[:XLEN] | ignore))
+            equal = wider
+        m.d.comb += [
+            relation.eq(
+                ((equal & ~not_equal.replicate(XLEN)) | (less & use_less.replicate(XLEN))) ^ opposite.replicate(XLEN)
+            ),
+            self.holds.eq(relation[-1]),
+            self.mask.eq(lanes.spread_down("mask", relation & lanes.msbs)),
+        ]
+        return m

@@ -1,0 +1,99 @@
+"""Partitioned shifter."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import LaneFmt
+from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened_down, widened_up
+
+
+class SimdShifter(wiring.Component):
+    """Lane-wise right shift by an amount per lane; left shifts run on mirrored words.
+
+    ``shifted[i] = operand[i] >> (amounts[i] mod width)``; with ``mirror`` the operand is already bit-reversed, the
+    amounts are taken in opposite lane order and ``shifted`` is reversed back. Combinational.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Only the element widths in it, and with XpulpV2 the rotation and the shift by one, are built.
+
+    Members
+    -------
+    fmt : In(LaneFmt)
+        Partition.
+    operand : In(32)
+        Packed operand, bit-reversed when ``mirror``.
+    amounts : In(32)
+        Packed shift amounts, in the order of the unreversed operand.
+    arithmetic : In(1)
+        Shifts in the lane's sign; 0 when ``mirror``.
+    mirror : In(1)
+        Left shift.
+    rotate : In(1)
+        Shifts in the bits that leave at the bottom; WORD only.
+    by_one : In(1)
+        Every lane by one, whatever ``amounts``.
+    shifted : Out(32)
+        Packed results.
+    """
+
+    fmt: In(LaneFmt)
+    operand: In(XLEN)
+    amounts: In(XLEN)
+    arithmetic: In(1)
+    mirror: In(1)
+    rotate: In(1)
+    by_one: In(1)
+    shifted: Out(XLEN)
+
+    def __init__(self, config: CoreConfig) -> None:
+        """Set the configuration."""
+        self._config = config
+        super().__init__()
+
+    def elaborate(self, _platform: object) -> Module:
+        """Build the shifter."""
+        m = Module()
+        lanes = Lanes(m, self._config, self.fmt)
+        word = self.operand
+        for place, step in reversed(list(enumerate(steps(1)))):
+            moving = Signal(XLEN, name=f"moving_{step}")
+            entering = Signal(XLEN, name=f"entering_{step}")
+            moved = Signal(XLEN, name=f"moved_{step}")
+            # Lanes that move by this step are at least two steps wide, so their tops are tops of such blocks. An
+            # arithmetic shift keeps the top bit, so the sign is read from the partly shifted word.
+            tops = lanes.msbs & every(2 * step, 1 << (2 * step - 1))
+            signs = word & tops & self.arithmetic.replicate(XLEN)
+            m.d.comb += [
+                moving.eq(self._moving(m, lanes, place, step)),
+                entering.eq(
+                    (word.shift_right(step) & ~widened_down(m, f"tops_{step}", tops, step))
+                    | widened_down(m, f"signs_{step}", signs, step)
+                    | self._rotated(word, step)
+                ),
+                moved.eq((word & ~moving) | (entering & moving)),
+            ]
+            word = moved
+        m.d.comb += self.shifted.eq(Mux(self.mirror, reversed_bits(m, "shifted", word), word))
+        return m
+
+    def _moving(self, m: Module, lanes: Lanes, place: int, step: int) -> Value:
+        """Bits of the lanes whose amount has bit ``place`` set."""
+        width = 2 * step
+        name = f"moving_{step}"
+        wanted = self.amounts.shift_right(place)
+        if self._config.xpulpv2:
+            by_one = self.by_one.replicate(XLEN)
+            wanted = wanted & ~by_one if place else wanted | by_one
+        bottoms = lanes.lsbs & every(width, 1) & lanes.at_least(width).replicate(XLEN)
+        spread = lanes.spread_up(name, widened_up(m, name, wanted & bottoms, width), width)
+        return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
+
+    def _rotated(self, word: Value, step: int) -> Value:
+        """Bits that re-enter at the top of the word."""
+        if not self._config.xpulpv2:
+            return Const(0)
+        return word[:step].shift_left(XLEN - step) & self.rotate.replicate(XLEN)

@@ -1,0 +1,1 @@
+"""The multi-precision dot-product unit."""

@@ -1,0 +1,44 @@
+"""Control word of the dot-product unit and its value per instruction."""
+
+from amaranth.lib import data
+
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.table import Insn
+
+FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.cusdot")
+"""Prefixes of the operations that use the dot-product unit (ISA.md sections 5.2, 6 and 7)."""
+
+
+class DotpCtrl(data.Struct):
+    """Control word of :class:`~xpulpnn.dotp.unit.DotpUnit`.
+
+    Members
+    -------
+    fmt : ElemFmt
+        Element format of both factors.
+    a_signed, b_signed : unsigned(1)
+        Whether the elements of factor a / b are signed.
+    accumulate : unsigned(1)
+        Whether the accumulator is added.
+    """
+
+    fmt: ElemFmt
+    a_signed: 1
+    b_signed: 1
+    accumulate: 1
+
+
+def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
+    """Fields of :class:`DotpCtrl` for ``insn``; ``None`` if it does not use the dot-product unit.
+
+    Factor a is rs1 of ``pv.(s)dot*`` and the weight of Mac&Load, factor b is operand 2 or the activation.
+    """
+    if not insn.op.startswith(FAMILIES):
+        return None
+    assert insn.fmt is not None
+    return {
+        "fmt": insn.fmt,
+        "a_signed": insn.a_signed,
+        "b_signed": insn.b_signed,
+        "accumulate": insn.accumulates,
+    }

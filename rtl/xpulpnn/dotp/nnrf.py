@@ -1,0 +1,83 @@
+"""Register file of the Mac&Load instructions (ISA.md section 7.1)."""
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from xpulpnn.errors import ConfigError
+
+WORD = 32
+WEIGHTS = 4
+"""Weight entries, present with either Mac&Load form."""
+ACTIVATIONS = 2
+"""Activation entries, present with the nn form only; they come first."""
+
+
+class NnRf(wiring.Component):
+    """NN register file: weight words and, with the nn form of Mac&Load, activation words.
+
+    ``act = NN[act_addr]`` and ``wgt = NN[2 + wgt_addr]``; with four entries there is no ``act`` and ``wgt =
+    NN[wgt_addr]``. Reads are combinational. A word written in the same cycle is already seen by the reads. One write
+    per cycle, never stalls. Reset clears every entry. The registers are called ``nn_act0 nn_act1`` (six entries only)
+    and ``nn_wgt0`` .. ``nn_wgt3``.
+
+    Parameters
+    ----------
+    entries : int
+        6 with the nn form of Mac&Load, 4 with Compute&Update alone.
+
+    Members
+    -------
+    act_addr : In(1)
+        Activation entry to read; six entries only.
+    act : Out(32)
+        Its word; six entries only.
+    wgt_addr : In(2)
+        Weight entry to read, counted from the first weight.
+    wgt : Out(32)
+        Its word.
+    we : In(1)
+        Write strobe: the entry changes at the end of the cycle.
+    waddr : In(3) with six entries, In(2) with four
+        Entry to write, numbered as in ISA.md: activations 0 and 1, weights 2 to 5; with four entries weights 0 to 3.
+    wdata : In(32)
+        Word to write.
+    """
+
+    def __init__(self, entries: int) -> None:
+        if entries not in (WEIGHTS, ACTIVATIONS + WEIGHTS):
+            raise ConfigError(f"entries must be {WEIGHTS} or {ACTIVATIONS + WEIGHTS}, not {entries}")
+        self.entries = entries
+        ports = {
+            "wgt_addr": In(ceil_log2(WEIGHTS)),
+            "wgt": Out(WORD),
+            "we": In(1),
+            "waddr": In(ceil_log2(entries)),
+            "wdata": In(WORD),
+        }
+        if self.activations:
+            ports |= {"act_addr": In(ceil_log2(ACTIVATIONS)), "act": Out(WORD)}
+        super().__init__(ports)
+
+    @property
+    def activations(self) -> int:
+        """Number of activation entries, which precede the weights."""
+        return self.entries - WEIGHTS
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the registers, the write port and the read ports."""
+        m = Module()
+        names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(WEIGHTS)]
+        entries = [Signal(WORD, name=name) for name in names]
+        with m.If(self.we):
+            m.d.sync += Array(entries)[self.waddr].eq(self.wdata)
+
+        def read(first: int, count: int, address: Value) -> Value:
+            written = self.we & (self.waddr == address + first)
+            return Mux(written, self.wdata, Array(entries[first : first + count])[address])
+
+        m.d.comb += self.wgt.eq(read(self.activations, WEIGHTS, self.wgt_addr))
+        if self.activations:
+            m.d.comb += self.act.eq(read(0, ACTIVATIONS, self.act_addr))
+        return m

@@ -1,0 +1,126 @@
+"""Dot product of several element formats on one multiplier array."""
+
+from functools import reduce
+from operator import add
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import DotpConfig
+from xpulpnn.dotp.lanes import WORD, signed_offset
+from xpulpnn.isa.formats import ElemFmt
+
+
+def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
+    """Bits of factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
+
+    Factor b has its lanes reversed, so its lane k from the top meets lane k of factor a.
+    """
+    lane = side // fmt.width - 1 - row // fmt.width
+    return ((1 << fmt.width) - 1) << (lane * fmt.width)
+
+
+def top_bits(fmt: ElemFmt, side: int) -> int:
+    """Mask of the top bits of all elements in ``side`` bits."""
+    return sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
+
+
+class DotpShared(wiring.Component):
+    """Sum of products on one set of multipliers for every configured format ("sum together").
+
+    ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or zero
+    as in :class:`~xpulpnn.dotp.region.DotpRegion`.
+
+    The array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor b are
+    reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its blocks
+    and all have weight 2**(W - w). The other blocks are masked. The accumulator enters the same sum at that weight, so
+    that one carry-save tree and one carry-propagate adder serve all formats. Signs are handled by inverted product bits
+    and a constant row, as in the regions. Combinational, no state.
+
+    Parameters
+    ----------
+    config : DotpConfig
+        Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation`` says.
+
+    Members
+    -------
+    fmt : In(ElemFmt)
+        Element format.
+    a, b : In(32)
+        Packed factors.
+    a_signed, b_signed : In(1)
+        Signs of their elements.
+    acc : In(32)
+        Addend.
+    result : Out(32)
+        Low word of the sum.
+    """
+
+    fmt: In(ElemFmt)
+    a: In(WORD)
+    b: In(WORD)
+    a_signed: In(1)
+    b_signed: In(1)
+    acc: In(WORD)
+    result: Out(WORD)
+
+    def __init__(self, config: DotpConfig) -> None:
+        self.config = config
+        super().__init__()
+
+    @property
+    def side(self) -> int:
+        """Bits of an array: the widest element width."""
+        return max(self.config.widths)
+
+    def elaborate(self, platform: object) -> Module:
+        """Build alignment, rows and sum."""
+        m = Module()
+        side, digit = self.side, min(self.config.widths)
+        total = Signal(WORD + side - digit)
+        addend = Signal.like(total)
+        offset = Signal.like(total)
+        inverted = [Signal(side, name=f"inverted_{row}") for row in range(side)]
+        with m.Switch(self.fmt):
+            for fmt in self.config.formats:
+                weight = side - fmt.width
+                with m.Case(fmt):
+                    m.d.comb += [
+                        addend.eq(self.acc << weight),
+                        offset.eq(signed_offset(fmt, self.a_signed, self.b_signed) << weight),
+                        self.result.eq(total[weight : weight + WORD]),
+                    ]
+                    tops = top_bits(fmt, side)
+                    for row, invert in enumerate(inverted):
+                        mask = Const(block_mask(fmt, row, side), side)
+                        by_b = self.b_signed & bool(tops >> row & 1)
+                        by_a = self.a_signed.replicate(side) & tops
+                        m.d.comb += invert.eq((by_a ^ by_b.replicate(side)) & mask)
+        arrays: list[Value] = []
+        for group in range(WORD // side):
+            rows = self.product_rows(m, group)
+            signed_rows = (Cat(Const(0, place), row ^ inverted[place]) for place, row in enumerate(rows))
+            arrays.append(reduce(add, signed_rows))
+        m.d.comb += total.eq(reduce(add, arrays) + offset + addend)
+        return m
+
+    def product_rows(self, m: Module, group: int) -> list[Signal]:
+        """The masked product bits of one array, a signal per bit of factor b."""
+        side, digit = self.side, min(self.config.widths)
+        a, b = self.a.word_select(group, side), self.b.word_select(group, side)
+        reversed_b = Signal(side, name=f"reversed_b_{group}")
+        factors = [Signal(side, name=f"a_{group}_{number}") for number in range(side // digit)]
+        with m.Switch(self.fmt):
+            for fmt in self.config.formats:
+                lanes = [b.word_select(lane, fmt.width) for lane in range(side // fmt.width)]
+                with m.Case(fmt):
+                    m.d.comb += reversed_b.eq(Cat(*reversed(lanes)))
+                    for number, factor in enumerate(factors):
+                        m.d.comb += factor.eq(a & block_mask(fmt, number * digit, side))
+        rows: list[Signal] = []
+        for position in range(side):
+            row = Signal(side, name=f"row_{group}_{position}")
+            m.d.comb += row.eq(factors[position // digit] & reversed_b[position].replicate(side))
+            rows.append(row)
+        return rows

@@ -1,0 +1,124 @@
+"""Multi-precision dot-product unit (XpulpNN paper, section IV-A)."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import DotpConfig
+from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.dotp.lanes import WORD
+from xpulpnn.dotp.region import DotpRegion
+from xpulpnn.dotp.shared import DotpShared
+
+
+class DotpUnit(wiring.Component):
+    """Dot product of packed words with optional accumulation.
+
+    ``result = rd * accumulate + sum(ea(rs1[i]) * eb(rs2[i]))`` modulo 2**32 over the elements of ``ctrl.fmt``; ``ea`` and
+    ``eb`` extend an element by its sign if ``ctrl.a_signed`` / ``ctrl.b_signed``, else by zero. A format that is not
+    configured gives no defined result. One operation per cycle, never stalls, needs no reset.
+
+    With ``isolation`` ``none`` and ``and`` the unit is combinational. With ``register`` the factors have latency 1: at the
+    end of a cycle with ``enable`` high, ``ctrl``, ``rs1`` and ``rs2`` are sampled, the factors into the registers of the
+    region of ``ctrl.fmt`` only. From the next cycle on, until the next ``enable``, ``result`` is that operation's, with
+    the accumulator still combinational: ``rd`` is wanted in the cycle of the result, so that back-to-back accumulation
+    needs no bubble.
+
+    With ``multipliers`` ``replicated`` every format has its own multipliers and adder tree, ``region_h`` to
+    ``region_c``; an idle region is kept quiet according to ``isolation`` (factors, signs and accumulator, except that
+    ``none`` does nothing and ``register`` holds the factors). With ``shared`` one array, ``array``, serves all formats.
+
+    Parameters
+    ----------
+    config : DotpConfig
+        Formats and structure.
+
+    Members
+    -------
+    enable : In(1)
+        Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
+    ctrl : In(DotpCtrl)
+        Control word, valid with the factors.
+    rs1, rs2 : In(32)
+        Packed factors a and b.
+    rd : In(32)
+        Accumulator, valid in the cycle of the result.
+    result : Out(32)
+        Low word of the sum.
+    """
+
+    def __init__(self, config: DotpConfig) -> None:
+        self.config = config
+        ports = {
+            "ctrl": In(DotpCtrl),
+            "rs1": In(WORD),
+            "rs2": In(WORD),
+            "rd": In(WORD),
+            "result": Out(WORD),
+        }
+        if self.registered:
+            ports["enable"] = In(1)
+        super().__init__(ports)
+
+    @property
+    def registered(self) -> bool:
+        """Whether the factors are sampled (latency 1) instead of combinational."""
+        return self.config.isolation == "register"
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the configured structure."""
+        m = Module()
+        if self.config.multipliers == "shared":
+            self.add_array(m)
+        else:
+            self.add_regions(m)
+        return m
+
+    def add_array(self, m: Module) -> None:
+        """Instantiate the shared array."""
+        m.submodules.array = array = DotpShared(self.config)
+        m.d.comb += [
+            array.fmt.eq(self.ctrl.fmt),
+            array.a.eq(self.rs1),
+            array.b.eq(self.rs2),
+            array.a_signed.eq(self.ctrl.a_signed),
+            array.b_signed.eq(self.ctrl.b_signed),
+            array.acc.eq(self.rd & self.ctrl.accumulate.replicate(WORD)),
+            self.result.eq(array.result),
+        ]
+
+    def add_regions(self, m: Module) -> None:
+        """Instantiate a region per format, isolate them and select the result."""
+        current = Signal(DotpCtrl)
+        if self.registered:
+            with m.If(self.enable):
+                m.d.sync += current.eq(self.ctrl)
+        else:
+            m.d.comb += current.eq(self.ctrl)
+        isolation = self.config.isolation
+        results: list[Value] = []
+        for fmt in self.config.formats:
+            region = DotpRegion(fmt, registered=self.registered)
+            m.submodules[f"region_{fmt.suffix}"] = region
+            selected = Signal(name=f"selected_{fmt.suffix}")
+            gate = Signal(name=f"gate_{fmt.suffix}")
+            accumulate = Signal(name=f"accumulate_{fmt.suffix}")
+            m.d.comb += [
+                selected.eq(current.fmt == fmt),
+                gate.eq(selected if isolation == "and" else 1),
+                accumulate.eq(current.accumulate & (1 if isolation == "none" else selected)),
+                region.a.eq(self.rs1 & gate.replicate(WORD)),
+                region.b.eq(self.rs2 & gate.replicate(WORD)),
+                region.a_signed.eq(self.ctrl.a_signed & gate),
+                region.b_signed.eq(self.ctrl.b_signed & gate),
+                region.acc.eq(self.rd & accumulate.replicate(WORD)),
+            ]
+            if self.registered:
+                m.d.comb += region.load.eq(self.enable & (self.ctrl.fmt == fmt))
+            # Behind AND gates an idle region already gives zero.
+            wanted = 1 if isolation == "and" else selected
+            results.append(Mux(wanted, region.result, 0))
+        m.d.comb += self.result.eq(reduce(or_, results))

@@ -1,0 +1,244 @@
+"""Simplifies one module before it is written: narrows operators, folds comparisons, picks names for nets."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from xpulpnn.emit.names import is_private
+from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Switch, Wire, bits, sig_width
+
+BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
+ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
+COMPARISONS = {"$eq": "==", "$ne": "!=", "$lt": "<", "$le": "<=", "$gt": ">", "$ge": ">="}
+REDUCTIONS = {"$reduce_and": "&", "$reduce_or": "|", "$reduce_xor": "^", "$reduce_bool": "|"}
+UNARY = {"$not": "~", "$neg": "-"}
+SHIFTS = {"$shl": "<<", "$shr": ">>", "$sshr": ">>>"}
+REGISTERS = frozenset({"$dff", "$adff"})
+
+LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
+"""Operators whose low result bits depend on the low operand bits alone."""
+
+_TRUNCATED_PORTS = {kind: ("A", "B") for kind in (*BITWISE, *ARITHMETIC, "$mux")} | {
+    kind: ("A",) for kind in (*UNARY, "$shl")
+}
+
+
+def output_port(cell: Cell) -> str | None:
+    """Name of the result port of an operator or register; ``None`` for a submodule."""
+    return None if cell.type[0] == "\\" else "Q" if cell.type in REGISTERS else "Y"
+
+
+def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:
+    """Every value a process reads."""
+    for statement in statements:
+        if isinstance(statement, Assign):
+            yield statement.value
+        else:
+            yield statement.selector
+            for _patterns, body in statement.cases:
+                yield from statement_sigs(body)
+
+
+def process_target(process: list[Statement]) -> str:
+    """The net a process drives; its first statement assigns all of it."""
+    first = process[0]
+    assert isinstance(first, Assign)
+    return first.target.wire
+
+
+def _int_range(sig: Sig, signed: bool) -> tuple[int, int]:
+    """Least and greatest value of a sig read as a number."""
+    width = sig_width(sig)
+    if all(isinstance(chunk, Const) for chunk in sig):
+        value = int("".join(chunk.bits for chunk in sig) or "0", 2)
+        if signed and width and value >> (width - 1):
+            value -= 1 << width
+        return value, value
+    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+
+
+def _known_comparison(cell: Cell) -> bool | None:
+    """The result of a comparison that operand widths alone decide."""
+    a_min, a_max = _int_range(cell.ports["A"], cell.flag("A_SIGNED"))
+    b_min, b_max = _int_range(cell.ports["B"], cell.flag("B_SIGNED"))
+    if cell.type in ("$gt", "$le"):
+        always, never = a_min > b_max, a_max <= b_min
+        return (always if cell.type == "$gt" else never) if always or never else None
+    if cell.type in ("$lt", "$ge"):
+        always, never = a_max < b_min, a_min >= b_max
+        return (always if cell.type == "$lt" else never) if always or never else None
+    if a_max < b_min or b_max < a_min:
+        return cell.type == "$ne"
+    if a_min == a_max == b_min == b_max:
+        return cell.type == "$eq"
+    return None
+
+
+class Netlist:
+    """A module with one driver per net and every value expressed in driven nets."""
+
+    def __init__(self, module: Module, outputs: Mapping[str, frozenset[str]]) -> None:
+        self.module = module
+        self.outputs = outputs
+        self.wires = module.wires
+        self.aliases: dict[str, Sig] = module.connects
+        self._fold()
+        self._widen_shifts()
+        self._narrow()
+
+    def sigs(self) -> Iterator[Sig]:
+        """Every value that something reads, further names aside."""
+        for cell in self.module.cells:
+            outputs = self.cell_outputs(cell)
+            yield from (sig for port, sig in cell.ports.items() if port not in outputs)
+        for process in self.module.processes:
+            yield from statement_sigs(process)
+
+    def cell_outputs(self, cell: Cell) -> frozenset[str]:
+        """Ports of a cell that drive nets."""
+        output = output_port(cell)
+        return self.outputs[cell.type[1:]] if output is None else frozenset({output})
+
+    def _rewrite(self, substitute: dict[str, Sig]) -> None:
+        """Replace whole nets by other values wherever they are read."""
+
+        def new(sig: Sig) -> Sig:
+            if not any(isinstance(chunk, Slice) and chunk.wire in substitute for chunk in sig):
+                return sig
+            chunks: list[Const | Slice] = []
+            for chunk in sig:
+                if isinstance(chunk, Slice) and chunk.wire in substitute:
+                    chunks += bits(new(substitute[chunk.wire]), chunk.low, chunk.width)
+                else:
+                    chunks.append(chunk)
+            return tuple(chunks)
+
+        self._replace(new, aliases=True)
+
+    def _replace(self, new: Callable[[Sig], Sig], *, aliases: bool) -> None:
+        def rewrite(statements: list[Statement]) -> None:
+            for statement in statements:
+                if isinstance(statement, Assign):
+                    statement.value = new(statement.value)
+                else:
+                    statement.selector = new(statement.selector)
+                    for _patterns, body in statement.cases:
+                        rewrite(body)
+
+        for cell in self.module.cells:
+            outputs = self.cell_outputs(cell)
+            cell.ports = {port: sig if port in outputs else new(sig) for port, sig in cell.ports.items()}
+        for process in self.module.processes:
+            rewrite(process)
+        if aliases:
+            for name, sig in self.aliases.items():
+                self.aliases[name] = new(sig)
+
+    def _fold(self) -> None:
+        """Replace comparisons that cannot go both ways and one-bit reductions by their value."""
+        substitute: dict[str, Sig] = {}
+        kept = []
+        for cell in self.module.cells:
+            value: Sig | None = None
+            if cell.type in COMPARISONS and (known := _known_comparison(cell)) is not None:
+                value = (Const(str(int(known))),)
+            elif cell.type in REDUCTIONS and sig_width(cell.ports["A"]) == 1:
+                value = cell.ports["A"]
+            elif cell.type in ("$shl", "$shr", "$sshr", "$shift") and not cell.ports["B"] and not cell.flag("A_SIGNED"):
+                width = sig_width(cell.ports["Y"]) - sig_width(cell.ports["A"])
+                value = ((Const("0" * width),) if width > 0 else ()) + bits(cell.ports["A"], 0, sig_width(cell.ports["Y"]))
+            elif cell.type in ("$add", "$or", "$xor") and not cell.ports["A"]:
+                # The first step of sum(...) adds to nothing.
+                width = sig_width(cell.ports["Y"]) - sig_width(cell.ports["B"])
+                value = ((Const("0" * width),) if width else ()) + cell.ports["B"]
+            if value is None:
+                kept.append(cell)
+                continue
+            wire = cell.ports["Y"][0].wire
+            if is_private(wire):
+                substitute[wire] = value
+                del self.wires[wire]
+            else:
+                self.aliases[wire] = value
+        self.module.cells = kept
+        self._rewrite(substitute)
+
+    def _fresh(self, width: int) -> str:
+        name = f"$w{len(self.wires)}"
+        self.wires[name] = Wire(name, width, "")
+        return name
+
+    def _widen_shifts(self) -> None:
+        """Give a shift as many result bits as its operand has; readers take the low ones."""
+        for cell in self.module.cells:
+            width = sig_width(cell.ports["A"]) if "A" in cell.ports else 0
+            if cell.type == "$shift":
+                cell.type = "$sshr" if cell.flag("A_SIGNED") else "$shr"
+            if cell.type not in ("$shr", "$sshr"):
+                continue
+            wire = self.wires[cell.ports["Y"][0].wire]
+            if width <= wire.width:
+                continue
+            if is_private(wire.name):
+                wire.width = width
+            else:
+                full = self._fresh(width)
+                self.aliases[wire.name] = (Slice(full, 0, wire.width),)
+                self._rewrite({wire.name: (Slice(full, 0, wire.width),)})
+                wire = self.wires[full]
+            cell.ports["Y"] = (Slice(wire.name, 0, width),)
+
+    def _needed(self) -> Counter[str]:
+        """How many low bits of each net something reads."""
+        needed: Counter[str] = Counter()
+        for sig in (*self.sigs(), *self.aliases.values()):
+            for chunk in sig:
+                if isinstance(chunk, Slice):
+                    needed[chunk.wire] = max(needed[chunk.wire], chunk.low + chunk.width)
+        return needed
+
+    def _narrow(self) -> None:
+        """Drop anonymous results and result bits nobody reads, and operand bits that cannot matter."""
+        changed = True
+        while changed:
+            needed = self._needed()
+            changed = self._drop_unread(needed)
+            for cell in self.module.cells:
+                if cell.type not in LOW_BITS_SUFFICE:
+                    continue
+                wire = self.wires[cell.ports["Y"][0].wire]
+                if is_private(wire.name) and needed[wire.name] < wire.width:
+                    wire.width = needed[wire.name]
+                    cell.ports["Y"] = (Slice(wire.name, 0, wire.width),)
+                    changed = True
+                changed |= self._trim_operands(cell)
+
+    def _drop_unread(self, needed: Counter[str]) -> bool:
+        def unread(wire: str) -> bool:
+            return is_private(wire) and not needed[wire]
+
+        cells = [cell for cell in self.module.cells if cell.type[0] == "\\" or not unread(self.result(cell))]
+        processes = [process for process in self.module.processes if not unread(process_target(process))]
+        dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
+        self.module.cells, self.module.processes = cells, processes
+        return dropped
+
+    @staticmethod
+    def result(cell: Cell) -> str:
+        """The net an operator or register drives."""
+        chunk = cell.ports[str(output_port(cell))][0]
+        assert isinstance(chunk, Slice)
+        return chunk.wire
+
+    def share(self, names: Mapping[Sig, str]) -> None:
+        """Let readers of a composed value use the net that has it under a name."""
+        self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig, aliases=False)
+
+    def _trim_operands(self, cell: Cell) -> bool:
+        trimmed = False
+        for port in _TRUNCATED_PORTS.get(cell.type, ()):
+            width = sig_width(cell.ports["Y"])
+            if sig_width(cell.ports[port]) > width:
+                cell.ports[port] = bits(cell.ports[port], 0, width)
+                trimmed = True
+        return trimmed
+

@@ -1,0 +1,218 @@
+"""Reader for the RTLIL text that ``amaranth.back.rtlil`` writes.
+
+Covers what that back end produces (one sync-less process per conditional signal, registers as ``$dff`` cells), not
+the whole Yosys language; anything else raises :class:`~xpulpnn.errors.ToolError`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xpulpnn.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """Literal bits, most significant first."""
+
+    bits: str
+
+    @property
+    def width(self) -> int:
+        """Number of bits."""
+        return len(self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """``width`` bits of ``wire`` from bit ``low`` up."""
+
+    wire: str
+    low: int
+    width: int
+
+
+Sig = tuple[Const | Slice, ...]
+"""A value: chunks, most significant first."""
+
+
+def sig_width(sig: Sig) -> int:
+    """Number of bits of a value."""
+    return sum(chunk.width for chunk in sig)
+
+
+def bits(sig: Sig, low: int, width: int) -> Sig:
+    """Bits ``low`` up to ``low + width - 1`` of a value, fewer if it is narrower."""
+    kept: list[Const | Slice] = []
+    for chunk in reversed(sig):
+        skip = min(low, chunk.width)
+        take = min(width, chunk.width - skip)
+        low -= skip
+        width -= take
+        if not take:
+            continue
+        if isinstance(chunk, Const):
+            end = chunk.width - skip
+            kept.append(Const(chunk.bits[end - take : end]))
+        else:
+            kept.append(Slice(chunk.wire, chunk.low + skip, take))
+    return tuple(reversed(kept))
+
+
+@dataclass(slots=True)
+class Wire:
+    """A net of a module; ``port`` is ``"input"``, ``"output"`` or empty."""
+
+    name: str
+    width: int
+    port: str
+    init: str | None = None
+
+
+@dataclass(slots=True)
+class Cell:
+    """An operator, register or submodule."""
+
+    type: str
+    name: str
+    params: dict[str, int | str] = field(default_factory=dict)
+    ports: dict[str, Sig] = field(default_factory=dict)
+
+    def flag(self, name: str) -> bool:
+        """Whether the integer parameter ``name`` is set."""
+        return bool(self.params.get(name, 0))
+
+
+@dataclass(slots=True)
+class Assign:
+    """One assignment of a process."""
+
+    target: Slice
+    value: Sig
+
+
+@dataclass(slots=True)
+class Switch:
+    """A choice of a process: the first case with a matching pattern runs; no pattern matches everything."""
+
+    selector: Sig
+    cases: list[tuple[tuple[str, ...], list["Assign | Switch"]]] = field(default_factory=list)
+
+
+Statement = Assign | Switch
+
+
+@dataclass(slots=True)
+class Module:
+    """One RTLIL module. ``connects`` gives further names to values that are driven elsewhere."""
+
+    wires: dict[str, Wire] = field(default_factory=dict)
+    cells: list[Cell] = field(default_factory=list)
+    processes: list[list[Statement]] = field(default_factory=list)
+    connects: dict[str, Sig] = field(default_factory=dict)
+
+
+_TOKEN = re.compile(r"\{|\}|\[\d+(?::\d+)?\]|\d+'[01x-]*|[\\$][^\s]+|,")
+
+
+def _parse_sig(text: str, wires: dict[str, Wire]) -> Sig:
+    chunks: list[Const | Slice] = []
+    for token in _TOKEN.findall(text):
+        if token in "{}":
+            continue
+        if token[0] == "[":
+            high, _, low = token[1:-1].partition(":")
+            low = low or high
+            chunks[-1] = Slice(chunks[-1].wire, int(low), int(high) - int(low) + 1)
+        elif token[0] in "\\$":
+            chunks.append(Slice(token, 0, wires[token].width))
+        else:
+            bits = token.partition("'")[2]
+            if bits:
+                chunks.append(Const(bits))
+    return tuple(chunks)
+
+
+def _parse_param(text: str) -> int | str:
+    if text[0] == '"':
+        return text[1:-1]
+    width, quote, bits = text.partition("'")
+    return int(bits, 2) if quote and bits else int(width)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines: Iterator[list[str]] = (
+            line.strip().split(" ", 2) for line in text.splitlines() if line.strip() and line[0] != "#"
+        )
+        self.module = Module()
+
+    def parse(self) -> Module:
+        init = None
+        for words in self.lines:
+            keyword, rest = words[0], words[1:]
+            if keyword == "attribute":
+                if rest[0] == "\\init":
+                    init = rest[1].partition("'")[2]
+                continue
+            if keyword == "wire":
+                self._wire(" ".join(rest), init)
+            elif keyword == "connect":
+                self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
+            elif keyword == "cell":
+                self._cell(rest[0], rest[1])
+            elif keyword == "process":
+                self.module.processes.append(self._body("end")[0])
+            elif keyword not in ("module", "end"):
+                raise ToolError(f"RTLIL statement must be a wire, connect, cell or process, not {keyword}")
+            init = None
+        return self.module
+
+    def _wire(self, text: str, init: str | None) -> None:
+        name = text[text.index("\\") :] if "\\" in text else text.rpartition(" ")[2]
+        words = text[: -len(name)].split()
+        port = next((word for word in words if word in ("input", "output")), "")
+        width = int(words[words.index("width") + 1]) if "width" in words else 1
+        self.module.wires[name] = Wire(name, width, port, init)
+
+    def _cell(self, kind: str, name: str) -> None:
+        cell = Cell(kind, name)
+        for words in self.lines:
+            if words[0] == "end":
+                break
+            keyword, key, value = words[0], words[1].removeprefix("\\"), words[2]
+            if keyword == "parameter":
+                cell.params[key] = _parse_param(value)
+            elif keyword == "connect":
+                cell.ports[key] = _parse_sig(value, self.module.wires)
+        self.module.cells.append(cell)
+
+    def _body(self, *stops: str) -> tuple[list[Statement], list[str]]:
+        """Statements up to a line starting with one of ``stops``, and that line."""
+        body: list[Statement] = []
+        for words in self.lines:
+            if words[0] in stops:
+                return body, words
+            if words[0] == "assign":
+                # The target is always one slice, so the value starts after its bracket.
+                wire, rest = words[1], words[2]
+                bounds, _, value = rest.partition("] ") if rest[0] == "[" else ("", "", rest)
+                target = _parse_sig(f"{wire} {bounds}]" if bounds else wire, self.module.wires)[0]
+                body.append(Assign(target, _parse_sig(value, self.module.wires)))
+            elif words[0] == "switch":
+                body.append(self._switch(" ".join(words[1:])))
+        raise ToolError("RTLIL process must be closed by end, not by the end of the text")
+
+    def _switch(self, selector: str) -> Switch:
+        switch = Switch(_parse_sig(selector, self.module.wires))
+        _, words = self._body("case", "end")
+        while words[0] == "case":
+            patterns = tuple(token.partition("'")[2] for token in " ".join(words[1:]).split(", ") if token)
+            body, words = self._body("case", "end")
+            switch.cases.append((patterns, body))
+        return switch
+
+
+def parse(text: str) -> Module:
+    """Read the single module of an RTLIL text."""
+    return _Parser(text).parse()

@@ -1,0 +1,91 @@
+"""The compressed rows and what they stand for (ISA.md section 3.3)."""
+
+from typing import NamedTuple
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+
+
+class _Row(NamedTuple):
+    mnemonic: str
+    pattern: str
+    operands: str
+    expansion: str
+    """32-bit mnemonic and its operands: a number, or the field of the compressed word that holds the value."""
+
+
+_ROWS = (
+    _Row("c.addi4spn", "000-----------00", "rd',ciw10-0", "addi rd=rd rs1=2 imm12=ciw10"),
+    _Row("c.lw", "010-----------00", "rd',cl7(rs1')", "lw rd=rd rs1=rs1 imm12=cl7"),
+    _Row("c.sw", "110-----------00", "rs2',cl7(rs1')", "sw rs2=rs2 rs1=rs1 stimm12=cl7"),
+    _Row("c.nop", "000-00000-----01", "", "addi rd=0 rs1=0 imm12=0"),
+    _Row("c.addi", "000-----------01", "rd~-0,ci6", "addi rd=rd rs1=rd imm12=ci6"),
+    _Row("c.jal", "001-----------01", "cj12", "jal rd=1 joff21=cj12"),
+    _Row("c.li", "010-----------01", "rd,ci6", "addi rd=rd rs1=0 imm12=ci6"),
+    _Row("c.addi16sp", "011-00010-----01", "ci10-0", "addi rd=2 rs1=2 imm12=ci10"),
+    _Row("c.lui", "011-----------01", "rd-2,clui6-0", "lui rd=rd uimm20=clui6"),
+    _Row("c.srli", "100000--------01", "rs1'~,csh5", "srli rd=rs1 rs1=rs1 uimm5=csh5"),
+    _Row("c.srai", "100001--------01", "rs1'~,csh5", "srai rd=rs1 rs1=rs1 uimm5=csh5"),
+    _Row("c.andi", "100-10--------01", "rs1'~,ci6", "andi rd=rs1 rs1=rs1 imm12=ci6"),
+    _Row("c.sub", "100011---00---01", "rs1'~,rs2'", "sub rd=rs1 rs1=rs1 rs2=rs2"),
+    _Row("c.xor", "100011---01---01", "rs1'~,rs2'", "xor rd=rs1 rs1=rs1 rs2=rs2"),
+    _Row("c.or", "100011---10---01", "rs1'~,rs2'", "or rd=rs1 rs1=rs1 rs2=rs2"),
+    _Row("c.and", "100011---11---01", "rs1'~,rs2'", "and rd=rs1 rs1=rs1 rs2=rs2"),
+    _Row("c.j", "101-----------01", "cj12", "jal rd=0 joff21=cj12"),
+    _Row("c.beqz", "110-----------01", "rs1',cb9", "beq rs1=rs1 rs2=0 boff13=cb9"),
+    _Row("c.bnez", "111-----------01", "rs1',cb9", "bne rs1=rs1 rs2=0 boff13=cb9"),
+    _Row("c.slli", "0000----------10", "rd~,csh5", "slli rd=rd rs1=rd uimm5=csh5"),
+    _Row("c.lwsp", "010-----------10", "rd-0,clsp8(x2)", "lw rd=rd rs1=2 imm12=clsp8"),
+    _Row("c.jr", "1000-----0000010", "rs1-0", "jalr rd=0 rs1=rs1 imm12=0"),
+    _Row("c.mv", "1000----------10", "rd,rs2-0", "add rd=rd rs1=0 rs2=rs2"),
+    _Row("c.ebreak", "1001000000000010", "", "ebreak"),
+    _Row("c.jalr", "1001-----0000010", "rs1-0", "jalr rd=1 rs1=rs1 imm12=0"),
+    _Row("c.add", "1001----------10", "rd~,rs2-0", "add rd=rd rs1=rd rs2=rs2"),
+    _Row("c.swsp", "110-----------10", "rs2,cssp8(x2)", "sw rs2=rs2 rs1=2 stimm12=cssp8"),
+)
+
+_BASE = {insn.mnemonic: insn for insn in (*INTEGER_ROWS, *SYSTEM_ROWS)}
+
+
+class Expansion(NamedTuple):
+    """What a compressed row stands for: a 32-bit row and the source of each of its operands."""
+
+    insn: Insn
+    sources: dict[str, str]
+
+    def word(self, values: dict[str, int]) -> int:
+        """The 32-bit word for the operand ``values`` of the compressed instruction."""
+        word = self.insn.match
+        for token in self.insn.tokens:
+            source = self.sources[token.field.name]
+            word |= token.field.insert(int(source) if source.isdecimal() else values[source])
+        return word
+
+
+def _expansion(row: _Row) -> Expansion:
+    mnemonic, *operands = row.expansion.split()
+    return Expansion(_BASE[mnemonic], dict(operand.split("=", 1) for operand in operands))
+
+
+EXPANSIONS = {row.mnemonic: _expansion(row) for row in _ROWS}
+"""The meaning of each compressed mnemonic. Jumps differ from their expansion in the link: it is pc + 2."""
+
+COMPRESSED_ROWS = tuple(
+    Insn(row.mnemonic, row.pattern, row.operands, Extension.RV32C, EXPANSIONS[row.mnemonic].insn.op) for row in _ROWS
+)
+"""RV32C."""
+
+
+def compressed_insn(half: int) -> Insn | None:
+    """The row of a 16-bit word, or None if it is reserved."""
+    return next((insn for insn in COMPRESSED_ROWS if insn.matches(half)), None)
+
+
+def expand_compressed(half: int) -> int:
+    """The 32-bit word that does what the compressed word does; raises :class:`EncodingError` if it is reserved."""
+    insn = compressed_insn(half)
+    if insn is None:
+        raise EncodingError(f"compressed word must be a legal RV32C encoding, not 0x{half:04x}")
+    return EXPANSIONS[insn.mnemonic].word(insn.decode(half))

@@ -1,0 +1,137 @@
+"""Control and status registers: addresses, names, access, writable bits and reset values (ISA.md section 10)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from xpulpnn.errors import EncodingError
+
+
+class CsrAccess(Enum):
+    """What software may do with a CSR."""
+
+    RW = "read and write"
+    RO = "read; a write is illegal"
+    WI = "read; a write is ignored"
+    WO = "write; reads as 0"
+
+
+class CsrGroup(Enum):
+    """When a CSR exists."""
+
+    BASE = "always"
+    HWLOOP = "with XpulpV2"
+    PERFORMANCE = "with the PULP performance counters"
+
+
+class ResetSource(Enum):
+    """Where a reset value comes from if it is not a constant."""
+
+    CONSTANT = "constant"
+    BOOT_ADDRESS = "bits 31:8 of the boot address above the constant"
+    HART_ID = "the hart_id input"
+    IRQ_LINES = "the interrupt inputs, followed continuously"
+
+
+ALL_BITS = 0xFFFF_FFFF
+IRQ_BITS = 0xFFFF_0888
+"""Interrupt lines in mie and mip: custom 31..16, external 11, timer 7, software 3."""
+
+PERFORMANCE_EVENTS = (
+    "cycles",
+    "instructions",
+    "load_use_stalls",
+    "jump_register_stalls",
+    "fetch_stalls",
+    "loads",
+    "stores",
+    "jumps",
+    "branches",
+    "taken_branches",
+    "compressed",
+    "elw_stalls",
+)
+"""Events of the PULP performance counters by counter number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Csr:
+    """One control and status register.
+
+    Parameters
+    ----------
+    address : int
+        12-bit address.
+    name : str
+        Name in assembly.
+    access : CsrAccess
+        Effect of reads and writes.
+    reset : int
+        Value after reset, or its constant part.
+    writable : int
+        Mask of the bits that a write changes; the others keep their reset value.
+    group : CsrGroup
+        When the register exists.
+    source : ResetSource
+        Where the rest of the reset value comes from.
+    """
+
+    address: int
+    name: str
+    access: CsrAccess
+    reset: int = 0
+    writable: int = 0
+    group: CsrGroup = CsrGroup.BASE
+    source: ResetSource = ResetSource.CONSTANT
+
+
+_RW, _RO, _WI, _WO = CsrAccess
+_LOOP_BASES = (0x7C0, 0x7C4)
+_LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", ALL_BITS))
+_COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 0x82))
+_MACHINE_COUNTERS, _USER_COUNTERS, _PCCR = 0xB00, 0xC00, 0x780
+
+CSRS: tuple[Csr, ...] = (
+    Csr(0x300, "mstatus", _RW, reset=0x1800, writable=0x88),
+    Csr(0x301, "misa", _WI, reset=0x4080_1104),
+    Csr(0x304, "mie", _RW, writable=IRQ_BITS),
+    Csr(0x305, "mtvec", _RW, reset=1, writable=0xFFFF_FF01, source=ResetSource.BOOT_ADDRESS),
+    Csr(0x320, "mcountinhibit", _RW, writable=0b101),
+    Csr(0x340, "mscratch", _RW, writable=ALL_BITS),
+    Csr(0x341, "mepc", _RW, writable=ALL_BITS - 1),
+    Csr(0x342, "mcause", _RW, writable=0x8000_001F),
+    Csr(0x343, "mtval", _WI),
+    Csr(0x344, "mip", _WI, source=ResetSource.IRQ_LINES),
+    *(
+        Csr(base + index, f"{name}{loop}", _RW, writable=bits, group=CsrGroup.HWLOOP)
+        for loop, base in enumerate(_LOOP_BASES)
+        for index, (name, bits) in enumerate(_LOOP_FIELDS)
+    ),
+    *(Csr(_MACHINE_COUNTERS + low, f"m{name}", _RW, writable=ALL_BITS) for name, low in _COUNTERS),
+    *(Csr(_USER_COUNTERS + low, name, _RO) for name, low in _COUNTERS),
+    Csr(0xF11, "mvendorid", _RO),
+    Csr(0xF12, "marchid", _RO),
+    Csr(0xF13, "mimpid", _RO),
+    Csr(0xF14, "mhartid", _RO, source=ResetSource.HART_ID),
+    *(
+        Csr(_PCCR + event, f"pccr{event}", _RW, writable=ALL_BITS, group=CsrGroup.PERFORMANCE)
+        for event in range(len(PERFORMANCE_EVENTS))
+    ),
+    Csr(0x79F, "pccrall", _WO, writable=ALL_BITS, group=CsrGroup.PERFORMANCE),
+    Csr(0xCC0, "pcer", _RW, writable=(1 << len(PERFORMANCE_EVENTS)) - 1, group=CsrGroup.PERFORMANCE),
+    Csr(0xCC1, "pcmr", _RW, reset=0b11, writable=0b11, group=CsrGroup.PERFORMANCE),
+)
+"""All registers; an address that is not here is illegal to read or write."""
+
+MISA_X = 1 << 23
+"""Bit of misa that is 0 in a core without any Xpulp extension."""
+
+CSR_BY_NAME = {csr.name: csr for csr in CSRS}
+CSR_BY_ADDRESS = {csr.address: csr for csr in CSRS}
+
+
+def csr_address(name: str) -> int:
+    """The address of the CSR called ``name``; raises :class:`EncodingError` for an unknown name."""
+    try:
+        return CSR_BY_NAME[name.lower()].address
+    except KeyError:
+        raise EncodingError(f"csr must be a known name or an address, not {name}") from None

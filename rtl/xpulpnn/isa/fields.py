@@ -1,0 +1,271 @@
+"""Operand fields of instruction words: where the bits lie, which values are legal, encode and extract.
+
+The names are the operand tokens of the instruction table. A field is written as two equally long lists of bit ranges,
+the bits of the value and the instruction bits they come from, so each line reads like the row of a manual.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+
+from xpulpnn.errors import EncodingError
+
+
+class FieldKind(Enum):
+    """What the value of a field stands for; decides how an operand is written in assembly."""
+
+    REGISTER = "register"
+    IMMEDIATE = "immediate"
+    TARGET = "target"
+    """Byte distance from the pc of the instruction."""
+    CSR = "csr"
+    LOOP = "loop"
+    FENCE = "fence"
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """``"31 30:25"`` as ``[(lsb, width), ...]``."""
+    pairs = [(part.split(":") * 2)[:2] for part in text.split()]
+    return [(int(low), int(high) - int(low) + 1) for high, low in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One operand field.
+
+    Parameters
+    ----------
+    name : str
+        Key of the value in :meth:`xpulpnn.isa.insn.Insn.decode`.
+    kind : FieldKind
+        Meaning of the value.
+    value_bits, word_bits : str
+        Bit ranges of the value and of the instruction word, in the same order; value bits not named are 0.
+    signed : bool
+        Whether the most significant value bit is a sign.
+    base : int
+        Added to the field: 8 for the three-bit register fields of compressed instructions.
+
+    Members
+    -------
+    parts : tuple of (int, int, int)
+        Lowest word bit, lowest value bit and width of each range.
+    low, high, step : int
+        Legal values are ``low, low + step, ..., high``.
+    """
+
+    name: str
+    kind: FieldKind
+    value_bits: str
+    word_bits: str
+    signed: bool = False
+    base: int = 0
+    parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)
+    low: int = field(init=False, repr=False)
+    high: int = field(init=False, repr=False)
+    step: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        pairs = zip(_ranges(self.word_bits), _ranges(self.value_bits), strict=True)
+        parts = tuple((word, value, width) for (word, width), (value, _) in pairs)
+        step = 1 << min(value for _, value, _ in parts)
+        size = 1 << max(value + width for _, value, width in parts)
+        low = -(size >> 1) if self.signed else self.base
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", low + size - step)
+
+    def extract(self, word: int) -> int:
+        """The value held by ``word``, extended as the field says."""
+        value = 0
+        for low, position, width in self.parts:
+            value |= (word >> low & (1 << width) - 1) << position
+        value += self.base
+        return value - (self.high - self.low + self.step) if value > self.high else value
+
+    def insert(self, value: int) -> int:
+        """Instruction bits of ``value``; bits outside the field are dropped."""
+        value -= self.base
+        word = 0
+        for low, position, width in self.parts:
+            word |= (value >> position & (1 << width) - 1) << low
+        return word
+
+    def accepts(self, value: int) -> bool:
+        """Whether the field can hold ``value``."""
+        return self.low <= value <= self.high and value % self.step == 0
+
+    @property
+    def rule(self) -> str:
+        """The legal values in words."""
+        if self.kind is FieldKind.REGISTER:
+            return "x8..x15" if self.base else "x0..x31"
+        multiple = f" and a multiple of {self.step}" if self.step > 1 else ""
+        return f"{self.low}..{self.high}{multiple}"
+
+    def show(self, value: int) -> str:
+        """``value`` as it appears in an error message."""
+        return f"x{value}" if self.kind is FieldKind.REGISTER else str(value)
+
+
+_REG, _IMM, _TARGET = FieldKind.REGISTER, FieldKind.IMMEDIATE, FieldKind.TARGET
+
+WORD_FIELDS = {
+    f.name: f
+    for f in (
+        Field("rd", _REG, "4:0", "11:7"),
+        Field("rs1", _REG, "4:0", "19:15"),
+        Field("rs2", _REG, "4:0", "24:20"),
+        Field("rs3", _REG, "4:0", "11:7"),
+        Field("imm12", _IMM, "11:0", "31:20", signed=True),
+        Field("stimm12", _IMM, "11:5 4:0", "31:25 11:7", signed=True),
+        Field("uimm20", _IMM, "19:0", "31:12"),
+        Field("boff13", _TARGET, "12 11 10:5 4:1", "31 7 30:25 11:8", signed=True),
+        Field("joff21", _TARGET, "20 19:12 11 10:1", "31 19:12 20 30:21", signed=True),
+        Field("uimm5", _IMM, "4:0", "24:20"),
+        Field("simm5", _IMM, "4:0", "24:20", signed=True),
+        Field("Is2", _IMM, "4:0", "24:20"),
+        Field("Is3", _IMM, "4:0", "29:25"),
+        Field("imm6", _IMM, "5:1 0", "24:20 25", signed=True),
+        Field("uimm6", _IMM, "5:1 0", "24:20 25"),
+        Field("csr", FieldKind.CSR, "11:0", "31:20"),
+        Field("zimm5", _IMM, "4:0", "19:15"),
+        Field("pred", FieldKind.FENCE, "3:0", "27:24"),
+        Field("succ", FieldKind.FENCE, "3:0", "23:20"),
+        Field("L", FieldKind.LOOP, "0", "7"),
+        Field("lpoff12", _TARGET, "12:1", "31:20"),
+        Field("lpoff5", _TARGET, "5:1", "19:15"),
+        Field("lpcnt12", _IMM, "11:0", "31:20"),
+        Field("nnimm5", _IMM, "4:0", "24:20"),
+    )
+}
+"""Fields of 32-bit instructions by token."""
+
+HALF_FIELDS = {
+    "rd": Field("rd", _REG, "4:0", "11:7"),
+    "rs1": Field("rs1", _REG, "4:0", "11:7"),
+    "rs2": Field("rs2", _REG, "4:0", "6:2"),
+    "rd'": Field("rd", _REG, "2:0", "4:2", base=8),
+    "rs1'": Field("rs1", _REG, "2:0", "9:7", base=8),
+    "rs2'": Field("rs2", _REG, "2:0", "4:2", base=8),
+} | {
+    f.name: f
+    for f in (
+        Field("ciw10", _IMM, "5:4 9:6 2 3", "12:11 10:7 6 5"),
+        Field("cl7", _IMM, "5:3 2 6", "12:10 6 5"),
+        Field("ci6", _IMM, "5 4:0", "12 6:2", signed=True),
+        Field("ci10", _IMM, "9 4 6 8:7 5", "12 6 5 4:3 2", signed=True),
+        Field("clui6", _IMM, "5 4:0", "12 6:2", signed=True),
+        Field("csh5", _IMM, "4:0", "6:2"),
+        Field("cj12", _TARGET, "11 4 9:8 10 6 7 3:1 5", "12 11 10:9 8 7 6 5:3 2", signed=True),
+        Field("cb9", _TARGET, "8 4:3 7:6 2:1 5", "12 11:10 6:5 4:3 2", signed=True),
+        Field("clsp8", _IMM, "5 4:2 7:6", "12 6:4 3:2"),
+        Field("cssp8", _IMM, "5:2 7:6", "12:9 8:7"),
+    )
+}
+"""Fields of compressed instructions by token."""
+
+_BOTH_UPDATES = 0b11000
+"""Update bits of a Mac&Load immediate, at most one of which may be set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A field as one instruction uses it.
+
+    Parameters
+    ----------
+    field : Field
+        The bits.
+    excluded : int or None
+        A value the instruction does not take (``rd-0``, ``ciw10-0``).
+    updated : bool
+        The register is both read and written (``rd~``).
+    """
+
+    field: Field
+    excluded: int | None = None
+    updated: bool = False
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the field can hold bits that the instruction excludes."""
+        return self.excluded is not None or self.field.name == "nnimm5"
+
+    def accepts(self, value: int) -> bool:
+        """Whether ``value`` fits the field and is not excluded."""
+        if not self.field.accepts(value) or value == self.excluded:
+            return False
+        return self.field.name != "nnimm5" or value & _BOTH_UPDATES != _BOTH_UPDATES
+
+    def encode(self, value: int) -> int:
+        """Instruction bits of ``value``; raises :class:`EncodingError` for a value the instruction cannot hold."""
+        if not self.accepts(value):
+            rule = self.field.rule
+            if self.excluded is not None:
+                rule += f" except {self.field.show(self.excluded)}"
+            if self.field.name == "nnimm5":
+                rule += " with at most one of the update bits 8 and 16"
+            raise EncodingError(f"{self.field.name} must be {rule}, not {self.field.show(value)}")
+        return self.field.insert(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One comma-separated operand: ``rd``, ``imm12``, ``imm12(rs1!)``, ``(rs1!)``, ``clsp8(x2)``.
+
+    Parameters
+    ----------
+    value : Token or None
+        The register or immediate outside the parentheses.
+    base : Token or None
+        The base register, if it is a field.
+    fixed_base : int or None
+        Number of the base register, if it is implied.
+    increment : bool
+        The base is written back.
+    """
+
+    value: Token | None
+    base: Token | None = None
+    fixed_base: int | None = None
+    increment: bool = False
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The fields of the operand."""
+        return tuple(token for token in (self.value, self.base) if token is not None)
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether the operand is written with parentheses."""
+        return self.base is not None or self.fixed_base is not None
+
+
+_OPERAND = re.compile(r"(?P<value>[^()]*)(?:\((?P<base>[^()!]+)(?P<increment>!?)\))?")
+_TOKEN = re.compile(r"(?P<name>\w+'?)(?P<updated>~?)(?:-(?P<excluded>\d+))?")
+_FIXED_BASE = re.compile(r"x(\d+)")
+
+
+def _token(text: str, fields: dict[str, Field]) -> Token:
+    match = _TOKEN.fullmatch(text)
+    assert match, text
+    excluded = match["excluded"]
+    return Token(fields[match["name"]], None if excluded is None else int(excluded), bool(match["updated"]))
+
+
+@cache
+def parse_operands(text: str, size: int) -> tuple[Operand, ...]:
+    """Operands of a table row of ``size`` bytes, in assembler order."""
+    fields = WORD_FIELDS if size == 4 else HALF_FIELDS
+    operands: list[Operand] = []
+    for part in text.split(",") if text else ():
+        match = _OPERAND.fullmatch(part)
+        assert match, part
+        value = _token(match["value"], fields) if match["value"] else None
+        fixed = _FIXED_BASE.fullmatch(match["base"] or "")
+        base = _token(match["base"], fields) if match["base"] and not fixed else None
+        operands.append(Operand(value, base, int(fixed[1]) if fixed else None, bool(match["increment"])))
+    return tuple(operands)

@@ -1,0 +1,74 @@
+"""Contract enumerations shared by gates, golden models and software: element formats, signs, operand forms, extensions."""
+
+from enum import Enum, IntEnum
+
+
+class ElemFmt(IntEnum):
+    """Element format of a packed-SIMD operand (ISA.md section 2)."""
+
+    H = 0
+    B = 1
+    N = 2
+    C = 3
+
+    @property
+    def suffix(self) -> str:
+        """Letter after the mnemonic: ``h``, ``b``, ``n`` or ``c``."""
+        return self.name.lower()
+
+    @property
+    def width(self) -> int:
+        """Element width in bits: 16, 8, 4 or 2."""
+        return 16 >> self.value
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a 32-bit word: 2, 4, 8 or 16."""
+        return 2 << self.value
+
+    @classmethod
+    def of_width(cls, width: int) -> "ElemFmt":
+        """The format of ``width``-bit elements; raises ``KeyError`` for other widths."""
+        return {fmt.width: fmt for fmt in cls}[width]
+
+
+class Op2Mode(IntEnum):
+    """Second operand of a SIMD instruction: lane by lane, scalar replication, replicated immediate."""
+
+    VECTOR = 0
+    SC = 1
+    SCI = 2
+
+    @property
+    def suffix(self) -> str:
+        """Part of the mnemonic before the format letter: empty, ``.sc`` or ``.sci``."""
+        return "" if self is Op2Mode.VECTOR else f".{self.name.lower()}"
+
+
+class Extension(Enum):
+    """Instruction-set extensions by their names in ISA.md section 1."""
+
+    RV32I = "RV32I"
+    RV32M = "RV32M"
+    RV32C = "RV32C"
+    ZICSR = "Zicsr"
+    ZIFENCEI = "Zifencei"
+    PRIV = "Priv"
+    XPULPV2 = "XpulpV2"
+    XPULPNN = "XpulpNN"
+    XPULPML_NN = "XpulpMLnn"
+    XPULPML_CU = "XpulpMLcu"
+    XPULPQNT = "XpulpQnt"
+
+
+BASE_EXTENSIONS = frozenset(
+    {
+        Extension.RV32I,
+        Extension.RV32M,
+        Extension.RV32C,
+        Extension.ZICSR,
+        Extension.ZIFENCEI,
+        Extension.PRIV,
+    }
+)
+"""Extensions present in every core."""

@@ -1,0 +1,181 @@
+"""One row of the instruction table, with everything that follows from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.fields import FieldKind, Operand, Token, parse_operands
+from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
+
+LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
+STORE_OPS = frozenset({"sb", "sh", "sw"})
+BRANCH_OPS = frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"})
+JUMP_OPS = frozenset({"jal", "jalr"})
+MAC_LOAD_OPS = frozenset({"pv.mlsdot", "pv.cusdot"})
+
+
+def pattern(
+    opcode: str,
+    funct3: str = "---",
+    funct7: str = "-------",
+    *,
+    rs2: str = "-----",
+    rs1: str = "-----",
+    rd: str = "-----",
+) -> str:
+    """The 32 characters of a word pattern from its fields, bit 31 first; ``-`` is a free bit."""
+    text = f"{funct7}{rs2}{rs1}{funct3}{rd}{opcode}"
+    assert len(text) == 32, text
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Insn:
+    """An instruction: mnemonic and operand form, bit pattern, and what the operation is.
+
+    Parameters
+    ----------
+    mnemonic, operands : str
+        Spelling of the row; together they identify it.
+    pattern : str
+        32 or 16 characters ``0``, ``1`` or ``-`` from the most significant bit down.
+    extension : Extension
+        Extension the row belongs to.
+    op : str
+        The operation, whatever the element format and the source of the second operand.
+    alias : bool
+        The row is a second name for words of another row.
+    fmt : ElemFmt or None
+        Element format of packed-SIMD rows.
+    mode : Op2Mode or None
+        Second-operand form of packed-SIMD rows; None where the immediate is no operand (``pv.extract``).
+    a_signed, b_signed : bool
+        Signs of the factors of a dot product. ``pv.dot*`` and ``pv.sdot*``: a = rs1, b = rs2 or immediate;
+        ``pv.mlsdot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b = rs2.
+    entry : int or None
+        Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
+
+    Members
+    -------
+    mask, match : int
+        A word fits the pattern if ``word & mask == match``.
+    tokens : tuple of Token
+        The fields of the operands.
+    restricted : tuple of Token
+        Those with excluded values.
+    """
+
+    mnemonic: str
+    pattern: str
+    operands: str
+    extension: Extension
+    op: str
+    alias: bool = False
+    fmt: ElemFmt | None = None
+    mode: Op2Mode | None = None
+    a_signed: bool = False
+    b_signed: bool = False
+    entry: int | None = None
+    mask: int = field(init=False, repr=False, compare=False)
+    match: int = field(init=False, repr=False, compare=False)
+    tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)
+    restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fixed = self.pattern.replace("0", "1").replace("-", "0")
+        tokens = tuple(token for operand in self.forms for token in operand.tokens)
+        object.__setattr__(self, "mask", int(fixed, 2))
+        object.__setattr__(self, "match", int(self.pattern.replace("-", "0"), 2))
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "restricted", tuple(token for token in tokens if token.restricted))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the instruction: 2 or 4."""
+        return len(self.pattern) // 8
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies the row."""
+        return self.mnemonic, self.operands
+
+    @property
+    def forms(self) -> tuple[Operand, ...]:
+        """The operands in assembler order."""
+        return parse_operands(self.operands, self.size)
+
+    def _registers(self) -> Iterator[Token]:
+        return (token for token in self.tokens if token.field.kind is FieldKind.REGISTER)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Register fields read: ``rs1`` [19:15], ``rs2`` [24:20], ``rd`` [11:7] (accumulators and ``rs3``).
+
+        Of compressed rows only the fields of their own operands, not the registers they imply.
+        """
+        names = {token.field.name for token in self._registers() if token.updated or token.field.name != "rd"}
+        return frozenset("rd" if name == "rs3" else name for name in names)
+
+    @property
+    def writes_rd(self) -> bool:
+        """Whether the instruction writes the register in field rd."""
+        return any(token.updated or token.field.name == "rd" for token in self._registers())
+
+    @property
+    def writes_base(self) -> bool:
+        """Whether the instruction writes its base register (post-increment, Mac&Load)."""
+        return any(operand.increment for operand in self.forms)
+
+    @property
+    def is_load(self) -> bool:
+        """Whether memory is loaded into rd; false for Mac&Load, which loads into the NN-RF."""
+        return self.op in LOAD_OPS
+
+    @property
+    def is_store(self) -> bool:
+        """Whether memory is written."""
+        return self.op in STORE_OPS
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it is a conditional branch."""
+        return self.op in BRANCH_OPS
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether it is an unconditional jump."""
+        return self.op in JUMP_OPS
+
+    @property
+    def is_mac_load(self) -> bool:
+        """Whether it is a Mac&Load of either form."""
+        return self.op in MAC_LOAD_OPS
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether a product or sum of products is added to (or subtracted from) rd."""
+        return self.is_mac_load or self.op.startswith(("pv.sdot", "mac", "msu"))
+
+    def matches(self, word: int) -> bool:
+        """Whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""
+        return word & self.mask == self.match and all(
+            token.accepts(token.field.extract(word)) for token in self.restricted
+        )
+
+    def decode(self, word: int) -> dict[str, int]:
+        """Values of the operand fields of ``word`` by field name, extended and scaled as the fields say."""
+        return {token.field.name: token.field.extract(word) for token in self.tokens}
+
+    def encode(self, **values: int) -> int:
+        """The word with the given operand values; bits without meaning are 0.
+
+        Raises :class:`EncodingError` for a missing or unknown operand and for a value out of range.
+        """
+        names = [token.field.name for token in self.tokens]
+        if values.keys() != set(names):
+            wanted = ", ".join(names) or "none"
+            raise EncodingError(f"operands of {self.mnemonic} must be {wanted}, not {', '.join(values) or 'none'}")
+        word = self.match
+        for token in self.tokens:
+            word |= token.encode(values[token.field.name])
+        return word

@@ -1,0 +1,123 @@
+"""The instruction table: every row, the rows of a configuration, and look-up by name or word.
+
+It is the only place an encoding is written. The decoder, the assembler, the disassembler and the simulator iterate
+over it.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
+from xpulpnn.isa.compressed import COMPRESSED_ROWS, expand_compressed
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS
+from xpulpnn.isa.xpulpv2 import SCALAR_ROWS
+
+__all__ = ["INSNS", "Decoder", "Insn", "by_mnemonic", "enabled", "expand_compressed", "find"]
+
+INSNS: tuple[Insn, ...] = (
+    *INTEGER_ROWS,
+    *COMPRESSED_ROWS,
+    *SYSTEM_ROWS,
+    *SCALAR_ROWS,
+    *SIMD_ROWS,
+    *MAC_LOAD_ROWS,
+    *QUANTISATION_ROWS,
+)
+"""All rows, aliases included."""
+
+
+def enabled(
+    extensions: frozenset[Extension],
+    widths: frozenset[int],
+    *,
+    aliases: bool = False,
+) -> tuple[Insn, ...]:
+    """The rows present in a core with these extensions and SIMD element widths in bits."""
+    return tuple(
+        insn
+        for insn in INSNS
+        if insn.extension in extensions
+        and (insn.fmt is None or insn.fmt.width in widths)
+        and (aliases or not insn.alias)
+    )
+
+
+@cache
+def _rows() -> dict[str, tuple[Insn, ...]]:
+    rows: dict[str, tuple[Insn, ...]] = {}
+    for insn in INSNS:
+        rows[insn.mnemonic.lower()] = (*rows.get(insn.mnemonic.lower(), ()), insn)
+    return rows
+
+
+def by_mnemonic(mnemonic: str) -> tuple[Insn, ...]:
+    """The rows called ``mnemonic``, upper and lower case alike; empty if there is none."""
+    return _rows().get(mnemonic.lower(), ())
+
+
+def find(mnemonic: str, operands: str | None = None) -> Insn:
+    """The row with this mnemonic and, where the mnemonic has several forms, these operands.
+
+    Raises :class:`EncodingError` if there is none or more than one.
+    """
+    rows = by_mnemonic(mnemonic)
+    if not rows:
+        raise EncodingError(f"mnemonic must be in the instruction table, not {mnemonic}")
+    chosen = [insn for insn in rows if operands is None or insn.operands == operands]
+    if len(chosen) != 1:
+        forms = " or ".join(insn.operands for insn in rows)
+        raise EncodingError(f"operands of {mnemonic} must be {forms}, not {operands or 'open'}")
+    return chosen[0]
+
+
+_MAJOR = 0x7F
+_LENGTH = 0b11
+"""Low bits of a word that are both set in 32-bit instructions."""
+
+_CACHE_LIMIT = 1 << 18
+
+
+class Decoder:
+    """Finds the row of an instruction word.
+
+    Parameters
+    ----------
+    insns : iterable of Insn
+        The rows to recognise; aliases among them are left out, since their words belong to other rows.
+    """
+
+    def __init__(self, insns: Iterable[Insn]) -> None:
+        # words are looked up by major opcode (quadrant of compressed words), then by mask, then by fixed bits
+        self._buckets: dict[int, dict[int, dict[int, list[Insn]]]] = {}
+        self._cache: dict[int, Insn | None] = {}
+        for insn in insns:
+            if not insn.alias:
+                major = self._major(insn.match)
+                masks = self._buckets.setdefault(major, {})
+                masks.setdefault(insn.mask, {}).setdefault(insn.match, []).append(insn)
+
+    @staticmethod
+    def _major(word: int) -> int:
+        return word & _MAJOR if word & _LENGTH == _LENGTH else word & _LENGTH
+
+    def _search(self, word: int) -> Insn | None:
+        for mask, rows in self._buckets.get(self._major(word), {}).items():
+            for insn in rows.get(word & mask, ()):
+                if insn.matches(word):
+                    return insn
+        return None
+
+    def decode(self, word: int) -> Insn | None:
+        """The row of ``word``, or None if it is illegal; of a compressed word the upper half is ignored."""
+        try:
+            return self._cache[word]
+        except KeyError:
+            pass
+        insn = self._search(word)
+        if len(self._cache) >= _CACHE_LIMIT:
+            self._cache.clear()
+        self._cache[word] = insn
+        return insn

@@ -1,0 +1,1 @@
+"""cocotb benches, one module per unit."""

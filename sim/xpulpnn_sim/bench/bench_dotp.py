@@ -1,0 +1,62 @@
+"""Bench of the dot-product unit: every dot product and Mac&Load row of the configured formats."""
+
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.handle import SimHandleBase
+from xpulpnn.isa.insn import Insn
+
+from xpulpnn_sim.bench.operands import Operands, prepare
+from xpulpnn_sim.bench.parts import Scoreboard, bench_data, run_vectors, start
+from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.unit_rows import Batch, batch_of_rows, value_of_rd
+from xpulpnn_sim.golden.effects import Sources
+
+IDLE_PROBABILITY = 0.25
+
+
+def factors(insn: Insn, src: Sources) -> Operands:
+    """Factors and accumulator as the unit sees them: a and b of the dot product, whatever they come from."""
+    if insn.is_mac_load:
+        return {"rs1": src.wgt, "rs2": src.act if insn.op == "pv.mlsdot" else src.rs2, "rd": src.rd}
+    operands = prepare(insn, src)
+    return {"rs1": operands["op_a"], "rs2": operands["op_b"], "rd": operands["op_c"]}
+
+
+def with_latency(batch: Batch, rng: Random) -> Batch:
+    """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``.
+
+    Some beats are idle: other factors and another control word without ``enable``, which must change nothing.
+    """
+    count = len(batch.row)
+    sampled: list[int] = []
+    shown: list[int] = []
+    enable: list[int] = []
+    for vector in range(count):
+        # The last result needs one beat more to appear.
+        idle = int(rng.random() < IDLE_PROBABILITY or vector == count - 1)
+        sampled += [vector] + [rng.randrange(count)] * idle
+        shown += [max(vector - 1, 0)] + [vector] * idle
+        enable += [1] + [0] * idle
+    accumulator = batch.stimulus["rd"][shown]
+    stimulus = {name: column[sampled] for name, column in batch.stimulus.items()}
+    first = np.arange(len(shown)) == 0
+    return Batch(
+        insns=batch.insns,
+        row=batch.row[shown],
+        stimulus=stimulus | {"rd": accumulator, "enable": np.array(enable)},
+        expected={name: column[shown] for name, column in batch.expected.items()},
+        checked={name: column[shown] & ~first for name, column in batch.checked.items()},
+    )
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def products_match_golden(dut: SimHandleBase) -> None:
+    """All rows interleaved, so that every product follows one of another format."""
+    rng = Random(seed_from_environment())
+    batch = batch_of_rows(rng, value_of_rd, factors)
+    if "enable" in bench_data()["inputs"]:
+        batch = with_latency(batch, rng)
+    await start(dut)
+    batch.check(Scoreboard("dotp"), await run_vectors(dut, batch.stimulus, list(batch.expected)))

@@ -1,0 +1,185 @@
+"""Bench of the load-store unit: all sizes at all byte addresses, with an ideal and a stalling memory."""
+
+from dataclasses import dataclass
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.handle import SimHandleBase
+from cocotb.triggers import FallingEdge, RisingEdge
+from xpulpnn.isa.insn import Insn
+
+from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing, WordMemory
+from xpulpnn_sim.bench.operands import prepare
+from xpulpnn_sim.bench.parts import Scoreboard, bench_data, pulse_reset, sample, start
+from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.unit_rows import rows_with_controls, sources
+from xpulpnn_sim.golden.effects import Sources
+from xpulpnn_sim.golden.execute import execute
+from xpulpnn_sim.stimuli import random_words
+
+WINDOW_BYTES = 32
+WORD_BYTES = 4
+GAP_PROBABILITY = 0.2
+CYCLE_LIMIT = 64
+
+
+@dataclass(slots=True)
+class Access:
+    """One execution of a load or store, what the unit receives, and what it must give."""
+
+    insn: Insn
+    ports: dict[str, int]
+    address: int
+    size: int
+    store: int
+    loaded: int = 0
+    rdata: int = 0
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it takes two word-aligned requests."""
+        return self.address % WORD_BYTES + self.size > WORD_BYTES
+
+
+def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[Access]:
+    """Executions of a row whose addresses fall into a small window, so that accesses overlap."""
+    src = sources(insn, count, rng)
+    targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
+    src.rs1 = np.zeros_like(src.rs1)
+    src.rs1 = targets - execute(insn, src).address
+    src = Sources(**{name: getattr(src, name) for name in ("word", "rs1", "rs2", "rd")})
+    operands, effects = prepare(insn, src), execute(insn, src)
+    assert (effects.address == targets).all()
+    store = np.zeros(count, np.uint32) if effects.store is None else effects.store
+    # The bytes of the register above the stored ones must not matter.
+    wdata = src.rs2 if insn.is_store else random_words(rng, count)
+    return [
+        Access(
+            insn,
+            {**control, "ex_base": base, "ex_offset": offset, "ex_wdata": data},
+            address,
+            effects.size,
+            value,
+        )
+        for base, offset, data, address, value in zip(
+            operands["op_a"].tolist(), operands["op_b"].tolist(), wdata.tolist(), targets.tolist(), store.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def run_sequentially(accesses: list[Access]) -> WordMemory:
+    """Fill in what every load finds and the value it makes; returns the memory afterwards."""
+    memory = WordMemory()
+    for access in accesses:
+        if access.insn.is_store:
+            memory.store(access.address, access.size, access.store)
+        else:
+            access.loaded = memory.load(access.address)
+    for key in {access.insn.key for access in accesses if access.insn.is_load}:
+        mine = [access for access in accesses if access.insn.key == key]
+        loaded = np.array([access.loaded for access in mine], dtype=np.uint32)
+        effects = execute(mine[0].insn, Sources(word=np.zeros_like(loaded), loaded=loaded))
+        for access, value in zip(mine, effects.rd.tolist(), strict=True):
+            access.rdata = value
+    return memory
+
+
+class AccessDriver:
+    """Presents accesses in EX, each until it is done, with random empty cycles between them."""
+
+    def __init__(self, dut: SimHandleBase, rng: Random) -> None:
+        self.dut = dut
+        self.rng = rng
+        self.cycles: list[int] = []
+
+    async def run(self, accesses: list[Access], idle_control: dict[str, int]) -> None:
+        """Run all of them; records the EX cycles of each."""
+        for access in accesses:
+            if self.rng.random() < GAP_PROBABILITY:
+                for port, value in idle_control.items():
+                    getattr(self.dut, port).value = value
+                await RisingEdge(self.dut.clk)
+            for port, value in access.ports.items():
+                getattr(self.dut, port).value = value
+            for cycle in range(1, CYCLE_LIMIT):
+                await FallingEdge(self.dut.clk)
+                done = sample(self.dut.ex_done)
+                await RisingEdge(self.dut.clk)
+                if done:
+                    self.cycles.append(cycle)
+                    break
+            else:
+                raise AssertionError(f"no ex_done within {CYCLE_LIMIT} cycles")
+        for port, value in idle_control.items():
+            getattr(self.dut, port).value = value
+
+
+class ResponseMonitor:
+    """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
+
+    def __init__(self, dut: SimHandleBase) -> None:
+        self.dut = dut
+        self.addresses: list[int] = []
+        self.values: list[int] = []
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        in_wb = False
+        while True:
+            await FallingEdge(self.dut.clk)
+            if in_wb and sample(self.dut.wb_done):
+                self.values.append(sample(self.dut.wb_rdata))
+                in_wb = False
+            if sample(self.dut.ex_done):
+                assert not in_wb, "a second access entered WB"
+                self.addresses.append(sample(self.dut.ex_address))
+                in_wb = True
+            await RisingEdge(self.dut.clk)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[IDEAL, SLOW])
+async def accesses_are_sequential(dut: SimHandleBase, timing: Timing) -> None:
+    """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
+    rng = Random(seed_from_environment())
+    board, data = Scoreboard("lsu"), bench_data()
+    await start(dut)
+    for window in (0x1000, 0xFFFF_FFE0):
+        accesses = [
+            access
+            for insn, control in rows_with_controls()
+            for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
+            if window + WINDOW_BYTES <= 1 << 32
+        ]
+        rng.shuffle(accesses)
+        expected_memory = run_sequentially(accesses)
+        memory, driver, monitor = ObiMemory(dut, timing, rng), AccessDriver(dut, rng), ResponseMonitor(dut)
+        memory.start()
+        sampling = cocotb.start_soon(monitor.run())
+        await driver.run(accesses, data["idle"])
+        for _ in range(CYCLE_LIMIT):
+            await RisingEdge(dut.clk)
+        sampling.cancel()
+        context = {"address": [a.address for a in accesses], "size": [a.size for a in accesses]}
+        loads = [index for index, access in enumerate(accesses) if access.insn.is_load]
+        board.compare({"ex_address": context["address"]}, {"ex_address": monitor.addresses}, context)
+        board.compare(
+            {"wb_rdata": [accesses[index].rdata for index in loads]},
+            {"wb_rdata": [monitor.values[index] for index in loads]},
+            {name: [column[index] for index in loads] for name, column in context.items()},
+        )
+        board.equal(dict(memory.words), dict(expected_memory), "memory at the end")
+        board.equal(memory.requests, sum(1 + access.crosses for access in accesses), "requests")
+        if timing is IDEAL:
+            wanted = [1 + access.crosses for access in accesses]
+            board.compare({"cycles": wanted}, {"cycles": driver.cycles}, context, "cycles in EX")
+        # A reset in flight: one access is left without its response.
+        for port, value in accesses[0].ports.items():
+            getattr(dut, port).value = value
+        await RisingEdge(dut.clk)
+        memory.stop()
+        for port, value in data["idle"].items():
+            getattr(dut, port).value = value
+        await pulse_reset(dut)

@@ -1,0 +1,87 @@
+"""Monitor of the back end's retirement port, and its comparison with the reference machine."""
+
+from dataclasses import dataclass
+
+from cocotb.handle import SimHandleBase
+from cocotb.triggers import FallingEdge
+
+from xpulpnn_sim.bench.parts import sample
+from xpulpnn_sim.bench.stream import Executed
+
+_ALWAYS = ("insn", "pc_rdata", "trap", "rd_we", "base_we", "nn_we")
+_RD = ("rd_addr", "rd_wdata")
+_BASE = ("base_addr", "base_wdata")
+_NN = ("nn_addr", "nn_wdata")
+
+Record = dict[str, int]
+"""Fields of one retirement; addresses and data of writes only where there is one."""
+
+
+class RetirementMonitor:
+    """Collects retirement records."""
+
+    def __init__(self, dut: SimHandleBase) -> None:
+        self.dut = dut
+        self.records: list[Record] = []
+
+    def _read(self, names: tuple[str, ...]) -> Record:
+        return {name: sample(getattr(self.dut, f"rvfi__{name}")) for name in names}
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        while True:
+            await FallingEdge(self.dut.clk)
+            if sample(self.dut.rvfi__valid):
+                record = self._read(_ALWAYS)
+                for enable, names in (("rd_we", _RD), ("base_we", _BASE), ("nn_we", _NN)):
+                    if record[enable]:
+                        record |= self._read(names)
+                self.records.append(record)
+
+
+@dataclass(slots=True)
+class Registers:
+    """GP-RF and NN-RF as the retirement records change them."""
+
+    regs: list[int]
+    nn: list[int]
+    first_nn: int
+
+    @classmethod
+    def after_reset(cls, entries: int) -> "Registers":
+        """All zeros; records of a four-entry NN-RF count from the first weight."""
+        return cls([0] * 32, [0] * 6, 2 if entries == 4 else 0)
+
+    def apply(self, record: Record) -> None:
+        """Write what the record says; rd stays if it is the base as well."""
+        if record["base_we"]:
+            self.regs[record["base_addr"]] = record["base_wdata"]
+        if record["rd_we"]:
+            self.regs[record["rd_addr"]] = record["rd_wdata"]
+        if record["nn_we"]:
+            self.nn[self.first_nn + record["nn_addr"]] = record["nn_wdata"]
+
+
+def check_retirement(stream: list[Executed], records: list[Record], entries: int, seed: int) -> None:
+    """Raise ``AssertionError`` at the first instruction whose record or resulting registers differ."""
+    state = Registers.after_reset(entries)
+    for number, (item, record) in enumerate(zip(stream, records)):
+        name = "illegal" if item.insn is None else f"{item.insn.mnemonic} {item.insn.operands}"
+        where = f"instruction {number}, {name}, {item.word:#010x} at {item.pc:#x} (seed {seed})"
+        got = (record["insn"], record["pc_rdata"], record["trap"])
+        want = (item.word, item.pc, int(item.cause is not None))
+        assert got == want, f"retired word, pc, trap {got}, expected {want}: {where}"
+        state.apply(record)
+        for kind, have, expected in (("x", state.regs, item.regs), ("nn", state.nn, item.nn)):
+            wrong = [
+                f"{kind}{index}={value:#x}, expected {wanted:#x}"
+                for index, (value, wanted) in enumerate(zip(have, expected, strict=True))
+                if value != wanted
+            ]
+            assert not wrong, f"{'; '.join(wrong)} after {where}; record {record}; before: {_names(stream, number)}"
+    assert len(records) == len(stream), f"{len(records)} retirements of {len(stream)} instructions (seed {seed})"
+
+
+def _names(stream: list[Executed], number: int) -> str:
+    before = stream[max(0, number - 3) : number]
+    return " | ".join("illegal" if item.insn is None else f"{item.insn.mnemonic} {item.word:#010x}" for item in before)

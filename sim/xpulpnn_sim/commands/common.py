@@ -1,0 +1,117 @@
+"""What the subcommands share: options, writing of results, progress bars."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from xpulpnn.config import PRESETS, CoreConfig, apply_settings, preset
+from xpulpnn.errors import InputError
+
+OK = 0
+FAILED = 1
+"""Exit code when a check failed."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors are the project's own, reported like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise :class:`InputError`."""
+        raise InputError(f"{self.prog}: {message}")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json FILE``."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
+
+
+def add_configuration(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add ``--preset`` and ``--set``."""
+    parser.add_argument(
+        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {default})"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="KEY=VALUE",
+        help="change one parameter of the configuration, such as dotp.multipliers=shared or widths=16,8; repeatable",
+    )
+
+
+def configuration(arguments: argparse.Namespace) -> CoreConfig:
+    """The configuration that ``--preset`` and ``--set`` describe."""
+    settings: dict[str, str] = {}
+    for text in arguments.settings:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set must be KEY=VALUE, not {text}")
+        settings[key] = value
+    return apply_settings(preset(arguments.preset), settings)
+
+
+def require_writable(path: Path | None) -> None:
+    """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"--json must be a file, not the folder {path}")
+    require_folder(path.parent, "--json")
+
+
+def require_folder(folder: Path, option: str) -> None:
+    """Raise :class:`InputError` unless files can be created in ``folder``, which is made if it does not exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone."""
+    if path.is_file() and path.read_text() == text:
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    temporary = Path(name)
+    temporary.chmod(0o644)
+    temporary.replace(path)
+
+
+def write_json(path: Path | None, result: Any) -> None:
+    """Write ``result`` if a file was asked for."""
+    if path is not None:
+        write_text(path, json.dumps(result, indent=2) + "\n")
+
+
+def comma_list(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Distinct members of ``known`` named in ``text``, ``all`` standing for all of them."""
+    if text == "all":
+        return list(known)
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise InputError(f"{option} must be a list out of {','.join(known)}, not {name or 'empty'}")
+    return list(dict.fromkeys(names))
+
+
+@contextmanager
+def progress_bar(description: str, total: int | None) -> Generator[tuple[Progress, Any]]:
+    """A progress bar on the error output, shown on a terminal only."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        yield progress, progress.add_task(description, total=total)

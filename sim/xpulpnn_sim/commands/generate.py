@@ -1,0 +1,60 @@
+"""``xpulpnn generate``: Verilog of one component."""
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import (
+    OK,
+    add_configuration,
+    add_json,
+    configuration,
+    require_folder,
+    require_writable,
+    write_json,
+    write_text,
+)
+
+NAME = "generate"
+HELP = "write the Verilog of a component and a description of its ports, configuration and names"
+
+TOP_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOP_NAMES)}")
+    add_configuration(parser, "xpulpnn")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("build"),
+        metavar="DIR",
+        help="folder of TOP.v and TOP.json (default build)",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write ``TOP.v`` and ``TOP.json``."""
+    if arguments.top not in TOP_NAMES:
+        raise InputError(f"TOP must be one of {', '.join(TOP_NAMES)}, not {arguments.top}")
+    config = configuration(arguments)
+    require_writable(arguments.json)
+    require_folder(arguments.output, "--output")
+    # Amaranth takes longer to import than the other subcommands to run
+    from xpulpnn_sim.tops import emit_top
+
+    emitted = emit_top(arguments.top, config)
+    verilog, manifest = (arguments.output / f"{arguments.top}.{suffix}" for suffix in ("v", "json"))
+    write_text(verilog, emitted.text)
+    write_text(manifest, json.dumps(emitted.manifest, indent=2) + "\n")
+    Console(highlight=False).print(
+        f"{verilog} and {manifest}: module {emitted.manifest['top']}", markup=False, soft_wrap=True
+    )
+    write_json(arguments.json, {"top": arguments.top, "files": [str(verilog), str(manifest)]})
+    return OK

@@ -1,0 +1,1 @@
+"""numpy references of every instruction and kernel, independent of the gates."""

@@ -1,0 +1,1 @@
+"""Verilated models, trace streaming and checking."""

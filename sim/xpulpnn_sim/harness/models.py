@@ -1,0 +1,60 @@
+"""Compiled models of configurations."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import amaranth
+
+import xpulpnn
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.harness.build import build_model, cache_directory
+
+
+def _sources() -> Iterator[Path]:
+    folder = Path(xpulpnn.__file__).parent
+    return (path for path in sorted(folder.rglob("*.py")))
+
+
+def backend_verilog(config: CoreConfig) -> str:
+    """Verilog of the back end, cached under a hash of the generator's sources and the configuration."""
+    described = f"{amaranth.__version__} {_key(config)}"
+    digest = hashlib.sha256(described.encode())
+    for path in _sources():
+        digest.update(path.read_bytes())
+    cached = cache_directory() / f"backend-{digest.hexdigest()[:24]}.v"
+    if cached.exists():
+        return cached.read_text()
+    # Amaranth and the generator take longer to import than a cached model to run
+    from xpulpnn_sim.tops import emit_top
+
+    text = emit_top("backend", config).text
+    handle, name = tempfile.mkstemp(dir=cached.parent, suffix=".v")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(name).rename(cached)
+    return text
+
+
+def _key(config: CoreConfig) -> str:
+    """Text that is the same for equal configurations in every process."""
+    structure = f"{sorted(config.dotp.widths)} {config.dotp.multipliers} {config.dotp.isolation}"
+    return f"{sorted(extension.value for extension in config.extensions)} {structure} {config.rvfi}"
+
+
+def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:
+    """Shared library simulating the back end of ``config``, compiled if need be.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Its ``rvfi`` is replaced by ``checked``.
+    checked : bool
+        Whether the model reports retirements.
+    trace : bool
+        Whether it can write waveforms.
+    """
+    return build_model(backend_verilog(replace(config, rvfi=checked)), trace=trace)

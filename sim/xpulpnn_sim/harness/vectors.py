@@ -1,0 +1,305 @@
+"""Single-instruction vectors: reading JSON lines, and comparing them with the reference models."""
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
+from xpulpnn_sim.golden.effects import Sources
+from xpulpnn_sim.golden.execute import HANDLERS, SEQUENCER_OPS, execute
+from xpulpnn_sim.harness.statics import register
+
+NNRF_ENTRIES = 6
+REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
+"""Numbers in the register fields of every vector's word."""
+
+_LIMIT = 1 << 32
+_WORD_BYTES = 4
+_BYTE_BITS = 8
+_BYTE = 0xFF
+_PLAIN = ("word", "rs1", "rs2", "rd_in", "rd_out")
+_MAC_LOAD = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
+
+
+@dataclass(slots=True, kw_only=True)
+class Vector:
+    """One execution of one instruction.
+
+    Members
+    -------
+    origin : (str, int)
+        File and line.
+    insn : Insn
+        Table row of the word.
+    word, rs1, rs2, rd_in : int
+        Instruction and registers before.
+    rd_out, rs1_out : int or None
+        Registers afterwards; None where the vector does not say.
+    nnrf_in, nnrf_out : list of int
+        NN-RF before and after; empty but for Mac&Load.
+    mem : dict
+        Memory words by byte address.
+    """
+
+    origin: tuple[str, int]
+    insn: Insn
+    word: int
+    rs1: int
+    rs2: int
+    rd_in: int
+    rd_out: int | None = None
+    rs1_out: int | None = None
+    nnrf_in: list[int] = field(default_factory=list[int])
+    nnrf_out: list[int] = field(default_factory=list[int])
+    mem: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMismatch:
+    """A value after the instruction that differs from the vector's."""
+
+    vector: Vector
+    what: str
+    expected: int
+    got: int
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON report."""
+        file, line = self.vector.origin
+        return {
+            "file": file,
+            "line": line,
+            "insn": self.vector.insn.mnemonic,
+            "word": self.vector.word,
+            "field": self.what,
+            "expected": self.expected,
+            "got": self.got,
+        }
+
+
+def expressible(insn: Insn) -> bool:
+    """Whether a vector can say all that the row does: no control transfer, no store, no state beyond registers."""
+    return (
+        insn.size == _WORD_BYTES
+        and insn.op in HANDLERS
+        and insn.op not in SEQUENCER_OPS
+        and insn.op != "auipc"
+        and not (insn.is_branch or insn.is_jump or insn.is_store)
+    )
+
+
+class VectorReader:
+    """Parses vector files for one configuration.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Vectors of rows it lacks are skipped.
+
+    Members
+    -------
+    skipped : int
+        Vectors left out so far: unknown instruction, not in the configuration, or not expressible as a vector.
+    """
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.skipped = 0
+        self._decoder = Decoder(INSNS)
+        self._present = set(enabled(config.extensions, config.widths))
+
+    def read(self, path: Path) -> Iterator[Vector]:
+        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line."""
+        try:
+            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        vector = self._parse(line, (str(path), number))
+                        if vector is not None:
+                            yield vector
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
+
+    def _parse(self, line: str, origin: tuple[str, int]) -> Vector | None:
+        where = f"{origin[0]} line {origin[1]}"
+        try:
+            entry = json.loads(line)
+        except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            reason = getattr(error, "msg", "too deep or too long")
+            raise InputError(f"{where}: vector must be a JSON object, not {_shown(line.strip())} ({reason})") from None
+        if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
+            raise InputError(f"{where}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
+        mac_load = "nnrf_in" in entry
+        numbers = {name: _unsigned(entry, name, where) for name in (_MAC_LOAD if mac_load else _PLAIN)}
+        vector = Vector(origin=origin, insn=INSNS[0], rs2=numbers.pop("rs2", 0), **numbers)
+        if mac_load and "rs2" in entry:
+            vector.rs2 = _unsigned(entry, "rs2", where)
+        if "rs1_out" in entry:
+            vector.rs1_out = _unsigned(entry, "rs1_out", where)
+        if mac_load:
+            vector.nnrf_in = _entries(entry, "nnrf_in", where)
+            vector.nnrf_out = _entries(entry, "nnrf_out", where)
+        vector.mem = _memory(entry.get("mem", {}), where)
+        row = self._row(entry["insn"], vector.word, where)
+        if row is None:
+            self.skipped += 1
+            return None
+        vector.insn = row
+        _check_registers(vector, where)
+        if row.is_mac_load and not mac_load:
+            raise InputError(f"{where}: nnrf_in must be given for {row.mnemonic}, not left out")
+        if "imm" in entry and row.op == "pv.mlsdot" and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
+            raise InputError(
+                f"{where}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
+            )
+        if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
+            raise InputError(f"{where}: rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}")
+        return vector
+
+    def _row(self, name: str, word: int, where: str) -> Insn | None:
+        """Table row of the word, None to skip it; the word must be one of the instruction called ``name``."""
+        named = by_mnemonic(name)
+        if not named:
+            return None
+        row = self._decoder.decode(word)
+        if row is None or (row not in named and not any(alias.matches(word) for alias in named)):
+            shown = "an illegal word" if row is None else row.mnemonic
+            raise InputError(f"{where}: word must encode {name}, not {shown} (0x{word:08x})")
+        return row if row in self._present and expressible(row) else None
+
+
+_SHOWN = 40
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _unsigned(entry: dict[str, Any], name: str, where: str) -> int:
+    value = entry.get(name)
+    if type(value) is not int or not 0 <= value < _LIMIT:
+        shown = "left out" if name not in entry else _shown(json.dumps(value))
+        raise InputError(f"{where}: {name} must be an unsigned 32-bit integer, not {shown}")
+    return value
+
+
+def _entries(entry: dict[str, Any], name: str, where: str) -> list[int]:
+    values = entry.get(name)
+    if not isinstance(values, list) or len(values) != NNRF_ENTRIES:
+        raise InputError(f"{where}: {name} must be a list of {NNRF_ENTRIES} words, not {_shown(json.dumps(values))}")
+    return [_unsigned({name: value}, name, where) for value in values]
+
+
+def _memory(mem: object, where: str) -> dict[int, int]:
+    if not isinstance(mem, dict):
+        raise InputError(f"{where}: mem must be an object of address and word, not {_shown(json.dumps(mem))}")
+    words: dict[int, int] = {}
+    for address, word in mem.items():
+        try:
+            number = int(address, 0)
+        except ValueError:
+            number = int(address) if address.isdecimal() else -1
+        if not 0 <= number < _LIMIT:
+            raise InputError(f"{where}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
+        words[number] = _unsigned({"mem word": word}, "mem word", where)
+    return words
+
+
+def _check_registers(vector: Vector, where: str) -> None:
+    named = vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())
+    for name in sorted(named):
+        number = register(vector.word, name)
+        if number not in (REGISTERS[name], 0):
+            raise InputError(f"{where}: {name} field of word must be x{REGISTERS[name]}, not x{number}")
+
+
+def source(vector: Vector, name: str) -> int:
+    """Value the instruction reads from the register in field ``name``."""
+    if register(vector.word, name) == 0:
+        return 0
+    return {"rs1": vector.rs1, "rs2": vector.rs2, "rd": vector.rd_in}[name]
+
+
+def _loaded(vector: Vector, address: int) -> int:
+    """Little-endian word at ``address`` of the vector's memory; bytes it does not give are 0."""
+    if address in vector.mem:
+        return vector.mem[address]
+    held = {
+        (at + i) % _LIMIT: word >> _BYTE_BITS * i & _BYTE for at, word in vector.mem.items() for i in range(_WORD_BYTES)
+    }
+    return sum(held.get((address + i) % _LIMIT, 0) << _BYTE_BITS * i for i in range(_WORD_BYTES))
+
+
+def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
+    """Mismatches of the reference models, computed a row at a time."""
+    groups: dict[tuple[str, str], list[Vector]] = {}
+    for vector in vectors:
+        groups.setdefault(vector.insn.key, []).append(vector)
+    return [mismatch for group in groups.values() for mismatch in _check_row(group)]
+
+
+def _check_row(group: list[Vector]) -> Iterator[VectorMismatch]:
+    insn = group[0].insn
+
+    def column(values: Iterable[int]) -> Any:
+        return np.fromiter(values, np.uint32, len(group))
+
+    sources = Sources(
+        word=column(v.word for v in group),
+        rs1=column(source(v, "rs1") for v in group),
+        rs2=column(source(v, "rs2") for v in group),
+        rd=column(source(v, "rd") for v in group),
+    )
+    if insn.is_mac_load:
+        _fill_factors(sources, group)
+    if insn.is_load or insn.is_mac_load:
+        addresses = execute(insn, sources).address
+        assert addresses is not None
+        sources.loaded = column(_loaded(v, at) for v, at in zip(group, addresses.tolist(), strict=True))
+    effects = execute(insn, sources)
+    for i, vector in enumerate(group):
+        after = {"rd_out": source(vector, "rd"), "rs1_out": vector.rs1, "nnrf_out": list(vector.nnrf_in)}
+        if effects.base is not None and (effects.base_written is None or effects.base_written[i]):
+            after["rs1_out"] = int(effects.base[i])
+        if effects.rd is not None and register(vector.word, "rd"):
+            after["rd_out"] = int(effects.rd[i])
+        if effects.nn_written is not None and effects.nn_index is not None and effects.nn_written[i]:
+            after["nnrf_out"][int(effects.nn_index[i])] = int(sources.loaded[i])
+        yield from differences(vector, after)
+
+
+def _fill_factors(sources: Sources, group: list[Vector]) -> None:
+    activations, weights = zip(*(factor_entries(vector) for vector in group), strict=True)
+    sources.act = np.array([v.nnrf_in[i] for v, i in zip(group, activations, strict=True)], np.uint32)
+    sources.wgt = np.array([v.nnrf_in[i] for v, i in zip(group, weights, strict=True)], np.uint32)
+
+
+_FIRST_WEIGHT = 2
+
+
+def factor_entries(vector: Vector) -> tuple[int, int]:
+    """NN-RF indices of the activation and the weight (ISA.md section 7)."""
+    if vector.insn.entry is not None:
+        return 0, _FIRST_WEIGHT + vector.insn.entry
+    selector = register(vector.word, "rs2")
+    return selector & 1, _FIRST_WEIGHT + (selector >> 1 & 0b11)
+
+
+def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
+    """What differs between the state ``after`` the instruction and the vector's."""
+    rd_counts = vector.insn.writes_rd and register(vector.word, "rd") != 0
+    if rd_counts and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
+        yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
+    if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:
+        yield VectorMismatch(vector, "rs1_out", vector.rs1_out, after["rs1_out"])
+    for i, (want, got) in enumerate(zip(vector.nnrf_out, after["nnrf_out"], strict=False)):
+        if want != got:
+            yield VectorMismatch(vector, f"nnrf_out[{i}]", want, got)

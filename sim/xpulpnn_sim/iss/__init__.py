@@ -1,0 +1,1 @@
+"""Instruction-set simulator built on the ISA table and the golden references."""

@@ -1,0 +1,134 @@
+"""CSR values of the instruction-set simulator, hardware loops included (ISA.md sections 9 to 11)."""
+
+from enum import IntEnum
+
+from xpulpnn.isa.csr import ALL_BITS, CSR_BY_ADDRESS, CSRS, IRQ_BITS, MISA_X, Csr, CsrAccess, CsrGroup
+
+MSTATUS_MIE = 1 << 3
+MSTATUS_MPIE = 1 << 7
+MCAUSE_INTERRUPT = 1 << 31
+MTVEC_BASE = 0xFFFF_FF00
+MTVEC_VECTORED = 1
+VECTOR_BYTES = 4
+INHIBIT = {"mcycle": 1 << 0, "minstret": 1 << 2}
+"""Bit of mcountinhibit that stops each counter."""
+
+IRQ_PRIORITY = (*range(31, 15, -1), 11, 3, 7)
+"""Interrupt lines from the most to the least urgent."""
+
+
+class Cause(IntEnum):
+    """Exception codes of mcause."""
+
+    ILLEGAL_INSTRUCTION = 2
+    BREAKPOINT = 3
+    ENVIRONMENT_CALL = 11
+
+
+class CsrFile:
+    """The control and status registers of one hart.
+
+    Parameters
+    ----------
+    boot_address : int
+        Decides the reset value of mtvec.
+    hart_id : int
+        Value of mhartid.
+    groups : frozenset of CsrGroup
+        Groups of registers that exist.
+    is_xpulp : bool
+        The core has an Xpulp extension; sets the X bit of misa.
+
+    Members
+    -------
+    values : dict of str to int
+        Stored value by register name. ``cycle`` and ``instret`` are views of the machine counters, mip of ``irq``.
+    irq : int
+        Interrupt input lines.
+    written : set of str
+        Registers the current instruction has written; a written counter does not step in the same instruction.
+    """
+
+    def __init__(self, boot_address: int, hart_id: int, groups: frozenset[CsrGroup], *, is_xpulp: bool) -> None:
+        """Start with the reset values."""
+        self.values = {csr.name: csr.reset for csr in CSRS if csr.group in groups}
+        self.values["mtvec"] |= boot_address & MTVEC_BASE
+        self.values["mhartid"] = hart_id
+        if not is_xpulp:
+            self.values["misa"] &= ~MISA_X
+        self.irq = 0
+        self.written: set[str] = set()
+
+    def find(self, address: int) -> Csr | None:
+        """The register at ``address``, or None if this hart has none there."""
+        csr = CSR_BY_ADDRESS.get(address)
+        return csr if csr is not None and csr.name in self.values else None
+
+    def read(self, csr: Csr) -> int:
+        """The value software sees."""
+        if csr.name == "mip":
+            return self.irq & IRQ_BITS
+        return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
+
+    def write(self, csr: Csr, value: int) -> None:
+        """Change the writable bits; nothing if writes are ignored."""
+        self.values[csr.name] = (self.values[csr.name] & ~csr.writable) | (value & csr.writable)
+        self.written.add(csr.name)
+
+    def __getitem__(self, name: str) -> int:
+        """The stored value of a register."""
+        return self.values[name]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        """Store a value on behalf of an instruction other than a CSR access."""
+        self.values[name] = value
+        self.written.add(name)
+
+    def count(self, name: str, inhibit: int) -> None:
+        """Step the 64-bit counter ``name`` unless it is inhibited or was just written."""
+        high = f"{name}h"
+        if inhibit & INHIBIT[name] or self.written & {name, high}:
+            return
+        total = (self.values[high] << 32 | self.values[name]) + 1
+        self.values[name], self.values[high] = total & ALL_BITS, total >> 32 & ALL_BITS
+
+    @property
+    def wakes(self) -> bool:
+        """Whether an enabled interrupt is pending, MIE or not: ends wfi."""
+        return bool(self.irq & self.values["mie"] & IRQ_BITS)
+
+    def interrupt(self) -> int | None:
+        """The interrupt to take before the next instruction, or None."""
+        if not (self.values["mstatus"] & MSTATUS_MIE and self.wakes):
+            return None
+        pending = self.irq & self.values["mie"]
+        return next(line for line in IRQ_PRIORITY if pending >> line & 1)
+
+    def enter_trap(self, cause: int, pc: int) -> int:
+        """Save ``pc`` and ``cause``, disable interrupts; returns the address of the handler."""
+        enabled = self.values["mstatus"] & MSTATUS_MIE
+        self.values["mstatus"] &= ~(MSTATUS_MIE | MSTATUS_MPIE)
+        self.values["mstatus"] |= MSTATUS_MPIE if enabled else 0
+        self.values["mepc"], self.values["mcause"] = pc, cause
+        base = self.values["mtvec"] & MTVEC_BASE
+        if cause & MCAUSE_INTERRUPT and self.values["mtvec"] & MTVEC_VECTORED:
+            return base + VECTOR_BYTES * (cause & ~MCAUSE_INTERRUPT)
+        return base
+
+    def leave_trap(self) -> int:
+        """mret: restore MIE; returns the address to continue at."""
+        previous = self.values["mstatus"] & MSTATUS_MPIE
+        self.values["mstatus"] &= ~MSTATUS_MIE
+        self.values["mstatus"] |= MSTATUS_MPIE | (MSTATUS_MIE if previous else 0)
+        return self.values["mepc"]
+
+    def next_of_loop(self, pc: int) -> int | None:
+        """Where a hardware loop that ends at ``pc`` continues, or None; counts the iteration down.
+
+        To be called before the instruction's own CSR writes, which stay.
+        """
+        for loop in "01":
+            if self.values.get(f"lpend{loop}") == pc and self.values[f"lpcount{loop}"] > 1:
+                self.values[f"lpcount{loop}"] -= 1
+                return self.values[f"lpstart{loop}"]
+        return None

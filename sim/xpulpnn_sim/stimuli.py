@@ -1,0 +1,106 @@
+"""Stimuli shared by the benches: corner cases per element format and seeded random operands and instruction words."""
+
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.insn import Insn
+
+Words = npt.NDArray[np.uint32]
+"""A column of 32-bit words."""
+
+WORD_WIDTH = 32
+_WORD_MASK = (1 << WORD_WIDTH) - 1
+
+
+def lane_corners(width: int) -> list[int]:
+    """Corner values of one ``width``-bit element: 0, 1, -1, most negative, most positive, in unsigned form."""
+    sign = 1 << (width - 1)
+    return [0, 1, 2 * sign - 1, sign, sign - 1]
+
+
+def corner_words(width: int) -> list[int]:
+    """Words whose ``width``-bit elements are corner cases.
+
+    Every element the same corner; every pair of corners alternating; one element alone at each end of the word.
+    """
+    lanes = WORD_WIDTH // width
+    corners = lane_corners(width)
+
+    def word(lane_values: list[int]) -> int:
+        return sum(value << (lane * width) for lane, value in enumerate(lane_values))
+
+    mixed = [[first, second] * (lanes // 2) if lanes > 1 else [first] for first in corners for second in corners]
+    alone = [[value] + [0] * (lanes - 1) for value in corners] + [[0] * (lanes - 1) + [value] for value in corners]
+    return list(dict.fromkeys(word(values) for values in mixed + alone))
+
+
+def random_word(rng: Random) -> int:
+    """A 32-bit word: uniform, sparse, dense or with a long run of equal top bits, so that carries and signs are hit."""
+    raw = rng.getrandbits(WORD_WIDTH)
+    match rng.randrange(4):
+        case 0:
+            return raw & rng.getrandbits(WORD_WIDTH)
+        case 1:
+            return raw | rng.getrandbits(WORD_WIDTH)
+        case 2:
+            negative = _WORD_MASK if raw & 1 else 0
+            return (raw >> rng.randrange(WORD_WIDTH)) ^ negative
+        case _:
+            return raw
+
+
+def random_words(rng: Random, count: int) -> Words:
+    """``count`` words of :func:`random_word`."""
+    return np.array([random_word(rng) for _ in range(count)], dtype=np.uint32)
+
+
+def corner_pairs(width: int) -> tuple[Words, Words]:
+    """Every corner word against every uniform corner word: two columns of operands."""
+    first = corner_words(width)
+    second = corner_words(width)[:: max(1, len(first) // len(lane_corners(width)))]
+    left, right = np.meshgrid(np.array(first, dtype=np.uint32), np.array(second, dtype=np.uint32))
+    return left.ravel(), right.ravel()
+
+
+def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, Words]:
+    """Columns for rs1, rs2 and rd: the corner pairs of the format, then random words up to ``count`` in total.
+
+    The corners come in random order and are cut at ``count``, so that short columns still differ from seed to seed.
+    """
+    left, right = corner_pairs(width)
+    order = list(range(len(left)))
+    rng.shuffle(order)
+    # At least half of the column stays random.
+    chosen = order[: max(1, count // 2)]
+    rest = count - len(chosen)
+    rs1 = np.concatenate([left[chosen], random_words(rng, rest)])
+    rs2 = np.concatenate([right[chosen], random_words(rng, rest)])
+    return rs1, rs2, random_words(rng, count)
+
+
+def element_width(insn: Insn) -> int:
+    """Width of the elements an instruction works on: that of its format, or the whole word."""
+    return WORD_WIDTH if insn.fmt is None else insn.fmt.width
+
+
+def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
+    """``count`` words of the row ``insn`` with every free bit random, all zero and all one first.
+
+    Words that hit an exclusion of the row are drawn again.
+    """
+    fixed = int(insn.pattern.replace("-", "0"), 2)
+    free = int(insn.pattern.replace("1", "0").replace("-", "1"), 2)
+    words = [fixed, fixed | free] + [fixed | rng.getrandbits(WORD_WIDTH) & free for _ in range(count)]
+    legal = [word for word in words if insn.matches(word)]
+    while len(legal) < count:
+        word = fixed | rng.getrandbits(WORD_WIDTH) & free
+        if insn.matches(word):
+            legal.append(word)
+    return np.array(legal[:count], dtype=np.uint32)
+
+
+def formats(widths: frozenset[int]) -> list[ElemFmt]:
+    """The element formats of a set of widths, widest first."""
+    return [fmt for fmt in ElemFmt if fmt.width in widths]

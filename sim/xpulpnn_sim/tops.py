@@ -1,0 +1,37 @@
+"""Components that can be generated on their own, by their names on the command line."""
+
+from collections.abc import Callable, Mapping
+
+from amaranth.lib import wiring
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.backend import Backend
+from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.mult import Mult
+from xpulpnn.core.simd_alu import SimdAlu
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.errors import ConfigError
+from xpulpnn.verilog import EmittedVerilog, emit
+
+
+def _nnrf(config: CoreConfig) -> wiring.Component:
+    if not config.mac_load:
+        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
+    return NnRf(config.nnrf_entries)
+
+
+TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
+    "dotp": lambda config: DotpUnit(config.dotp),
+    "nnrf": _nnrf,
+    "simd-alu": SimdAlu,
+    "mult": Mult,
+    "ex-stage": ExStage,
+    "backend": Backend,
+}
+"""Builders of the components."""
+
+
+def emit_top(name: str, config: CoreConfig) -> EmittedVerilog:
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`; its module is ``name`` with underscores."""
+    return emit(TOPS[name](config), name.replace("-", "_"), config=config)

@@ -1,0 +1,1 @@
+"""Software that runs on the hardware: assembler, disassembler and kernels."""

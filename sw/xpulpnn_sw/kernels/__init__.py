@@ -1,0 +1,1 @@
+"""PULP-NN kernels as generators of instruction streams."""

@@ -1,0 +1,378 @@
+"""Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.Style`.
+
+Each multiplies ``nch`` weight rows with ``npx`` activation rows. They are scheduled so that no instruction uses what
+the one before loads. Rows are streams: the weight rows a pointer serves follow each other in memory, so neither the
+pointer nor the word fetched ahead is renewed between the blocks of a pixel group.
+"""
+
+from abc import ABC, abstractmethod
+
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, needs_counter
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Style, Variant
+
+Operation = tuple[str, *tuple[int, ...]]
+"""An instruction: mnemonic and operands."""
+
+PAIRS = ((0, "pv.packlo.b"), (2, "pv.packhi.b"))
+"""How four values become the bytes of a word: position of the lower of two, instruction."""
+
+
+class Registers:
+    """Hands out x1..x31, each once."""
+
+    def __init__(self) -> None:
+        """All are free."""
+        self._free = list(range(1, 32))
+
+    def take(self, count: int) -> list[int]:
+        """The next ``count`` registers."""
+        taken, self._free = self._free[:count], self._free[count:]
+        assert len(taken) == count
+        return taken
+
+    def one(self) -> int:
+        """The next register."""
+        return self.take(1)[0]
+
+    def rest(self) -> list[int]:
+        """All that are left."""
+        return self.take(len(self._free))
+
+
+class InnerLoop(ABC):
+    """One MatMul block after its accumulators are initialised.
+
+    Parameters
+    ----------
+    variant : Variant
+        Blocking.
+    bits : int
+        Operand width.
+    words : int
+        Packed words of a weight row.
+    registers : Registers
+        Where registers are taken from.
+
+    Members
+    -------
+    acc : list of list of int
+        Accumulator of [pixel][channel].
+    weights : list of (int, int, int)
+        Weight pointers: register, weight row it serves, and words it is fetched ahead per pixel group.
+    activations : list of (int, int)
+        Activation pointers: register and words it moves per block.
+    bound : int
+        Register that ends the loop: iteration count, or where the first activation row ends.
+    temporaries : list of int
+        Registers free outside the loop.
+    """
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        self.variant, self.bits, self.words = variant, bits, words
+        self.suffix = ElemFmt.of_width(variant.row_bits(bits)).suffix
+        self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
+        self.weights = [(register, lane, 0) for lane, register in enumerate(registers.take(variant.nch))]
+        self.activations = [(register, self.row_words) for register in registers.take(variant.npx)]
+        self.bound = registers.one()
+        self.temporaries: list[int] = []
+
+    @property
+    def row_words(self) -> int:
+        """Words of an activation row; more than of a weight row where activations are unpacked."""
+        return self.words * self.expansion
+
+    @property
+    def expansion(self) -> int:
+        """Words of activations for a packed word of weights."""
+        return self.variant.row_bits(self.bits) // self.bits
+
+    @property
+    def iterations(self) -> int:
+        """How often the body is executed."""
+        return self.words
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Instructions of the body, without those of the loop itself."""
+
+    @property
+    def group_prefetch(self) -> list[Operation]:
+        """What is fetched ahead once per pixel group."""
+        return []
+
+    @property
+    def block_prefetch(self) -> list[Operation]:
+        """What is fetched ahead once per block."""
+        return []
+
+    def constants(self, b: Builder) -> None:
+        """Registers set once per kernel: the loop count, where it is no immediate."""
+        if self.variant.xpulp and needs_counter(self.iterations, self.length):
+            b.li(self.bound, self.iterations)
+
+    @abstractmethod
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+
+    def _weight(self, lane: int) -> int:
+        return self.weights[lane][0]
+
+    def _activation(self, pixel: int) -> int:
+        return self.activations[pixel][0]
+
+
+class SimdLoop(InnerLoop):
+    """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, bits, words, registers)
+        self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
+        self.temporaries = self._w + self._x
+
+    @property
+    def length(self) -> int:
+        """Instructions of the body."""
+        return len(self._w) + len(self._x) + len(self._w) * len(self._x)
+
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+        with b.inner_loop(self.iterations, self.length, self.bound):
+            for lane, register in enumerate(self._w):
+                b("p.lw", register, WORD, self._weight(lane))
+            for pixel, register in enumerate(self._x):
+                b("p.lw", register, WORD, self._activation(pixel))
+            for accumulators, x in zip(self.acc, self._x, strict=True):
+                for accumulator, w in zip(accumulators, self._w, strict=True):
+                    b(f"pv.sdotusp.{self.suffix}", accumulator, x, w)
+
+
+class UnpackLoop(InnerLoop):
+    """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, bits, words, registers)
+        self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
+        self._bytes = registers.take(WORD_BITS // BYTE_BITS)
+        self._vector = registers.one()
+        self.temporaries = [*self._w, *self._x, *self._bytes, self._vector]
+
+    @property
+    def length(self) -> int:
+        """Weight loads; then per word of activations its loads and per weight row extraction, packing, products."""
+        unpacking = len(self._bytes) + len(PAIRS)
+        return len(self._w) + self.expansion * (len(self._x) + len(self._w) * (unpacking + len(self._x)))
+
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+        with b.inner_loop(self.iterations, self.length, self.bound):
+            for lane, register in enumerate(self._w):
+                b("p.lw", register, WORD, self._weight(lane))
+            for part in range(self.expansion):
+                for pixel, register in enumerate(self._x):
+                    b("p.lw", register, WORD, self._activation(pixel))
+                for channel, word in enumerate(self._w):
+                    self._unpack(b, word, part)
+                    for pixel, x in enumerate(self._x):
+                        b("pv.sdotusp.b", self.acc[pixel][channel], x, self._vector)
+
+    def _unpack(self, b: Builder, word: int, part: int) -> None:
+        for lane, register in enumerate(self._bytes):
+            b("p.extracti", register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
+        for low, pack in PAIRS:
+            b(pack, self._vector, self._bytes[low + 1], self._bytes[low])
+
+
+class ScalarLoop(InnerLoop):
+    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, bits, words, registers)
+        self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
+        self._packed, self._product = registers.take(variant.nch), registers.one()
+        self.temporaries = [*self._w, *self._x, *self._packed, self._product]
+
+    @property
+    def _elements(self) -> int:
+        """Elements per iteration: those of a packed word of weights, one at 8 bit."""
+        return 1 if self.bits == BYTE_BITS else WORD_BITS // self.bits
+
+    @property
+    def _pointers(self) -> int:
+        return self.variant.nch + self.variant.npx
+
+    @property
+    def iterations(self) -> int:
+        """Elements at 8 bit, packed words below."""
+        return self.row_words * WORD // self._elements
+
+    @property
+    def length(self) -> int:
+        """Loads, multiplications and additions, pointers; below 8 bit two shifts per weight."""
+        loads = self._elements * self.variant.npx + self.variant.nch
+        shifts = 2 * self._elements * self.variant.nch if self._elements > 1 else 0
+        return loads + shifts + 2 * self._elements * self.variant.nch * self.variant.npx + self._pointers
+
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+        elements, first = self._elements, self._activation(0)
+        b.li(self.bound, self.row_words * WORD)
+        b("add", self.bound, self.bound, first)
+        with b.branch_loop(self.iterations, first, self.bound):
+            if elements == 1:
+                for lane, register in enumerate(self._w):
+                    b("lb", register, 0, self._weight(lane))
+            else:
+                for lane, register in enumerate(self._packed):
+                    b("lw", register, 0, self._weight(lane))
+            for element in range(elements):
+                for pixel, register in enumerate(self._x):
+                    b("lbu", register, element, self._activation(pixel))
+                if elements > 1:
+                    self._extract(b, element)
+                for accumulators, x in zip(self.acc, self._x, strict=True):
+                    for accumulator, w in zip(accumulators, self._w, strict=True):
+                        b("mul", self._product, w, x)
+                        b("add", accumulator, accumulator, self._product)
+            for lane in range(self.variant.nch):
+                b("addi", self._weight(lane), self._weight(lane), 1 if elements == 1 else WORD)
+            for pixel in range(self.variant.npx):
+                b("addi", self._activation(pixel), self._activation(pixel), elements)
+
+    def _extract(self, b: Builder, element: int) -> None:
+        for packed, register in zip(self._packed, self._w, strict=True):
+            b("slli", register, packed, WORD_BITS - (element + 1) * self.bits)
+            b("srai", register, register, WORD_BITS - self.bits)
+
+
+class ComputeUpdateLoop(InnerLoop):
+    """Compute&Update: each product reloads the NN-RF entry it used, so every pixel has its own weight pointers.
+
+    Entry 0 and 1 serve pixel 0, entry 2 and 3 pixel 1, alternating between the weight rows 0, 1 and 2, 3. The pointer
+    in an instruction names the row that is loaded next, two rows away from the one being multiplied.
+    """
+
+    AHEAD = 2
+    """Weight rows fetched ahead: as many as a pixel has entries."""
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, bits, words, registers)
+        pointers = [register for register, _, _ in self.weights]
+        pointers += registers.take(variant.nch * (variant.npx - 1))
+        self.weights = [
+            (register, lane % variant.nch, int(lane % variant.nch < self.AHEAD))
+            for lane, register in enumerate(pointers)
+        ]
+        self._x = registers.take(variant.npx)
+        self.temporaries = list(self._x)
+
+    @property
+    def length(self) -> int:
+        """Instructions of the body."""
+        return self.variant.npx * (1 + self.variant.nch)
+
+    def _product(self, pixel: int, entry: int, following: int, accumulator: int, x: int) -> Operation:
+        number = pixel * self.AHEAD + entry
+        pointer = self._weight(pixel * self.variant.nch + following)
+        return f"pv.cusdotusp.{self.suffix}.{number}", accumulator, pointer, x
+
+    @property
+    def group_prefetch(self) -> list[Operation]:
+        """The first words of weight rows 0 and 1 for each pixel."""
+        entries = range(self.AHEAD)
+        return [
+            self._product(pixel, entry, entry, ZERO, ZERO) for pixel in range(self.variant.npx) for entry in entries
+        ]
+
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+        with b.inner_loop(self.iterations, self.length, self.bound):
+            for pixel, register in enumerate(self._x):
+                b("p.lw", register, WORD, self._activation(pixel))
+            for pixel, register in enumerate(self._x):
+                for channel in range(self.variant.nch):
+                    following = (channel + self.AHEAD) % self.variant.nch
+                    b(*self._product(pixel, channel % self.AHEAD, following, self.acc[pixel][channel], register))
+
+
+class NnLoop(InnerLoop):
+    """Both factors in the NN-RF: one load of the second activation, all other words come with a product.
+
+    Activations alternate between the two entries; the last product of a pixel reloads its entry with the word of the
+    pixel after the next, the products of the last pixel reload the weights.
+    """
+
+    ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
+    ENTRIES = 2
+
+    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, bits, words, registers)
+        self.weights = [(register, lane, 1) for register, lane, _ in self.weights]
+        pointers = [register for register, _ in self.activations]
+        if variant.interleaved:
+            # the order of the reloads is the order in memory
+            self.activations = [(pointers[0], words * variant.npx + 1)]
+        else:
+            self.activations = [(register, words + int(pixel == 0)) for pixel, register in enumerate(pointers)]
+        self.temporaries = pointers[len(self.activations) :]
+
+    @property
+    def length(self) -> int:
+        """Instructions of the body."""
+        return 1 + self.variant.nch * self.variant.npx
+
+    def _row(self, pixel: int) -> int:
+        return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
+
+    def _product(self, accumulator: int, pointer: int, selector: int) -> Operation:
+        return f"pv.mlsdotsup.{self.suffix}", accumulator, pointer, selector
+
+    @property
+    def group_prefetch(self) -> list[Operation]:
+        """The first word of every weight row."""
+        lanes = range(self.variant.nch)
+        return [self._product(ZERO, self._weight(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
+
+    @property
+    def block_prefetch(self) -> list[Operation]:
+        """The first activation."""
+        return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
+
+    def emit(self, b: Builder) -> None:
+        """The loop."""
+        with b.inner_loop(self.iterations, self.length, self.bound):
+            b(*self._product(ZERO, self._row(1), self.ACTIVATION_UPDATE | 1))
+            for pixel, accumulators in enumerate(self.acc):
+                for channel, accumulator in enumerate(accumulators):
+                    b(*self._product(accumulator, *self._reload(pixel, channel)))
+
+    def _reload(self, pixel: int, channel: int) -> tuple[int, int]:
+        """Pointer and selector of a product: what it multiplies and what it fetches."""
+        selector = pixel % self.ENTRIES | channel << 1
+        if pixel == self.variant.npx - 1:
+            return self._weight(channel), selector | self.WEIGHT_UPDATE
+        if channel == self.variant.nch - 1:
+            return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
+        return ZERO, selector
+
+
+_LOOPS: dict[Style, type[InnerLoop]] = {
+    Style.SCALAR: ScalarLoop,
+    Style.XPULPV2: SimdLoop,
+    Style.SIMD: SimdLoop,
+    Style.CU: ComputeUpdateLoop,
+    Style.NN: NnLoop,
+}
+
+
+def inner_loop(variant: Variant, bits: int, words: int, registers: Registers) -> InnerLoop:
+    """The inner loop of a variant for rows of ``words`` packed words."""
+    unpacks = variant.style is Style.XPULPV2 and variant.row_bits(bits) != bits
+    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, bits, words, registers)

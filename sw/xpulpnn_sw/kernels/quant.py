@@ -1,0 +1,136 @@
+"""End of a MatMul block: requantise, pack and store, or store the accumulators."""
+
+from dataclasses import dataclass
+
+from xpulpnn_sw.kernels.builder import WORD, Builder
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+_STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
+"""Store with and without post-increment by bits stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """How results leave the accumulators.
+
+    Parameters
+    ----------
+    bits : int
+        Width of a requantised result.
+    shift : int or None
+        Right shift of the requantisation; None stores the accumulators themselves.
+    xpulp : bool
+        Whether ``p.mac``, ``p.clipui``, ``p.inserti`` and post-increment stores may be used.
+    acc : list of list of int
+        Accumulator of [pixel][channel]; lost.
+    out : list of int
+        Output pointer of each pixel, moved past what is stored.
+    parameters : int
+        Pointer to ``lambda, kappa`` of the channels, moved past them.
+    temporaries : list of int
+        Three registers.
+    partial : list of int
+        For each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a
+        byte.
+    """
+
+    bits: int
+    shift: int | None
+    xpulp: bool
+    acc: list[list[int]]
+    out: list[int]
+    parameters: int
+    temporaries: list[int]
+    partial: list[int]
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits of one store."""
+        return WORD_BITS if self.shift is None else max(self.bits, BYTE_BITS)
+
+    def emit(self, b: Builder, first_channel: int) -> None:
+        """Store a block whose first channel within the channel step is ``first_channel``."""
+        if self.shift is None:
+            for pixel, accumulators in enumerate(self.acc):
+                self._store(b, pixel, accumulators)
+            return
+        per_store = self.stored_bits // self.bits
+        lam, kappa, work = self.temporaries[:3]
+        whole = len(self.acc[0]) >= per_store
+        held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
+        for channel in range(len(self.acc[0])):
+            self._load(b, lam, kappa)
+            position = (first_channel + channel) % per_store
+            last_pixel = len(self.acc) - 1
+            for pixel, accumulators in enumerate(self.acc):
+                # lambda itself may be overwritten by the last pixel
+                value = lam if pixel == last_pixel and self.xpulp else work
+                if position == 0 and whole:
+                    held[pixel] = accumulators[channel]
+                self._scale(b, value, accumulators[channel], lam, kappa)
+                target = value
+                if per_store > 1:
+                    target = held[pixel]
+                    self._merge(b, target, value, position)
+                else:
+                    self._clip(b, target, value)
+                if position == per_store - 1:
+                    self._store(b, pixel, [target])
+
+    def _load(self, b: Builder, lam: int, kappa: int) -> None:
+        if self.xpulp:
+            b("p.lw", lam, WORD, self.parameters)
+            b("p.lw", kappa, WORD, self.parameters)
+        else:
+            b("lw", lam, 0, self.parameters)
+            b("lw", kappa, WORD, self.parameters)
+            b("addi", self.parameters, self.parameters, 2 * WORD)
+
+    def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int) -> None:
+        assert self.shift is not None
+        if self.xpulp:
+            if rd != lam:
+                b.mv(rd, lam)
+            b("p.mac", rd, accumulator, kappa)
+        else:
+            b("mul", rd, accumulator, kappa)
+            b("add", rd, rd, lam)
+        if self.shift:
+            b("srai", rd, rd, self.shift)
+
+    def _clip(self, b: Builder, rd: int, value: int) -> None:
+        """Clip to ``0..2**bits - 1``; without ``p.clipui`` by masks made from comparisons, free of branches."""
+        if self.xpulp:
+            b("p.clipui", rd, value, self.bits + 1)
+            return
+        mask = self.temporaries[3]
+        b("srai", mask, value, WORD_BITS - 1)
+        b("xori", mask, mask, -1)
+        b("and", value, value, mask)
+        b("slti", mask, value, 1 << self.bits)
+        b("addi", mask, mask, -1)
+        b("or", value, value, mask)
+        b("andi", rd, value, (1 << self.bits) - 1)
+
+    def _merge(self, b: Builder, held: int, value: int, position: int) -> None:
+        """Clip a result into its place in the byte."""
+        if position == 0:
+            self._clip(b, held, value)
+            return
+        self._clip(b, value, value)
+        if self.xpulp:
+            b("p.inserti", held, value, self.bits - 1, position * self.bits)
+        else:
+            b("slli", value, value, position * self.bits)
+            b("or", held, held, value)
+
+    def _store(self, b: Builder, pixel: int, registers: list[int]) -> None:
+        size = self.stored_bits // BYTE_BITS
+        incrementing, plain = _STORES[self.stored_bits]
+        if self.xpulp:
+            for register in registers:
+                b(incrementing, register, size, self.out[pixel])
+            return
+        for number, register in enumerate(registers):
+            b(plain, register, number * size, self.out[pixel])
+        b("addi", self.out[pixel], self.out[pixel], len(registers) * size)

@@ -1,0 +1,115 @@
+"""Operands of a layer as numpy arrays, and random ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.layout import Ints
+
+MAX_SHIFT = 31
+"""Largest shift of an RV32 ``srai``."""
+
+_MAX_KAPPA = 255
+_SAFE_BITS = 30
+"""Accumulator times kappa stays below this power of two, so that adding lambda cannot wrap."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantisation:
+    """Batch normalisation and requantisation ``clip((kappa*acc + lam) >> shift)`` to ``0..2**bits - 1``.
+
+    Parameters
+    ----------
+    kappa, lam : array of int
+        Factor and offset of each output channel; product and sum wrap to 32 bits.
+    shift : int
+        Arithmetic right shift, 0..31.
+    """
+
+    kappa: Ints
+    lam: Ints
+    shift: int
+
+    def __post_init__(self) -> None:
+        """Reject a shift the instruction cannot do."""
+        if not 0 <= self.shift <= MAX_SHIFT:
+            raise LayerError(f"shift must be 0..{MAX_SHIFT}, not {self.shift}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerTensors:
+    """What a kernel computes with.
+
+    Parameters
+    ----------
+    activations : array of int
+        Unsigned, ``[height][width][channel]`` of a convolution, ``[pixel][k]`` of a matrix product.
+    weights : array of int
+        Signed, ``[out][ky][kx][channel]`` or ``[out][k]``.
+    bias : array of int, optional
+        Start of each output channel's accumulator, int32.
+    requantisation : Requantisation, optional
+        Without it the results are the 32-bit accumulators.
+    """
+
+    activations: Ints
+    weights: Ints
+    bias: Ints | None = None
+    requantisation: Requantisation | None = None
+
+    def check(self, layer: Layer) -> None:
+        """Raise :class:`LayerError` unless all shapes are those of ``layer``."""
+        if isinstance(layer, ConvLayer):
+            activations = (layer.height, layer.width, layer.channels)
+            weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
+        else:
+            activations = (layer.pixels, layer.reduction)
+            weights = (layer.out_channels, layer.reduction)
+        shapes: dict[str, tuple[Ints, tuple[int, ...]]] = {
+            "activations": (self.activations, activations),
+            "weights": (self.weights, weights),
+        }
+        if self.bias is not None:
+            shapes["bias"] = (self.bias, (layer.out_channels,))
+        if self.requantisation is not None:
+            shapes["kappa"] = (self.requantisation.kappa, (layer.out_channels,))
+            shapes["lambda"] = (self.requantisation.lam, (layer.out_channels,))
+        for name, (array, shape) in shapes.items():
+            if array.shape != shape:
+                raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
+
+
+def random_tensors(
+    layer: Layer, bits: int, rng: np.random.Generator, *, bias: bool = True, requantise: bool = True
+) -> LayerTensors:
+    """Uniform operands over the whole range of ``bits``; kappa, lambda and shift chosen to spread the results.
+
+    The requantised sum stays inside 32 bits up to 16-bit accumulators' worth of products, as in the PULP-NN generator.
+    """
+    if isinstance(layer, ConvLayer):
+        activations = (layer.height, layer.width, layer.channels)
+        weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
+    else:
+        activations, weights = (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
+    half = 1 << (bits - 1)
+    # spread of a sum of independent products of uniform factors
+    spread = max(1, int(np.sqrt(layer.reduction) * (1 << 2 * bits) / 6))
+    offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
+    requantisation = None
+    if requantise:
+        kappa_bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - spread.bit_length()))
+        kappa = rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, layer.out_channels)
+        scale = spread << kappa_bits
+        requantisation = Requantisation(
+            kappa=kappa,
+            lam=rng.integers(-scale // 2, scale // 2, layer.out_channels, endpoint=True),
+            shift=min(MAX_SHIFT, max(0, scale.bit_length() - bits)),
+        )
+    return LayerTensors(
+        activations=rng.integers(0, 1 << bits, activations),
+        weights=rng.integers(-half, half, weights),
+        bias=offsets,
+        requantisation=requantisation,
+    )

@@ -1,0 +1,119 @@
+"""The MatMul variants: their blocking, what the core must have, and what one inner iteration does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import Extension
+
+WORD_BITS = 32
+BYTE_BITS = 8
+CHANNELS_PER_BLOCK = 4
+"""Most output channels any variant computes together; channel counts in memory are multiples of it."""
+
+
+class Style(Enum):
+    """Where the operands of the products come from (KERNELS of the papers, one inner loop each)."""
+
+    SCALAR = "one element per load, mul and add"
+    XPULPV2 = "packed 8-bit words; narrower weights are unpacked in the loop"
+    SIMD = "packed words of the layer's width"
+    CU = "Compute&Update: weights in the NN-RF"
+    NN = "both factors in the NN-RF"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A MatMul variant.
+
+    Parameters
+    ----------
+    name : str
+        Name on the command line: family, channels x pixels.
+    nch, npx : int
+        Output channels and output pixels computed together.
+    style : Style
+        Kind of inner loop.
+    extensions : frozenset of Extension
+        What the core needs besides the base set.
+    widths : frozenset of int
+        Operand widths in bits.
+    """
+
+    name: str
+    nch: int
+    npx: int
+    style: Style
+    extensions: frozenset[Extension]
+    widths: frozenset[int]
+
+    @property
+    def xpulp(self) -> bool:
+        """Whether post-increment access, hardware loops and p.mac are used."""
+        return self.style is not Style.SCALAR
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
+
+        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream.
+        """
+        return self.style is Style.NN and self.npx > 2
+
+    def row_bits(self, bits: int) -> int:
+        """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
+        return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits
+
+    def dotp_per_iteration(self, bits: int) -> int:
+        """Sum-of-dot-product instructions of one inner iteration; multiplications in the scalar variant."""
+        blocks = self.nch * self.npx
+        if self.style is Style.SCALAR:
+            return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
+        return blocks * self.row_bits(bits) // bits
+
+    def macs_per_step(self, bits: int) -> int:
+        """MACs of the unit in which the papers count cycles: one full-width dot product, a scalar MAC in RV32IM."""
+        return 1 if self.style is Style.SCALAR else WORD_BITS // bits
+
+    def check_width(self, bits: int) -> None:
+        """Raise :class:`LayerError` if the variant has no kernel of this width."""
+        if bits not in self.widths:
+            known = ",".join(map(str, sorted(self.widths, reverse=True)))
+            raise LayerError(f"bits of {self.name} must be one of {known}, not {bits}")
+
+
+_NARROW = frozenset({8, 4, 2})
+_ALL = _NARROW | {16}
+_V2 = frozenset({Extension.XPULPV2})
+_NN = _V2 | {Extension.XPULPNN}
+
+
+def _variant(
+    name: str, style: Style, nch: int, npx: int, extensions: frozenset[Extension], widths: frozenset[int]
+) -> Variant:
+    return Variant(name=f"{name}_{nch}x{npx}", nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
+
+
+VARIANTS: Mapping[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        _variant("rv32im", Style.SCALAR, 2, 2, frozenset(), _NARROW),
+        _variant("xpulpv2", Style.XPULPV2, 1, 2, _V2, _NARROW),
+        _variant("xpulpv2", Style.XPULPV2, 2, 2, _V2, _NARROW),
+        _variant("xpulpv2", Style.XPULPV2, 4, 2, _V2, _NARROW),
+        _variant("simd", Style.SIMD, 4, 2, _NN, _ALL),
+        _variant("cu", Style.CU, 4, 2, _NN | {Extension.XPULPML_CU}, _ALL),
+        _variant("nn", Style.NN, 4, 2, _NN | {Extension.XPULPML_NN}, _ALL),
+        _variant("nn", Style.NN, 4, 4, _NN | {Extension.XPULPML_NN}, _ALL),
+    )
+}
+"""All variants by name, slowest first."""
+
+
+def variant(name: str) -> Variant:
+    """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
+    try:
+        return VARIANTS[name]
+    except KeyError:
+        raise LayerError(f"variant must be one of {', '.join(VARIANTS)}, not {name}") from None

@@ -1,0 +1,161 @@
+"""Where the operands of a kernel lie in memory, and how tensors become memory words.
+
+Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels are padded with zeros to
+whole 32-bit words and to multiples of four (:func:`padded_channels`), of inputs and outputs alike, so that a result is
+the next layer's input and no kernel meets a partial word.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+
+TEXT_BASE = 0x1C00_0000
+"""Address of the first instruction: the L2 memory of the PULP platforms."""
+
+DATA_BASE = 0x1000_0000
+"""Address of the first operand: their L1 scratchpad."""
+
+MAX_DATA = 1 << 26
+"""Most bytes of operands; keeps a mistyped layer from filling the host's memory."""
+
+WORD_BYTES = WORD_BITS // BYTE_BITS
+
+Ints = NDArray[np.integer[Any]]
+Words = NDArray[np.uint32]
+
+
+def padded_channels(channels: int, bits: int) -> int:
+    """Channels in memory: the next multiple of a word's elements and of four."""
+    unit = max(WORD_BITS // bits, CHANNELS_PER_BLOCK)
+    return -(-channels // unit) * unit
+
+
+def pad_axis(values: Ints, axis: int, length: int) -> Ints:
+    """``values`` with zeros appended along ``axis`` up to ``length``."""
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, length - values.shape[axis])
+    return np.pad(values, widths)
+
+
+def pack_words(values: Ints, bits: int) -> Words:
+    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros."""
+    lanes = WORD_BITS // bits
+    words = -(-values.shape[-1] // lanes)
+    elements = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64) & ((1 << bits) - 1)
+    grouped = elements.reshape(*values.shape[:-1], words, lanes)
+    return (grouped << (np.arange(lanes) * bits)).sum(axis=-1).astype(np.uint32)
+
+
+def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
+    """Unsigned elements of packed bytes, along the last axis."""
+    if bits >= BYTE_BITS:
+        return data.view(np.dtype(f"<u{bits // BYTE_BITS}")).astype(np.int64)
+    positions = np.arange(0, BYTE_BITS, bits)
+    return (data[..., np.newaxis] >> positions & ((1 << bits) - 1)).reshape(*data.shape[:-1], -1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named piece of memory: its address and its length in bytes."""
+
+    address: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Initial memory contents of a kernel.
+
+    Parameters
+    ----------
+    base : int
+        Address of the first byte.
+    data : array of uint8
+        The bytes.
+    symbols : mapping of str to Symbol
+        What lies where.
+    """
+
+    base: int
+    data: NDArray[np.uint8]
+    symbols: Mapping[str, Symbol]
+
+    def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+        """The bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
+        symbol = self.symbols[name]
+        start = symbol.address - self.base
+        return (self.data if memory is None else memory)[start : start + symbol.length]
+
+
+class ImageBuilder:
+    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._symbols: dict[str, Symbol] = {}
+        self._contents: list[tuple[Symbol, Words]] = []
+        self._end = DATA_BASE
+
+    def reserve(self, name: str, length: int) -> int:
+        """Reserve ``length`` zero bytes and return their address."""
+        if self._end + length - DATA_BASE > MAX_DATA:
+            raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {self._end + length - DATA_BASE}")
+        symbol = self._symbols[name] = Symbol(self._end, length)
+        self._end += -(-length // WORD_BYTES) * WORD_BYTES
+        return symbol.address
+
+    def place(self, name: str, words: Words, *, spare: int = 0) -> int:
+        """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
+        address = self.reserve(name, (words.size + spare) * WORD_BYTES)
+        self._contents.append((self._symbols[name], words))
+        return address
+
+    def fill(self, name: str, words: Words) -> None:
+        """Contents of reserved memory, from its start."""
+        self._contents.append((self._symbols[name], words))
+
+    def finish(self) -> Image:
+        """The image."""
+        data = np.zeros(self._end - DATA_BASE, dtype=np.uint8)
+        for symbol, words in self._contents:
+            start = symbol.address - DATA_BASE
+            content = np.ascontiguousarray(words, dtype="<u4").view(np.uint8).reshape(-1)
+            data[start : start + content.size] = content
+        return Image(DATA_BASE, data, self._symbols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLayout:
+    """Results of a kernel in memory.
+
+    Parameters
+    ----------
+    symbol : str
+        Their name in the image.
+    bits : int
+        Element width: that of the layer for requantised results (unsigned), 32 for accumulators (signed).
+    shape : tuple of int
+        Shape of the decoded array, channels last.
+    pixel_bytes : int
+        Distance of two pixels.
+    """
+
+    symbol: str
+    bits: int
+    shape: tuple[int, ...]
+    pixel_bytes: int
+
+    def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The results found in ``memory``, which was loaded from ``image.data``."""
+        pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
+        count = int(np.prod(self.shape[:-1]))
+        elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
+        if self.bits == WORD_BITS:
+            elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
+        return elements.reshape(self.shape)

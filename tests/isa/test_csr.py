@@ -1,0 +1,84 @@
+"""CSR table against the manual."""
+
+import pytest
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSR_BY_NAME, CSRS, CsrAccess, CsrGroup, ResetSource, csr_address
+
+pytestmark = pytest.mark.unit
+
+BASE = {
+    0x300: ("mstatus", "RW", 0x1800, 0x88),
+    0x301: ("misa", "WI", 0x4080_1104, 0),
+    0x304: ("mie", "RW", 0, 0xFFFF_0888),
+    0x305: ("mtvec", "RW", 1, 0xFFFF_FF01),
+    0x320: ("mcountinhibit", "RW", 0, 5),
+    0x340: ("mscratch", "RW", 0, 0xFFFF_FFFF),
+    0x341: ("mepc", "RW", 0, 0xFFFF_FFFE),
+    0x342: ("mcause", "RW", 0, 0x8000_001F),
+    0x343: ("mtval", "WI", 0, 0),
+    0x344: ("mip", "WI", 0, 0),
+    0xB00: ("mcycle", "RW", 0, 0xFFFF_FFFF),
+    0xB80: ("mcycleh", "RW", 0, 0xFFFF_FFFF),
+    0xB02: ("minstret", "RW", 0, 0xFFFF_FFFF),
+    0xB82: ("minstreth", "RW", 0, 0xFFFF_FFFF),
+    0xC00: ("cycle", "RO", 0, 0),
+    0xC80: ("cycleh", "RO", 0, 0),
+    0xC02: ("instret", "RO", 0, 0),
+    0xC82: ("instreth", "RO", 0, 0),
+    0xF11: ("mvendorid", "RO", 0, 0),
+    0xF12: ("marchid", "RO", 0, 0),
+    0xF13: ("mimpid", "RO", 0, 0),
+    0xF14: ("mhartid", "RO", 0, 0),
+}
+HWLOOP = {
+    0x7C0: ("lpstart0", "RW", 0, 0xFFFF_FFFE),
+    0x7C1: ("lpend0", "RW", 0, 0xFFFF_FFFE),
+    0x7C2: ("lpcount0", "RW", 0, 0xFFFF_FFFF),
+    0x7C4: ("lpstart1", "RW", 0, 0xFFFF_FFFE),
+    0x7C5: ("lpend1", "RW", 0, 0xFFFF_FFFE),
+    0x7C6: ("lpcount1", "RW", 0, 0xFFFF_FFFF),
+}
+PERFORMANCE = {0x780 + k: (f"pccr{k}", "RW", 0, 0xFFFF_FFFF) for k in range(12)} | {
+    0x79F: ("pccrall", "WO", 0, 0xFFFF_FFFF),
+    0xCC0: ("pcer", "RW", 0, 0xFFF),
+    0xCC1: ("pcmr", "RW", 3, 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [(CsrGroup.BASE, BASE), (CsrGroup.HWLOOP, HWLOOP), (CsrGroup.PERFORMANCE, PERFORMANCE)],
+)
+def test_registers(group: CsrGroup, expected: dict[int, tuple[str, str, int, int]]):
+    table = {c.address: (c.name, c.access.name, c.reset, c.writable) for c in CSRS if c.group is group}
+    assert table == expected
+
+
+def test_names_and_addresses_are_unique():
+    assert len(CSRS) == len(CSR_BY_NAME) == len(CSR_BY_ADDRESS) == 43
+
+
+def test_only_writable_registers_have_writable_bits():
+    assert all(bool(c.writable) == (c.access in (CsrAccess.RW, CsrAccess.WO)) for c in CSRS)
+
+
+def test_read_only_registers_lie_in_the_read_only_range():
+    """Bits 11:10 = 11 mark a read-only address; PCER and PCMR are the documented exceptions."""
+    in_range = {c.name for c in CSRS if c.address >> 10 == 0b11}
+    assert in_range - {c.name for c in CSRS if c.access is CsrAccess.RO} == {"pcer", "pcmr"}
+
+
+def test_reset_from_inputs():
+    sources = {c.name: c.source for c in CSRS if c.source is not ResetSource.CONSTANT}
+    assert sources == {
+        "mtvec": ResetSource.BOOT_ADDRESS,
+        "mip": ResetSource.IRQ_LINES,
+        "mhartid": ResetSource.HART_ID,
+    }
+
+
+def test_lookup():
+    assert csr_address("MEPC") == 0x341
+    with pytest.raises(EncodingError, match=r"^csr must be a known name or an address, not uepc$"):
+        csr_address("uepc")

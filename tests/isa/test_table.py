@@ -1,0 +1,308 @@
+"""The instruction table against a transcription of the manual that was typed independently of it."""
+
+import csv
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import INSNS, Decoder, enabled, find
+
+pytestmark = pytest.mark.unit
+
+MANUAL = Path(__file__).with_name("encodings.csv")
+ALL_EXTENSIONS = frozenset(Extension)
+ALL_WIDTHS = frozenset({16, 8, 4, 2})
+
+ROW_COUNTS = {
+    Extension.RV32I: 38,
+    Extension.RV32M: 8,
+    Extension.RV32C: 27,
+    Extension.ZICSR: 6,
+    Extension.ZIFENCEI: 1,
+    Extension.PRIV: 4,
+    Extension.XPULPV2: 297,
+    Extension.XPULPNN: 122,
+    Extension.XPULPML_NN: 16,
+    Extension.XPULPML_CU: 48,
+    Extension.XPULPQNT: 2,
+}
+
+
+def _overlap(a: Insn, b: Insn) -> bool:
+    common = a.mask & b.mask
+    return a.match & common == b.match & common
+
+
+def test_rows_equal_the_manual():
+    with MANUAL.open(newline="") as file:
+        manual = [tuple(row) for row in csv.reader(file)][1:]
+    table = [(i.mnemonic, i.pattern, i.operands, i.extension.value + (":alias" if i.alias else "")) for i in INSNS]
+    assert table == manual
+
+
+def test_row_counts():
+    counts = {ext: sum(i.extension is ext and not i.alias for i in INSNS) for ext in Extension}
+    assert counts == ROW_COUNTS
+    assert sum(i.alias for i in INSNS if i.extension is Extension.XPULPV2) == 8
+    assert sum(i.alias for i in INSNS if i.extension is Extension.XPULPML_NN) == 12
+    assert len(INSNS) == 589
+    assert len({i.key for i in INSNS}) == 589
+
+
+def test_words_of_two_rows_never_meet():
+    rows = [i for i in INSNS if i.size == 4 and not i.alias]
+    assert len(rows) == 542
+    assert [(a.mnemonic, b.mnemonic) for a, b in combinations(rows, 2) if _overlap(a, b)] == []
+
+
+def test_each_alias_overlaps_one_row():
+    rows = [i for i in INSNS if i.size == 4 and not i.alias]
+    names = {i.mnemonic: [r.mnemonic for r in rows if _overlap(i, r)] for i in INSNS if i.alias}
+    expected = {
+        f"p.{op}{half}{sign}": [f"p.{op}{half}{sign}N"] for op in ("mul", "mac") for half in ("", "hh") for sign in "su"
+    }
+    for fmt in "hbnc":
+        expected |= {
+            f"pv.nnsdotup.{fmt}": [f"pv.mlsdotup.{fmt}"],
+            f"pv.nnsdotusp.{fmt}": [f"pv.mlsdotsup.{fmt}"],
+            f"pv.nnsdotsp.{fmt}": [f"pv.mlsdotsp.{fmt}"],
+        }
+    assert names == expected
+
+
+def test_aliases_mean_what_their_row_means():
+    decoder = Decoder(INSNS)
+    for alias in (i for i in INSNS if i.alias):
+        row = decoder.decode(alias.match)
+        assert row is not None
+        assert (row.op, row.fmt, row.a_signed, row.b_signed) == (alias.op, alias.fmt, alias.a_signed, alias.b_signed)
+
+
+def test_decoder_knows_no_aliases_whatever_the_order_of_rows():
+    decoder = Decoder(reversed(INSNS))
+    found = [decoder.decode(row.match) for row in INSNS if row.size == 4]
+    assert not [row.mnemonic for row in found if row is None or row.alias]
+
+
+def test_legal_compressed_words():
+    rows = [i for i in INSNS if i.size == 2]
+    matches = [sum(row.matches(half) for row in rows) for half in range(1 << 16)]
+    assert max(matches) == 1
+    assert sum(matches) == 28823
+
+
+def test_decoder_agrees_with_the_rows_on_compressed_words():
+    rows = [i for i in INSNS if i.size == 2]
+    decoder = Decoder(INSNS)
+    for half in (half for half in range(1 << 16) if half & 3 != 3):
+        assert decoder.decode(half) is next((row for row in rows if row.matches(half)), None)
+
+
+def test_decoder_ignores_what_follows_a_compressed_word():
+    assert Decoder(INSNS).decode(0xFFFF_0001) is find("c.nop")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        0x0000_0000,
+        0xFFFF_FFFF,
+        0x0000_8002,  # c.jr x0
+        0x0440_9533,  # p.avgu of RI5CY
+        0xC000_5533,  # bit reversal
+        0xD200_0057,  # pv.pack of the high half-words
+        0x5400_0057,  # complex multiplication
+        0x7821_2557,  # pv.extract on nibbles
+        0xE3F5_3557,  # pv.qnt with funct3 011
+        0xE180_0077,  # both update bits
+        0xE000_4077,  # Mac&Load with funct3 100
+        0xB000_0077,  # the code 10110
+        0x0000_300B,  # post-increment with funct3 011
+        0x02C5_C52B,  # store with register offset and a non-zero funct7
+        0x0400_0033 | 1 << 20,  # one operand and a non-zero rs2
+        0x4200_205B,  # addN register form with a non-zero [29:25]
+        0x0200_1013,  # slli by 32
+        0x0000_607B,  # hardware loop, funct3 110
+        0x0000_017B,  # hardware loop 2
+        0x0020_0073,  # uret
+        0x7B20_0073,  # dret
+        0x0000_202F,  # atomics
+        0x0000_2007,  # floating-point load
+    ],
+)
+def test_illegal_words(word: int):
+    assert Decoder(INSNS).decode(word) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "mnemonic"),
+    [
+        (0xE0C5_A557, "pv.qnt.n"),
+        (0xE000_1057, "pv.packlo.b"),
+        (0x0200_0057, "pv.add.h"),  # bit 25 of .h is ignored
+        (0x0000_8001, "c.srli"),  # shift by 0, a hint
+        (0x0000_9001, None),  # shift amount bit 5
+        (0x0000_6005, "c.lui"),  # rd = x0, a hint
+        (0x8000_005B, "p.mulsN"),  # not its alias p.muls
+        (0xE080_0077, "pv.mlsdotup.h"),  # not its alias pv.nnsdotup
+        (0x0FF0_000F, "fence"),
+    ],
+)
+def test_neighbours(word: int, mnemonic: str | None):
+    insn = Decoder(INSNS).decode(word)
+    assert (insn and insn.mnemonic) == mnemonic
+
+
+def test_enabled_drops_extensions():
+    plain = enabled(BASE_EXTENSIONS, frozenset())
+    assert len(plain) == 84
+    assert all(i.extension in BASE_EXTENSIONS for i in plain)
+    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS)) == 569
+    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS, aliases=True)) == 589
+
+
+@pytest.mark.parametrize("width", sorted(ALL_WIDTHS))
+def test_enabled_drops_absent_widths(width: int):
+    suffix = ElemFmt.of_width(width).suffix
+    present = {i.key for i in enabled(ALL_EXTENSIONS, ALL_WIDTHS - {width}, aliases=True)}
+    missing = {i.mnemonic for i in INSNS if i.key not in present}
+    by_name = {i.mnemonic for i in INSNS if i.mnemonic.startswith("pv.") and suffix in i.mnemonic.split(".")[2:]}
+    assert missing == by_name
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "reads"),
+    [
+        ("lui", None, ""),
+        ("jal", None, ""),
+        ("jalr", None, "rs1"),
+        ("beq", None, "rs1 rs2"),
+        ("p.beqimm", None, "rs1"),
+        ("lw", None, "rs1"),
+        ("sw", None, "rs1 rs2"),
+        ("csrrw", None, "rs1"),
+        ("csrrwi", None, ""),
+        ("fence", None, ""),
+        ("p.lw", "rd,imm12(rs1!)", "rs1"),
+        ("p.lw", "rd,rs2(rs1!)", "rs1 rs2"),
+        ("p.sw", "rs2,stimm12(rs1!)", "rs1 rs2"),
+        ("p.sw", "rs2,rs3(rs1)", "rs1 rs2 rd"),
+        ("lp.setup", None, "rs1"),
+        ("lp.setupi", None, ""),
+        ("p.abs", None, "rs1"),
+        ("p.inserti", None, "rs1 rd"),
+        ("p.bclri", None, "rs1"),
+        ("p.addN", None, "rs1 rs2 rd"),
+        ("p.addNi", None, "rs1 rs2"),
+        ("p.mac", None, "rs1 rs2 rd"),
+        ("pv.add.sci.b", None, "rs1"),
+        ("pv.insert.h", None, "rs1 rd"),
+        ("pv.shuffle2.b", None, "rs1 rs2 rd"),
+        ("pv.pack.h", None, "rs1 rs2"),
+        ("pv.sdotup.sci.h", None, "rs1 rd"),
+        ("pv.sdotusp.sc.n", None, "rs1 rs2 rd"),
+        ("pv.mlsdotup.n", None, "rs1 rd"),
+        ("pv.cusdotup.n.0", None, "rs1 rs2 rd"),
+        ("pv.qnt.n", None, "rs1 rs2"),
+    ],
+)
+def test_reads(mnemonic: str, operands: str | None, reads: str):
+    assert find(mnemonic, operands).reads == set(reads.split())
+
+
+def test_writes():
+    writers = {i.mnemonic for i in INSNS if i.writes_rd and i.size == 4}
+    silent = {i.mnemonic for i in INSNS if not i.writes_rd and i.size == 4}
+    assert silent == {
+        *("beq", "bne", "blt", "bge", "bltu", "bgeu", "sb", "sh", "sw", "p.sb", "p.sh", "p.sw"),
+        *("lp.starti", "lp.endi", "lp.count", "lp.counti", "lp.setup", "lp.setupi", "p.beqimm", "p.bneimm"),
+        *("fence", "fence.i", "ecall", "ebreak", "mret", "wfi"),
+    }
+    assert not writers & silent
+    bases = [i for i in INSNS if i.writes_base]
+    assert len(bases) == 16 + 16 + 12 + 48
+    assert {i.op for i in bases} == {"lb", "lh", "lw", "lbu", "lhu", "sb", "sh", "sw", "pv.mlsdot", "pv.cusdot"}
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "signs"),
+    [
+        ("pv.dotup.h", (False, False)),
+        ("pv.dotusp.sc.b", (False, True)),
+        ("pv.sdotusp.n", (False, True)),
+        ("pv.sdotsp.c", (True, True)),
+        ("pv.mlsdotup.h", (False, False)),
+        ("pv.mlsdotusp.h", (False, True)),
+        ("pv.mlsdotsup.h", (True, False)),
+        ("pv.mlsdotsp.h", (True, True)),
+        ("pv.nnsdotusp.h", (True, False)),
+        ("pv.cusdotup.h.0", (False, False)),
+        ("pv.cusdotusp.h.1", (True, False)),
+        ("pv.cusdotsp.h.2", (True, True)),
+    ],
+)
+def test_signs(mnemonic: str, signs: tuple[bool, bool]):
+    insn = find(mnemonic)
+    assert (insn.a_signed, insn.b_signed) == signs
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "op", "fmt", "mode", "entry"),
+    [
+        ("addi", "add", None, None, None),
+        ("sltiu", "sltu", None, None, None),
+        ("c.addi4spn", "add", None, None, None),
+        ("c.jr", "jalr", None, None, None),
+        ("c.beqz", "beq", None, None, None),
+        ("p.elw", "elw", None, None, None),
+        ("lp.counti", "lp.count", None, None, None),
+        ("lp.starti", "lp.starti", None, None, None),
+        ("p.beqimm", "beq", None, None, None),
+        ("p.clipui", "clipu", None, None, None),
+        ("p.fl1", "fl1", None, None, None),
+        ("p.adduRNi", "adduRN", None, None, None),
+        ("p.macs", "macsN", None, None, None),
+        ("p.machhuNR", "machhuNR", None, None, None),
+        ("pv.add.sci.b", "pv.add", ElemFmt.B, Op2Mode.SCI, None),
+        ("pv.cmpleu.sc.c", "pv.cmpleu", ElemFmt.C, Op2Mode.SC, None),
+        ("pv.extract.h", "pv.extract", ElemFmt.H, None, None),
+        ("pv.shuffle.sci.h", "pv.shuffle", ElemFmt.H, Op2Mode.SCI, None),
+        ("pv.shufflei2.sci.b", "pv.shufflei", ElemFmt.B, Op2Mode.SCI, 2),
+        ("pv.mlsdotup.n", "pv.mlsdot", ElemFmt.N, None, None),
+        ("pv.cusdotsp.c.3", "pv.cusdot", ElemFmt.C, None, 3),
+        ("pv.qnt.c", "pv.qnt", ElemFmt.C, None, None),
+    ],
+)
+def test_operations(mnemonic: str, op: str, fmt: ElemFmt | None, mode: Op2Mode | None, entry: int | None):
+    insn = find(mnemonic)
+    assert (insn.op, insn.fmt, insn.mode, insn.entry) == (op, fmt, mode, entry)
+
+
+def test_kinds():
+    kinds = {
+        "is_load": {"lb", "lh", "lw", "lbu", "lhu", "elw"},
+        "is_store": {"sb", "sh", "sw"},
+        "is_branch": {"beq", "bne", "blt", "bge", "bltu", "bgeu"},
+        "is_jump": {"jal", "jalr"},
+        "is_mac_load": {"pv.mlsdot", "pv.cusdot"},
+    }
+    for kind, ops in kinds.items():
+        assert {i.op for i in INSNS if getattr(i, kind)} == ops
+    adding = {i.op for i in INSNS if i.accumulates}
+    assert adding == {
+        *("mac", "msu", "pv.sdotup", "pv.sdotusp", "pv.sdotsp", "pv.mlsdot", "pv.cusdot"),
+        *(f"mac{half}{sign}{r}" for half in ("", "hh") for sign in "su" for r in ("N", "NR")),
+    }
+    assert all("rd" in i.reads for i in INSNS if i.accumulates)
+
+
+def test_find_refuses():
+    with pytest.raises(EncodingError, match=r"^mnemonic must be in the instruction table, not pv\.foo$"):
+        find("pv.foo")
+    message = r"^operands of p\.lw must be rd,imm12\(rs1!\) or rd,rs2\(rs1!\) or rd,rs2\(rs1\), not open$"
+    with pytest.raises(EncodingError, match=message):
+        find("p.lw")

@@ -1,0 +1,139 @@
+import random
+from itertools import combinations, product
+
+import pytest
+from amaranth.sim import Simulator, SimulatorContext
+
+from xpulpnn.config import ALL_WIDTHS, DotpConfig
+from xpulpnn.dotp.ctrl import dotp_control
+from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.table import INSNS, find
+
+pytestmark = pytest.mark.unit
+
+SEED = 23
+STRUCTURES = [("replicated", "none"), ("replicated", "and"), ("replicated", "register"), ("shared", "none")]
+SUBSETS = [frozenset(s) for n in range(1, 5) for s in combinations(sorted(ALL_WIDTHS, reverse=True), n)]
+
+
+def elements(word: int, fmt: ElemFmt, signed: bool) -> list[int]:
+    digits = [word // 2 ** (fmt.width * lane) % 2**fmt.width for lane in range(fmt.lanes)]
+    half = 2 ** (fmt.width - 1)
+    return [(digit + half) % (2 * half) - half if signed else digit for digit in digits]
+
+
+def expected(fmt: ElemFmt, a_signed: bool, b_signed: bool, accumulate: bool, rs1: int, rs2: int, rd: int) -> int:
+    products = zip(elements(rs1, fmt, a_signed), elements(rs2, fmt, b_signed), strict=True)
+    return (rd * accumulate + sum(x * y for x, y in products)) % 2**32
+
+
+def splat(fmt: ElemFmt, element: int) -> int:
+    return sum(element << (fmt.width * lane) for lane in range(fmt.lanes))
+
+
+def operations(config: DotpConfig, count: int) -> list[tuple]:
+    """Corners of every format and sign combination, then random operations; shuffled so that formats alternate."""
+    rng = random.Random(SEED)
+    found = []
+    for fmt, a_signed, b_signed in product(config.formats, (False, True), (False, True)):
+        top = 1 << (fmt.width - 1)
+        corners = [splat(fmt, value) for value in (0, 1, top - 1, top, 2 * top - 1)]
+        corners += [top, (top << (32 - fmt.width)) % 2**32]
+        found += [(fmt, a_signed, b_signed, True, a, b, 2**32 - 1) for a, b in product(corners, repeat=2)]
+    for _ in range(count):
+        signs = (bool(rng.getrandbits(1)) for _ in range(3))
+        found.append((rng.choice(config.formats), *signs, *(rng.getrandbits(32) for _ in range(3))))
+    rng.shuffle(found)
+    return found
+
+
+def simulate(dut: DotpUnit, testbench) -> None:
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def set_factors(ctx: SimulatorContext, dut: DotpUnit, operation: tuple) -> None:
+    fmt, a_signed, b_signed, accumulate, rs1, rs2, _ = operation
+    ctx.set(dut.ctrl, {"fmt": fmt, "a_signed": a_signed, "b_signed": b_signed, "accumulate": accumulate})
+    ctx.set(dut.rs1, rs1)
+    ctx.set(dut.rs2, rs2)
+
+
+def check(config: DotpConfig, count: int) -> None:
+    dut = DotpUnit(config)
+    found = operations(config, count)
+
+    async def combinational(ctx: SimulatorContext) -> None:
+        for operation in found:
+            set_factors(ctx, dut, operation)
+            ctx.set(dut.rd, operation[-1])
+            assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
+
+    async def registered(ctx: SimulatorContext) -> None:
+        ctx.set(dut.enable, 1)
+        set_factors(ctx, dut, found[0])
+        for operation, following in zip(found, found[1:] + found[:1], strict=True):
+            await ctx.tick()
+            set_factors(ctx, dut, following)
+            ctx.set(dut.rd, operation[-1])
+            assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
+
+    simulate(dut, registered if config.isolation == "register" else combinational)
+
+
+@pytest.mark.parametrize(("multipliers", "isolation"), STRUCTURES)
+def test_all_formats(multipliers: str, isolation: str) -> None:
+    check(DotpConfig(multipliers=multipliers, isolation=isolation), 400)
+
+
+@pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
+@pytest.mark.parametrize(("multipliers", "isolation"), STRUCTURES)
+def test_every_set_of_widths(multipliers: str, isolation: str, widths: frozenset[int]) -> None:
+    check(DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation), 20)
+
+
+def test_registered_result_stays_while_not_enabled() -> None:
+    dut = DotpUnit(DotpConfig(isolation="register"))
+
+    async def testbench(ctx: SimulatorContext) -> None:
+        operation = (ElemFmt.B, False, True, True, 0x0102_0304, 0xFF02_FF03, 100)
+        set_factors(ctx, dut, operation)
+        ctx.set(dut.enable, 1)
+        await ctx.tick()
+        ctx.set(dut.enable, 0)
+        for fmt, rd in ((ElemFmt.B, 100), (ElemFmt.C, 7), (ElemFmt.H, 2**31)):
+            set_factors(ctx, dut, (fmt, True, False, False, 0x5555_5555, 0xAAAA_AAAA, 0))
+            ctx.set(dut.rd, rd)
+            assert ctx.get(dut.result) == expected(*operation[:-1], rd)
+            await ctx.tick()
+
+    simulate(dut, testbench)
+
+
+def test_enable_exists_only_with_registers() -> None:
+    assert "enable" in DotpUnit(DotpConfig(isolation="register")).signature.members
+    assert "enable" not in DotpUnit(DotpConfig(isolation="and")).signature.members
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "a_signed", "b_signed", "accumulate"),
+    [
+        ("pv.dotusp.h", False, True, False),
+        ("pv.sdotup.sc.c", False, False, True),
+        ("pv.mlsdotsup.n", True, False, True),
+        ("pv.cusdotusp.b.2", True, False, True),
+    ],
+)
+def test_control_word(mnemonic: str, a_signed: bool, b_signed: bool, accumulate: bool) -> None:
+    insn = find(mnemonic)
+    control = {"fmt": insn.fmt, "a_signed": a_signed, "b_signed": b_signed, "accumulate": accumulate}
+    assert dotp_control(insn) == control
+
+
+def test_control_word_covers_the_table() -> None:
+    rows = [insn for insn in INSNS if dotp_control(insn) is not None]
+    assert all("dot" in insn.mnemonic for insn in rows)
+    assert len(rows) == sum("dot" in insn.mnemonic for insn in INSNS)

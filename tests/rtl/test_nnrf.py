@@ -1,0 +1,54 @@
+import random
+
+import pytest
+from amaranth.sim import Simulator, SimulatorContext
+
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.errors import ConfigError
+
+pytestmark = pytest.mark.unit
+
+SEED = 22
+
+
+@pytest.mark.parametrize("entries", [4, 6])
+def test_random_traffic_against_a_list(entries: int) -> None:
+    dut = NnRf(entries)
+    rng = random.Random(SEED)
+    model = [0] * entries
+    first_weight = entries - 4
+
+    async def testbench(ctx: SimulatorContext) -> None:
+        for index in range(4):
+            ctx.set(dut.wgt_addr, index)
+            assert ctx.get(dut.wgt) == 0
+        for _ in range(500):
+            writes, address, word = rng.getrandbits(1), rng.randrange(entries), rng.getrandbits(32)
+            weight, activation = rng.randrange(4), rng.randrange(2)
+            ctx.set(dut.we, writes)
+            ctx.set(dut.waddr, address)
+            ctx.set(dut.wdata, word)
+            ctx.set(dut.wgt_addr, weight)
+            if writes:
+                model[address] = word
+            assert ctx.get(dut.wgt) == model[first_weight + weight], f"seed {SEED}"
+            if entries == 6:
+                ctx.set(dut.act_addr, activation)
+                assert ctx.get(dut.act) == model[activation], f"seed {SEED}"
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def test_only_the_nn_form_has_an_activation_port() -> None:
+    assert "act" in NnRf(6).signature.members
+    assert "act" not in NnRf(4).signature.members
+
+
+def test_number_of_entries_is_checked() -> None:
+    with pytest.raises(ConfigError) as error:
+        NnRf(5)
+    assert str(error.value) == "entries must be 4 or 6, not 5"
