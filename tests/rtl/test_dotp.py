@@ -2,6 +2,7 @@ import random
 from itertools import combinations, product
 
 import pytest
+from amaranth.hdl import Fragment
 from amaranth.sim import Simulator, SimulatorContext
 
 from xpulpnn.config import ALL_WIDTHS, DotpConfig
@@ -114,8 +115,10 @@ def test_registered_result_stays_while_not_enabled() -> None:
 
 
 def test_enable_exists_only_with_registers() -> None:
-    assert "enable" in DotpUnit(DotpConfig(isolation="register")).signature.members
-    assert "enable" not in DotpUnit(DotpConfig(isolation="and")).signature.members
+    for isolation, present in (("register", True), ("and", False), ("none", False)):
+        dut = DotpUnit(DotpConfig(isolation=isolation))
+        Fragment.get(dut, None)
+        assert ("enable" in dut.signature.members) is present
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
 from xpulpnn.core.ex_stage import ExStage
-from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.id_stage import FIRST_WEIGHT, IdStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import (
@@ -195,7 +195,8 @@ class Backend(wiring.Component):
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
         if self.config.mac_load:
-            m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr)]
+            first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
+            m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]
 
 
 def id_ex_is_mac_load(config: CoreConfig, id_ex):

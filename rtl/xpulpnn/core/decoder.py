@@ -104,6 +104,10 @@ class Decoder(wiring.Component):
                 default = max(rows, key=lambda value: len(rows[value]))
                 if rows.keys() == {0}:
                     continue
+                if len(rows) == 1:
+                    with m.Case(opcode):
+                        m.d.comb += output.eq(default)
+                    continue
                 with m.Case(opcode), m.Switch(self.word):
                     for value in rows.keys() - {default}:
                         others = [pattern for other, kept in rows.items() if other != value for pattern in kept]

@@ -30,15 +30,17 @@ class Mult(wiring.Component):
 
     By ``ctrl.op``, everything modulo 2**32:
 
-    * ``WORD``: ``op_a * op_b``, with ``accumulate`` ``op_c + op_a * op_b``, with ``subtract`` too ``op_c - op_a * op_b``.
-    * ``HALF``: ``T >> shamt`` with ``T = a * b + (accumulate ? op_c : 0) + r`` wrapped to 32 bits before the shift, which
-      is arithmetic if the factors are signed. a and b are the half-words chosen by ``upper``;
+    * ``WORD``: ``op_a * op_b``; with ``accumulate`` ``op_c + op_a * op_b``; with ``subtract`` as well
+      ``op_c - op_a * op_b``.
+    * ``HALF``: ``T >> shamt`` with ``T = a * b + (accumulate ? op_c : 0) + r`` wrapped to 32 bits before the shift,
+      which is arithmetic if the factors are signed. a and b are the half-words chosen by ``upper``;
       ``r = 2**(shamt - 1)`` with ``round`` and ``shamt > 0``, else 0.
     * ``HIGH``: the upper word of the 64-bit product.
 
-    ``WORD`` and ``HALF`` are done in the cycle they start (``done == start``), one per cycle. ``HIGH`` takes 5 cycles of
-    ``start``: one that leaves the idle state and four with a 16 x 16 bit product each; the sums stay below 2**32, so the
-    same multiplier and two half-word registers suffice. ``done`` stays until ``take`` or until ``start`` falls.
+    ``WORD`` and ``HALF`` are done in the cycle they start (``done == start``), one per cycle. ``HIGH`` takes 5 cycles
+    of ``start``: one that leaves the idle state and four with a 16 x 16 bit product each. Their sums fit 32 bits, so
+    the same multiplier and two half-word registers suffice. ``done`` stays until ``take`` or until ``start`` falls.
+    Reset is to the idle state.
 
     The product, ``op_c`` and the rounding constant are one sum, which synthesis keeps in carry-save form up to one
     carry-propagate adder. Subtraction complements ``op_c`` and the sum: ``c - p == ~(~c + p)``.
@@ -130,15 +132,14 @@ class Mult(wiring.Component):
         low, high = total[:HALF], total[HALF:]
         with m.If(~self.start | (self.ctrl.op != MultOp.HIGH)):
             m.d.sync += step.eq(_Step.IDLE)
-        with m.Else():
-            with m.Switch(step):
-                with m.Case(_Step.IDLE):
-                    m.d.sync += [step.eq(_Step.LOW_LOW), carried.eq(0)]
-                with m.Case(_Step.LOW_LOW):
-                    m.d.sync += [step.eq(_Step.LOW_HIGH), carried.eq(high)]
-                with m.Case(_Step.LOW_HIGH):
-                    m.d.sync += [step.eq(_Step.HIGH_LOW), carried.eq(low), carried_signed.eq(high)]
-                with m.Case(_Step.HIGH_LOW):
-                    m.d.sync += [step.eq(_Step.HIGH_HIGH), carried.eq(high)]
-                with m.Case(_Step.HIGH_HIGH), m.If(self.take):
-                    m.d.sync += step.eq(_Step.IDLE)
+        with m.Else(), m.Switch(step):
+            with m.Case(_Step.IDLE):
+                m.d.sync += [step.eq(_Step.LOW_LOW), carried.eq(0)]
+            with m.Case(_Step.LOW_LOW):
+                m.d.sync += [step.eq(_Step.LOW_HIGH), carried.eq(high)]
+            with m.Case(_Step.LOW_HIGH):
+                m.d.sync += [step.eq(_Step.HIGH_LOW), carried.eq(low), carried_signed.eq(high)]
+            with m.Case(_Step.HIGH_LOW):
+                m.d.sync += [step.eq(_Step.HIGH_HIGH), carried.eq(high)]
+            with m.Case(_Step.HIGH_HIGH), m.If(self.take):
+                m.d.sync += step.eq(_Step.IDLE)

@@ -46,6 +46,7 @@ class NnRf(wiring.Component):
     """
 
     def __init__(self, entries: int) -> None:
+        """Declare the ports; raises :class:`~xpulpnn.errors.ConfigError` for another number of entries."""
         if entries not in (WEIGHTS, ACTIVATIONS + WEIGHTS):
             raise ConfigError(f"entries must be {WEIGHTS} or {ACTIVATIONS + WEIGHTS}, not {entries}")
         self.entries = entries

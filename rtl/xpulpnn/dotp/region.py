@@ -47,6 +47,7 @@ class DotpRegion(wiring.Component):
     """
 
     def __init__(self, fmt: ElemFmt, *, registered: bool) -> None:
+        """Declare the ports, ``load`` only with the register."""
         self.fmt = fmt
         self.registered = registered
         ports = {
@@ -79,6 +80,6 @@ class DotpRegion(wiring.Component):
             by_y = (x[:top] & y[top].replicate(top)) ^ b_signed.replicate(top)
             corner = (x[top] & y[top]) ^ a_signed ^ b_signed
             lanes.append(x[:top] * y[:top] + Cat(Const(0, top), by_x, corner) + Cat(Const(0, top), by_y))
-        # The accumulator comes last so that simulators work on narrow words up to there; in gates it is one addend of all.
+        # The accumulator comes last so that simulators add narrow words up to there; in gates the order is immaterial.
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
         return m

@@ -29,14 +29,15 @@ def top_bits(fmt: ElemFmt, side: int) -> int:
 class DotpShared(wiring.Component):
     """Sum of products on one set of multipliers for every configured format ("sum together").
 
-    ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or zero
-    as in :class:`~xpulpnn.dotp.region.DotpRegion`.
+    ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or
+    zero as in :class:`~xpulpnn.dotp.region.DotpRegion`.
 
-    The array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor b are
-    reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its blocks
-    and all have weight 2**(W - w). The other blocks are masked. The accumulator enters the same sum at that weight, so
-    that one carry-save tree and one carry-propagate adder serve all formats. Signs are handled by inverted product bits
-    and a constant row, as in the regions. Combinational, no state.
+    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor b
+    are reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its
+    blocks and all have weight 2**(W - w). The other blocks are masked. The accumulator enters the same sum at that
+    weight, so that one carry-save tree and one carry-propagate adder serve all formats (a single multiply-accumulate
+    cell in Yosys). Signs are handled by inverted product bits and a constant row, as in the regions. Combinational, no
+    state.
 
     Parameters
     ----------
@@ -66,6 +67,7 @@ class DotpShared(wiring.Component):
     result: Out(WORD)
 
     def __init__(self, config: DotpConfig) -> None:
+        """Declare the ports."""
         self.config = config
         super().__init__()
 

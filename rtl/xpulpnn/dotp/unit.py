@@ -17,15 +17,15 @@ from xpulpnn.dotp.shared import DotpShared
 class DotpUnit(wiring.Component):
     """Dot product of packed words with optional accumulation.
 
-    ``result = rd * accumulate + sum(ea(rs1[i]) * eb(rs2[i]))`` modulo 2**32 over the elements of ``ctrl.fmt``; ``ea`` and
-    ``eb`` extend an element by its sign if ``ctrl.a_signed`` / ``ctrl.b_signed``, else by zero. A format that is not
-    configured gives no defined result. One operation per cycle, never stalls, needs no reset.
+    ``result = rd * accumulate + sum(ea(rs1[i]) * eb(rs2[i]))`` modulo 2**32 over the elements of ``ctrl.fmt``; ``ea``
+    and ``eb`` extend an element by its sign if ``ctrl.a_signed`` / ``ctrl.b_signed``, else by zero. A format that is
+    not configured gives no defined result. One operation per cycle, never stalls, needs no reset.
 
-    With ``isolation`` ``none`` and ``and`` the unit is combinational. With ``register`` the factors have latency 1: at the
-    end of a cycle with ``enable`` high, ``ctrl``, ``rs1`` and ``rs2`` are sampled, the factors into the registers of the
-    region of ``ctrl.fmt`` only. From the next cycle on, until the next ``enable``, ``result`` is that operation's, with
-    the accumulator still combinational: ``rd`` is wanted in the cycle of the result, so that back-to-back accumulation
-    needs no bubble.
+    With ``isolation`` ``none`` and ``and`` the unit is combinational. With ``register`` the factors have latency 1: at
+    the end of a cycle with ``enable`` high, ``ctrl``, ``rs1`` and ``rs2`` are sampled, factors and signs into the
+    registers of the region of ``ctrl.fmt`` only. From the next cycle on, until the next ``enable``, ``result`` is that
+    operation's, with the accumulator still combinational: ``rd`` is wanted in the cycle of the result, so that
+    back-to-back accumulation needs no bubble.
 
     With ``multipliers`` ``replicated`` every format has its own multipliers and adder tree, ``region_h`` to
     ``region_c``; an idle region is kept quiet according to ``isolation`` (factors, signs and accumulator, except that
@@ -51,6 +51,7 @@ class DotpUnit(wiring.Component):
     """
 
     def __init__(self, config: DotpConfig) -> None:
+        """Declare the ports, ``enable`` only with operand registers."""
         self.config = config
         ports = {
             "ctrl": In(DotpCtrl),

@@ -1,4 +1,4 @@
-"""Contract enumerations shared by gates, golden models and software: element formats, signs, operand forms, extensions."""
+"""Contract enumerations shared by gates, golden models and software."""
 
 from enum import Enum, IntEnum
 

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Makes .venv with the versions of constraints.txt; the stamp given as argument is written last.
+set -eu
+stamp=$1
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+    echo "PYTHON must be Python 3.11 or newer with the venv module, not $python (Debian: apt-get install python3-venv)" >&2
+    exit 2
+}
+for tool in g++ make perl; do
+    command -v "$tool" >/dev/null || {
+        echo "$tool must be installed (Debian: apt-get install g++ make perl)" >&2
+        exit 2
+    }
+done
+echo "Setting up .venv (once) ..."
+"$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+touch "$stamp"
