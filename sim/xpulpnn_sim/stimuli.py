@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
+
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 

@@ -9,9 +9,18 @@ MAX_SIZE = 65535
 """Largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels."""
 
 
+MAX_ELEMENTS = 1 << 24
+"""Most elements of a tensor; keeps a mistyped layer from filling the host's memory."""
+
+
 def _size(name: str, value: int, *, least: int = 1) -> None:
     if not least <= value <= MAX_SIZE:
         raise LayerError(f"{name} must be {least}..{MAX_SIZE}, not {value}")
+
+
+def _elements(name: str, count: int) -> None:
+    if count > MAX_ELEMENTS:
+        raise LayerError(f"{name} must be at most {MAX_ELEMENTS} elements, not {count}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,9 @@ class ConvLayer:
         top, bottom, left, right = self.padding
         self._fits("height", self.kernel_height, self.height + top + bottom)
         self._fits("width", self.kernel_width, self.width + left + right)
+        _elements("input", self.height * self.width * self.channels)
+        _elements("weights", self.out_channels * self.reduction)
+        _elements("output", self.pixels * self.out_channels)
 
     @staticmethod
     def _fits(name: str, kernel: int, padded: int) -> None:
@@ -147,6 +159,9 @@ class MatmulLayer:
         """Reject sizes that describe no computation."""
         for name in ("out_channels", "reduction", "pixels"):
             _size(name.replace("_", " "), getattr(self, name))
+        _elements("input", self.pixels * self.reduction)
+        _elements("weights", self.out_channels * self.reduction)
+        _elements("output", self.pixels * self.out_channels)
 
     @property
     def macs(self) -> int:

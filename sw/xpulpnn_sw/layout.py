@@ -21,8 +21,8 @@ TEXT_BASE = 0x1C00_0000
 DATA_BASE = 0x1000_0000
 """Address of the first operand: their L1 scratchpad."""
 
-MAX_DATA = 1 << 26
-"""Most bytes of operands; keeps a mistyped layer from filling the host's memory."""
+MAX_DATA = 1 << 27
+"""Most bytes of operands: they end well below the text."""
 
 WORD_BYTES = WORD_BITS // BYTE_BITS
 

@@ -178,6 +178,11 @@ class Stream:
         return int(self.executions[self.program.is_dotp].sum())
 
     @property
+    def steps(self) -> int:
+        """Executed product instructions: :attr:`sdotp`, or scalar multiplications; cycles are counted per step."""
+        return int(self.executions[self.program.is_dotp | self.program.is_mul].sum())
+
+    @property
     def products(self) -> int:
         """Executed multiplications; more than the layer's MACs where rows are padded to whole words or blocks."""
         return int(self.executions @ self.program.products)

@@ -14,8 +14,10 @@ from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
 from xpulpnn.isa.formats import ElemFmt
 
-BYTE_BITS = ElemFmt.B.width
-HALF_BITS = ElemFmt.H.width
+
+def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
+    """Lowest bit of the lane numbered by the low bits of ``lane``."""
+    return lane[: (fmt.lanes - 1).bit_length()].shift_left((fmt.width - 1).bit_length())
 
 
 class SimdAlu(wiring.Component):
@@ -140,9 +142,9 @@ class SimdAlu(wiring.Component):
         start = shifter.amounts[:INDEX_BITS]
         with m.Switch(self.ctrl.place):
             with m.Case(AluFieldPlace.HALF):
-                m.d.comb += start.eq(self.op_b[:1] << HALF_BITS.bit_length() - 1)
+                m.d.comb += start.eq(_first_bit(self.op_b, ElemFmt.H))
             with m.Case(AluFieldPlace.BYTE):
-                m.d.comb += start.eq(self.op_b[:2] << BYTE_BITS.bit_length() - 1)
+                m.d.comb += start.eq(_first_bit(self.op_b, ElemFmt.B))
         with m.If(normalise):
             m.d.comb += start.eq(self.shamt)
 

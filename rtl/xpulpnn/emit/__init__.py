@@ -1,0 +1,1 @@
+"""Readable Verilog from Amaranth's RTLIL."""

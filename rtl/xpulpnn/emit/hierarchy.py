@@ -108,4 +108,3 @@ def _walk(
         fragment.subfragments[index] = (Instance(emitted.module, **connections), name, src_loc)
     text = rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
     return build(component, text, path)
-

@@ -24,8 +24,8 @@ def _documented(component: wiring.Component) -> dict[str, str]:
 def member_meanings(component: wiring.Component) -> dict[str, str]:
     """Meaning of every flattened port that the docstring covers.
 
-    A port takes the text of the longest documented prefix of its path: ``insn__payload__word`` that of ``insn.payload``,
-    else that of ``insn``.
+    A port takes the text of the longest documented prefix of its path: ``insn__payload__word`` that of
+    ``insn.payload``, else that of ``insn``.
     """
     documented = {name.replace(".", "__"): text for name, text in _documented(component).items()}
     meanings = {}

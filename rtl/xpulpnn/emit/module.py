@@ -86,7 +86,7 @@ class ModuleWriter:
         body += [line for cell in registers for line in self._sequential(cell)]
         body += self._assigns()
         declarations = self._declarations(registers)
-        text = "\n".join([*self._header(registers), *(INDENT + line for line in [*declarations, *body]), "endmodule"])
+        text = "\n".join([*self._header(), *(INDENT + line for line in [*declarations, *body]), "endmodule"])
         return ModuleText(
             f"{text}\n",
             tuple(self._register(cell) for cell in registers),
@@ -169,7 +169,7 @@ class ModuleWriter:
     def _field_name(self, name: str) -> str:
         base = field_base(name)
         if base in self._names:
-            return self._space.take(self._names[base] + plain_name(f"\\x{name[len(base):]}")[1:])
+            return self._space.take(self._names[base] + plain_name(f"\\x{name[len(base) :]}")[1:])
         return self._space.take(plain_name(name))
 
     def _driven(self) -> list[str]:
@@ -264,24 +264,19 @@ class ModuleWriter:
 
     # Text
 
-    def _header(self, registers: list[Cell]) -> list[str]:
+    def _header(self) -> list[str]:
         procedural = self._procedural()
-        inits = {self._netlist.result(cell): self._initial(cell) for cell in registers}
         rows = []
         for port in self._ports:
             wire = self._wires[port]
             kind = "reg" if port in procedural else "wire"
-            rows.append(f"{INDENT}{wire.port} {kind} {_range(wire.width)}{self._names[port]}{inits.get(port, '')}")
+            rows.append(f"{INDENT}{wire.port} {kind} {_range(wire.width)}{self._names[port]}")
         return [" (", ",\n".join(rows), ");"]
 
     def _procedural(self) -> set[str]:
         """Nets assigned in ``always`` blocks."""
         clocked = {self._netlist.result(cell) for cell in self._module.cells if cell.type in REGISTERS}
         return clocked | {process_target(process) for process in self._module.processes}
-
-    def _initial(self, cell: Cell) -> str:
-        init = self._wires[self._netlist.result(cell)].init
-        return f" = {literal(init)}" if init is not None else ""
 
     def _register(self, cell: Cell) -> Net:
         wire = self._wires[self._netlist.result(cell)]
@@ -298,12 +293,11 @@ class ModuleWriter:
 
     def _declarations(self, registers: list[Cell]) -> list[str]:
         procedural = self._procedural()
-        inits = {self._netlist.result(cell): self._initial(cell) for cell in registers}
-        names = dict.fromkeys([*inits, *self._driven(), *self._aliases, *self._shown_fields])
+        clocked = [self._netlist.result(cell) for cell in registers]
+        names = dict.fromkeys([*clocked, *self._driven(), *self._aliases, *self._shown_fields])
         hidden = self._hidden()
         return [
-            f"{'reg' if name in procedural else 'wire'} {_range(self._wires[name].width)}"
-            f"{self._names[name]}{inits.get(name, '')};"
+            f"{'reg' if name in procedural else 'wire'} {_range(self._wires[name].width)}{self._names[name]};"
             for name in names
             if name not in hidden
         ]
@@ -352,7 +346,10 @@ class ModuleWriter:
             value = [f"{self._names[register]} <= {literal(str(self._wires[register].init))};"]
             lines = printer.if_else(condition.text, f"!{condition.operand}", value, lines)
             events += f" or posedge {condition.text}"
-        return [f"always @({events}) begin", *(INDENT + line for line in lines), "end"]
+        # An initial value in the declaration would be set before any process waits for its change.
+        init = self._wires[register].init
+        start = [] if init is None else [f"initial {self._names[register]} = {literal(init)};"]
+        return [*start, f"always @({events}) begin", *(INDENT + line for line in lines), "end"]
 
     @staticmethod
     def _is_reset(statement: Statement, width: int) -> bool:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from xpulpnn.emit.names import is_private
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Switch, Wire, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
@@ -17,9 +17,7 @@ REGISTERS = frozenset({"$dff", "$adff"})
 LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
 """Operators whose low result bits depend on the low operand bits alone."""
 
-_TRUNCATED_PORTS = {kind: ("A", "B") for kind in (*BITWISE, *ARITHMETIC, "$mux")} | {
-    kind: ("A",) for kind in (*UNARY, "$shl")
-}
+_TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
 
 def output_port(cell: Cell) -> str | None:
@@ -71,6 +69,40 @@ def _known_comparison(cell: Cell) -> bool | None:
     if a_min == a_max == b_min == b_max:
         return cell.type == "$eq"
     return None
+
+
+def _resized(sig: Sig, width: int, signed: bool) -> Sig:
+    """A value cut or extended to ``width`` bits."""
+    missing = width - sig_width(sig)
+    sign = bits(sig, sig_width(sig) - 1, 1) if signed else (Const("0"),)
+    return sign * missing + bits(sig, 0, width)
+
+
+def _known_result(cell: Cell) -> Sig | None:
+    """The result of an operator that only renames, extends or moves bits, or whose result is constant."""
+    if cell.type in COMPARISONS:
+        known = _known_comparison(cell)
+        return None if known is None else (Const(str(int(known))),)
+    if cell.type in REDUCTIONS and sig_width(cell.ports["A"]) == 1:
+        return cell.ports["A"]
+    if cell.type in ("$add", "$or", "$xor") and not cell.ports["A"]:
+        # The first step of sum(...) adds to nothing.
+        return _resized(cell.ports["B"], sig_width(cell.ports["Y"]), cell.flag("B_SIGNED"))
+    if cell.type in ("$shl", "$shr", "$sshr", "$shift") and all(isinstance(chunk, Const) for chunk in cell.ports["B"]):
+        return _constant_shift(cell)
+    return None
+
+
+def _constant_shift(cell: Cell) -> Sig:
+    amount = int("".join(chunk.bits for chunk in cell.ports["B"] if isinstance(chunk, Const)) or "0", 2)
+    width = sig_width(cell.ports["Y"])
+    if cell.type == "$shl":
+        amount = min(amount, width)
+        zeros = (Const("0" * amount),) if amount else ()
+        return _resized(cell.ports["A"], width - amount, cell.flag("A_SIGNED")) + zeros
+    amount = min(amount, width + sig_width(cell.ports["A"]))
+    operand = _resized(cell.ports["A"], width + amount, cell.flag("A_SIGNED"))
+    return bits(operand, amount, width)
 
 
 class Netlist:
@@ -134,29 +166,17 @@ class Netlist:
                 self.aliases[name] = new(sig)
 
     def _fold(self) -> None:
-        """Replace comparisons that cannot go both ways and one-bit reductions by their value."""
+        """Replace operators whose result needs no operator by that result."""
         substitute: dict[str, Sig] = {}
         kept = []
         for cell in self.module.cells:
-            value: Sig | None = None
-            if cell.type in COMPARISONS and (known := _known_comparison(cell)) is not None:
-                value = (Const(str(int(known))),)
-            elif cell.type in REDUCTIONS and sig_width(cell.ports["A"]) == 1:
-                value = cell.ports["A"]
-            elif cell.type in ("$shl", "$shr", "$sshr", "$shift") and not cell.ports["B"] and not cell.flag("A_SIGNED"):
-                width = sig_width(cell.ports["Y"]) - sig_width(cell.ports["A"])
-                value = ((Const("0" * width),) if width > 0 else ()) + bits(cell.ports["A"], 0, sig_width(cell.ports["Y"]))
-            elif cell.type in ("$add", "$or", "$xor") and not cell.ports["A"]:
-                # The first step of sum(...) adds to nothing.
-                width = sig_width(cell.ports["Y"]) - sig_width(cell.ports["B"])
-                value = ((Const("0" * width),) if width else ()) + cell.ports["B"]
+            value = _known_result(cell)
             if value is None:
                 kept.append(cell)
                 continue
-            wire = cell.ports["Y"][0].wire
+            wire = self.result(cell)
             if is_private(wire):
                 substitute[wire] = value
-                del self.wires[wire]
             else:
                 self.aliases[wire] = value
         self.module.cells = kept
@@ -241,4 +261,3 @@ class Netlist:
                 cell.ports[port] = bits(cell.ports[port], 0, width)
                 trimmed = True
         return trimmed
-

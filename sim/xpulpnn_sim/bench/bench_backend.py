@@ -5,8 +5,8 @@ from random import Random
 import cocotb
 from cocotb.handle import SimHandleBase
 from cocotb.triggers import RisingEdge
-from xpulpnn.config import CoreConfig, preset
 
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.bench.costs import PipelineTiming
 from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing
 from xpulpnn_sim.bench.parts import Scoreboard, bench_data, pulse_reset, start

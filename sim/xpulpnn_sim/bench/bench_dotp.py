@@ -5,8 +5,8 @@ from random import Random
 import cocotb
 import numpy as np
 from cocotb.handle import SimHandleBase
-from xpulpnn.isa.insn import Insn
 
+from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.operands import Operands, prepare
 from xpulpnn_sim.bench.parts import Scoreboard, bench_data, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment

@@ -7,8 +7,8 @@ import cocotb
 import numpy as np
 from cocotb.handle import SimHandleBase
 from cocotb.triggers import FallingEdge, RisingEdge
-from xpulpnn.isa.insn import Insn
 
+from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing, WordMemory
 from xpulpnn_sim.bench.operands import prepare
 from xpulpnn_sim.bench.parts import Scoreboard, bench_data, pulse_reset, sample, start
@@ -63,7 +63,11 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
             value,
         )
         for base, offset, data, address, value in zip(
-            operands["op_a"].tolist(), operands["op_b"].tolist(), wdata.tolist(), targets.tolist(), store.tolist(),
+            operands["op_a"].tolist(),
+            operands["op_b"].tolist(),
+            wdata.tolist(),
+            targets.tolist(),
+            store.tolist(),
             strict=True,
         )
     ]

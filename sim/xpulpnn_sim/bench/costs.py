@@ -8,7 +8,6 @@ than other readers; one fetch bubble after a jump, two after a taken branch.
 from collections.abc import Sequence
 
 from xpulpnn.isa.insn import Insn
-
 from xpulpnn_sim.bench.stream import Executed
 from xpulpnn_sim.golden.dotp import FIRST_WEIGHT, RELOADS_ACTIVATION, RELOADS_WEIGHT
 

@@ -45,20 +45,34 @@ class Plan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """Names of the handshake ports."""
+
+    start: str = "start"
+    take: str = "take"
+    done: str = "done"
+
+
+UNIT_HANDSHAKE = Handshake()
+"""Port names of multiplier and divider."""
+
+
 class OperationDriver:
     """Presents operations and takes their results."""
 
-    def __init__(self, dut: SimHandleBase) -> None:
+    def __init__(self, dut: SimHandleBase, names: Handshake) -> None:
         self.dut = dut
+        self.start, self.take, self.done = (getattr(dut, name) for name in (names.start, names.take, names.done))
 
     def _present(self, operation: dict[str, int]) -> None:
         for port, value in operation.items():
             getattr(self.dut, port).value = value
-        self.dut.start.value = 1
+        self.start.value = 1
 
     async def idle(self, cycles: int) -> None:
         """Leave EX empty; operands and control word may be anything meanwhile."""
-        self.dut.start.value = 0
+        self.start.value = 0
         for _ in range(cycles):
             await RisingEdge(self.dut.clk)
 
@@ -75,11 +89,11 @@ class OperationDriver:
         waited = 0
         for _ in range(CYCLE_LIMIT):
             await FallingEdge(self.dut.clk)
-            if sample(self.dut.done):
+            if sample(self.done):
                 if waited == hold:
-                    self.dut.take.value = 1
+                    self.take.value = 1
                     await RisingEdge(self.dut.clk)
-                    self.dut.take.value = 0
+                    self.take.value = 0
                     return
                 waited += 1
             await RisingEdge(self.dut.clk)
@@ -89,8 +103,9 @@ class OperationDriver:
 class ResultMonitor:
     """Samples every cycle: the result of each operation taken, the cycles to its first ``done``, and its stability."""
 
-    def __init__(self, dut: SimHandleBase) -> None:
+    def __init__(self, dut: SimHandleBase, names: Handshake) -> None:
         self.dut = dut
+        self.start, self.take, self.done = (getattr(dut, name) for name in (names.start, names.take, names.done))
         self.results: list[int] = []
         self.cycles: list[int] = []
         self.unstable = 0
@@ -101,27 +116,29 @@ class ResultMonitor:
         first: tuple[int, int] | None = None
         while True:
             await FallingEdge(self.dut.clk)
-            busy = busy + 1 if sample(self.dut.start) else 0
+            busy = busy + 1 if sample(self.start) else 0
             if not busy:
                 first = None
-            elif sample(self.dut.done):
+            elif sample(self.done):
                 result = sample(self.dut.result)
                 first = first or (result, busy)
                 self.unstable += result != first[0]
             await RisingEdge(self.dut.clk)
             # This is the value driven in the second half of the cycle that ends here: writes come after the edge.
-            if busy and first and sample(self.dut.take):
+            if busy and first and sample(self.take):
                 self.results.append(first[0])
                 self.cycles.append(first[1])
                 busy, first = 0, None
 
 
-async def run_operations(dut: SimHandleBase, batch: Batch, rng: Random, what: str) -> None:
+async def run_operations(
+    dut: SimHandleBase, batch: Batch, rng: Random, what: str, names: Handshake = UNIT_HANDSHAKE
+) -> None:
     """Drive every vector of the batch, with random flushes, waits and gaps, and check results and cycle counts."""
-    board, driver, monitor = Scoreboard(what), OperationDriver(dut), ResultMonitor(dut)
+    board, driver, monitor = Scoreboard(what), OperationDriver(dut, names), ResultMonitor(dut, names)
     sampling = cocotb.start_soon(monitor.run())
-    ports = list(batch.stimulus)
-    operations = [dict(zip(ports, row, strict=True)) for row in zip(*(c.tolist() for c in batch.stimulus.values()))]
+    columns = (column.tolist() for column in batch.stimulus.values())
+    operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
     for operation in operations:
         plan = Plan.draw(rng)
         if plan.gap:
@@ -132,6 +149,7 @@ async def run_operations(dut: SimHandleBase, batch: Batch, rng: Random, what: st
     await driver.idle(1)
     sampling.cancel()
     batch.check(board, {"result": np.array(monitor.results, dtype=np.int64)})
-    wanted = [arithmetic_cycles(batch.insns[row], operation["op_b"]) for row, operation in zip(batch.row, operations, strict=True)]
+    rows = (batch.insns[row] for row in batch.row)
+    wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
     board.compare({"cycles": wanted}, {"cycles": monitor.cycles}, batch.stimulus, "cycles to done")
     board.equal(monitor.unstable, 0, "results that changed while waiting")

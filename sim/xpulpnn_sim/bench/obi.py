@@ -98,9 +98,7 @@ class ObiMemory:
             dut.data__rdata.value = responses.popleft()[1] if ready else rng.getrandbits(32)
             await FallingEdge(dut.clk)
             if sample(dut.data__req):
-                request = tuple(
-                    sample(port) for port in (dut.data__addr, dut.data__we, dut.data__be, dut.data__wdata)
-                )
+                request = tuple(sample(port) for port in (dut.data__addr, dut.data__we, dut.data__be, dut.data__wdata))
                 assert request[0] % WORD_BYTES == 0, f"address {request[0]:#x} of a request is not aligned"
                 assert waiting in (None, request), f"request {waiting} changed to {request} before its grant"
                 waiting = None if grant else request

@@ -5,9 +5,9 @@ that preparation written on numpy columns, independent of the gates, so that uni
 """
 
 import numpy as np
+
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import Insn
-
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.golden.memory import OFFSETS

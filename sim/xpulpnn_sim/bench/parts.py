@@ -73,6 +73,14 @@ def sample(handle: SimHandleBase) -> int:
     return int(value) if isinstance(value, Logic) else value.to_unsigned()
 
 
+def exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """A column of integers: 64 bits, or Python integers if a port is wider than that."""
+    column = np.asarray(values)
+    if column.dtype in (np.uint64, np.object_):
+        return np.array([int(value) for value in column], dtype=np.object_)
+    return column.astype(np.int64)
+
+
 class VectorDriver:
     """Writes one row of stimulus columns per beat; the only writer of its ports."""
 
@@ -109,12 +117,12 @@ class VectorMonitor:
                 values.append(sample(handle))
             await half_beat(self.dut, rising=True)
 
-    def columns(self) -> dict[str, npt.NDArray[np.int64]]:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The samples as arrays."""
-        return {name: np.array(values, dtype=np.int64) for name, values in self.samples.items()}
+        return {name: exact(values) for name, values in self.samples.items()}
 
 
-async def run_vectors(dut: SimHandleBase, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+async def run_vectors(dut: SimHandleBase, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """Drive all rows of ``stimulus`` and sample ``outputs`` in the same beats."""
     driver, monitor = VectorDriver(dut, stimulus), VectorMonitor(dut, outputs)
     tasks: list[Task[None]] = [cocotb.start_soon(driver.run()), cocotb.start_soon(monitor.run(len(driver.rows)))]
@@ -140,7 +148,7 @@ class Scoreboard:
     ) -> None:
         """Raise ``AssertionError`` if a column of ``expected`` differs anywhere from that of ``observed``."""
         for name, column in expected.items():
-            want, got = np.asarray(column, dtype=np.int64), np.asarray(observed[name], dtype=np.int64)
+            want, got = exact(column), exact(observed[name])
             assert want.shape == got.shape, f"{self.what} {label}: {len(got)} values of {name}, expected {len(want)}"
             wrong = np.flatnonzero(want != got)
             self.compared += len(want)

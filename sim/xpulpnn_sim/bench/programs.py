@@ -149,9 +149,7 @@ def filling(rng: Random) -> list[int]:
 
 def random_words(config: CoreConfig, count: int, rng: Random) -> list[int]:
     """Every row of the configuration that the back end executes, ``count`` times, in random order."""
-    rows: Sequence[Insn] = [
-        insn for insn in enabled(config.extensions, config.widths) if insn.op not in SEQUENCER_OPS
-    ]
+    rows: Sequence[Insn] = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in SEQUENCER_OPS]
     words = [draw(insn, rng).word for insn in rows for _ in range(count)]
     rng.shuffle(words)
     return words

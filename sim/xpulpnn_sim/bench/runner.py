@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cocotb_tools import runner as cocotb_runner
+
 from xpulpnn.errors import ToolError
 
 SIMULATORS = ("verilator", "icarus")

@@ -10,9 +10,9 @@ from random import Random
 
 from cocotb.handle import SimHandleBase
 from cocotb.triggers import FallingEdge, RisingEdge
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-
 from xpulpnn_sim.bench.obi import WordMemory
 from xpulpnn_sim.bench.parts import sample
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT

@@ -10,9 +10,9 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
+
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
-
 from xpulpnn_sim.bench.operands import Operands, prepare
 from xpulpnn_sim.bench.parts import Scoreboard, bench_data
 from xpulpnn_sim.golden.effects import U32, Effects, Sources

@@ -54,6 +54,7 @@ class BusTiming:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        """Reject what is no probability or no latency."""
         if not 0 <= self.grant_stalls < 1:
             raise InputError(
                 f"grant-stalls must be a probability from 0 up to, not including, 1, not {self.grant_stalls}"
@@ -167,6 +168,7 @@ class Engine:
             raise ToolError(f"waves must be a writable file of a model built for waveforms, not {waves.path}")
 
     def __enter__(self) -> "Engine":
+        """The engine itself."""
         return self
 
     def __exit__(

@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
-from xpulpnn_sw.kernels.variants import Variant, variant
+from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import ConvLayer, Layer
 
 REPORTED = 3
@@ -142,9 +142,9 @@ def _compare(kernel: KernelRun, memory: NDArray[np.uint8], expected: NDArray[np.
 
 def _record(case: Case, kernel: KernelRun, outcome: Outcome, wrong: int) -> dict[str, Any]:
     program, layer = kernel.program, kernel.layer
-    chosen: Variant = kernel.variant
     matmul = int(outcome.cycles_at[program.region("matmul")].sum())
-    steps = int(outcome.executions @ program.products) / chosen.macs_per_step(case.bits)
+    sdotp = int(outcome.executions[program.is_dotp].sum())
+    scalar = int(outcome.executions[program.is_mul].sum())
     return {
         "kernel": case.kernel,
         "layer": str(layer),
@@ -155,9 +155,9 @@ def _record(case: Case, kernel: KernelRun, outcome: Outcome, wrong: int) -> dict
         "instructions": outcome.instructions,
         "cycles": outcome.cycles,
         "matmul_cycles": matmul,
-        "sdotp": int(outcome.executions[program.is_dotp].sum()),
+        "sdotp": sdotp,
         "macs": layer.macs,
-        "cycles_per_sdotp": round(matmul / steps, _DIGITS),
+        "cycles_per_sdotp": round(matmul / (sdotp or scalar), _DIGITS),
         "macs_per_cycle": round(layer.macs / outcome.cycles, _DIGITS),
         "opef": round(program.opef, _DIGITS),
         "stalls": outcome.stalls,

@@ -86,7 +86,7 @@ def random_tensors(
 ) -> LayerTensors:
     """Uniform operands over the whole range of ``bits``; kappa, lambda and shift chosen to spread the results.
 
-    The requantised sum stays inside 32 bits up to 16-bit accumulators' worth of products, as in the PULP-NN generator.
+    Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
     """
     if isinstance(layer, ConvLayer):
         activations = (layer.height, layer.width, layer.channels)
@@ -96,6 +96,7 @@ def random_tensors(
     half = 1 << (bits - 1)
     # spread of a sum of independent products of uniform factors
     spread = max(1, int(np.sqrt(layer.reduction) * (1 << 2 * bits) / 6))
+    spread = min(spread, 1 << (_SAFE_BITS - 2))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     requantisation = None
     if requantise:

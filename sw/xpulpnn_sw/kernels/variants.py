@@ -65,16 +65,12 @@ class Variant:
         """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
         return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits
 
-    def dotp_per_iteration(self, bits: int) -> int:
-        """Sum-of-dot-product instructions of one inner iteration; multiplications in the scalar variant."""
+    def products_per_iteration(self, bits: int) -> int:
+        """Sum-of-dot-product instructions of one inner iteration; scalar multiplications in RV32IM."""
         blocks = self.nch * self.npx
         if self.style is Style.SCALAR:
             return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
         return blocks * self.row_bits(bits) // bits
-
-    def macs_per_step(self, bits: int) -> int:
-        """MACs of the unit in which the papers count cycles: one full-width dot product, a scalar MAC in RV32IM."""
-        return 1 if self.style is Style.SCALAR else WORD_BITS // bits
 
     def check_width(self, bits: int) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this width."""

@@ -1,0 +1,60 @@
+"""Bench of the decoder: legal words of every row, and illegal neighbours, against the instruction table."""
+
+from collections.abc import Iterator
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.handle import SimHandleBase
+
+from xpulpnn.config import preset
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn_sim.bench.parts import Scoreboard, bench_data, run_vectors, start
+from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.unit_rows import rows_with_controls
+from xpulpnn_sim.stimuli import WORD_WIDTH, instruction_words
+
+WORD_BYTES = WORD_WIDTH // 8
+UNIFORM_WORDS = 500
+
+
+def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
+    """Words of all rows of the table, enabled or not; each with one fixed bit changed; uniform words."""
+    for insn in INSNS:
+        if insn.size == WORD_BYTES:
+            legal = [int(word) for word in instruction_words(insn, count, rng)]
+            yield from legal
+            fixed = [bit for bit in range(WORD_WIDTH) if insn.mask >> bit & 1]
+            for bit in rng.sample(fixed, min(neighbours, len(fixed))):
+                yield rng.choice(legal) ^ 1 << bit
+    for _ in range(UNIFORM_WORDS):
+        yield rng.getrandbits(WORD_WIDTH)
+    # Both update bits of a Mac&Load are the one exclusion that is no pattern.
+    for insn in INSNS:
+        if insn.op == "pv.mlsdot":
+            yield int(instruction_words(insn, 1, rng)[0]) | 0b11 << 23
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def words_match_the_table(dut: SimHandleBase) -> None:
+    """``illegal`` exactly where no enabled row matches, else the control word of the row."""
+    rng, data = Random(seed_from_environment()), bench_data()
+    config = preset(data["preset"])
+    rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
+    controls = {insn.key: control for insn, control in rows_with_controls()}
+    decoder = Decoder(rows)
+    stimulus = list(words(data["vectors_per_row"], data["neighbours"], rng))
+    rng.shuffle(stimulus)
+    decoded: list[Insn | None] = [decoder.decode(word) for word in stimulus]
+    await start(dut)
+    ports = sorted(next(iter(controls.values())))
+    observed = await run_vectors(dut, {"word": stimulus}, ["illegal", *ports])
+    board = Scoreboard("decoder")
+    board.compare({"illegal": [insn is None for insn in decoded]}, observed, {"word": stimulus})
+    legal = [index for index, insn in enumerate(decoded) if insn is not None]
+    board.compare(
+        {port: [controls[decoded[index].key][port] for index in legal] for port in ports},
+        {port: observed[port][legal] for port in ports},
+        {"word": np.array(stimulus)[legal]},
+    )

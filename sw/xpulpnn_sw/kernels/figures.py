@@ -1,0 +1,142 @@
+"""Published and estimated figures to set measurements beside.
+
+Paper values are from "XpulpNN" (TETC 2021), figures 8 and 11 and section VI-C. Estimates count the instructions and
+stalls of hand-written kernels with the same inner loops, one core with ideal memory, for the two layers of the paper.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xpulpnn_sw.layer import ConvLayer, Layer
+
+PAPER_LAYER = "16x16x32:64x3x3"
+"""Layer of the paper's single-core figures."""
+
+PAPER_LARGE_LAYER = "32x32x32:64x3x3"
+"""Second layer of its cluster figures."""
+
+PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
+    ("simd_4x2", 8): 1.78,
+    ("cu_4x2", 8): 1.28,
+    ("nn_4x2", 8): 1.165,
+    ("nn_4x4", 8): 1.08,
+    # 1.20 and 1.14 cycles per MAC, four MACs per sdotp
+    ("xpulpv2_4x2", 4): 4.80,
+    ("xpulpv2_4x2", 2): 4.56,
+}
+"""MatMul cycles per sum of dot products by variant and width; the paper prints 1.08, its ratios give the others."""
+
+PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
+"""Products per instruction of the inner loops (section IV)."""
+
+PAPER_CONV_SPEEDUP: Mapping[tuple[str, int], float] = {
+    ("simd_4x2", 8): 1.55,
+    ("simd_4x2", 4): 1.45,
+    ("simd_4x2", 2): 1.32,
+    ("xpulpv2_4x2", 8): 1.6,
+    ("xpulpv2_4x2", 4): 6.0,
+    ("xpulpv2_4x2", 2): 8.7,
+}
+"""How much faster nn_4x4 is over a whole convolution than another variant at the same width; eight cores each."""
+
+PAPER_MATMUL_SPEEDUP: Mapping[tuple[str, int], float] = {
+    ("simd_4x2", 8): 1.65,
+    ("simd_4x2", 4): 1.66,
+    ("simd_4x2", 2): 1.56,
+}
+"""The same over the MatMul alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Expected figures of one kernel on one core.
+
+    Parameters
+    ----------
+    cycles_per_sdotp : float
+        MatMul alone; per scalar MAC in RV32IM.
+    kilocycles : float
+        The whole convolution, in thousands.
+    macs_per_cycle : float
+        The whole convolution.
+    """
+
+    cycles_per_sdotp: float
+    kilocycles: float
+    macs_per_cycle: float
+
+
+_ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {
+    PAPER_LAYER: {
+        8: {
+            "rv32im_2x2": Estimate(4.760, 22680, 0.21),
+            "xpulpv2_1x2": Estimate(2.569, 3199, 1.47),
+            "xpulpv2_2x2": Estimate(2.045, 2581, 1.83),
+            "xpulpv2_4x2": Estimate(1.783, 2271, 2.08),
+            "simd_4x2": Estimate(1.783, 2271, 2.08),
+            "cu_4x2": Estimate(1.299, 1700, 2.78),
+            "nn_4x2": Estimate(1.167, 1544, 3.06),
+            "nn_4x4": Estimate(1.092, 1446, 3.26),
+        },
+        4: {
+            "rv32im_2x2": Estimate(3.792, 18284, 0.26),
+            "xpulpv2_2x2": Estimate(4.795, 5908, 0.80),
+            "xpulpv2_4x2": Estimate(4.533, 5598, 0.84),
+            "simd_4x2": Estimate(1.816, 1212, 3.89),
+            "cu_4x2": Estimate(1.347, 935, 5.05),
+            "nn_4x2": Estimate(1.208, 853, 5.53),
+            "nn_4x4": Estimate(1.122, 792, 5.96),
+        },
+        2: {
+            "rv32im_2x2": Estimate(3.651, 17616, 0.27),
+            "xpulpv2_2x2": Estimate(4.670, 5756, 0.82),
+            "xpulpv2_4x2": Estimate(4.408, 5446, 0.87),
+            "simd_4x2": Estimate(1.882, 682, 6.92),
+            "cu_4x2": Estimate(1.444, 553, 8.54),
+            "nn_4x2": Estimate(1.292, 508, 9.30),
+            "nn_4x4": Estimate(1.181, 465, 10.15),
+        },
+    },
+    PAPER_LARGE_LAYER: {
+        8: {
+            "rv32im_2x2": Estimate(4.760, 90712, 0.21),
+            "xpulpv2_1x2": Estimate(2.569, 12790, 1.48),
+            "xpulpv2_2x2": Estimate(2.045, 10316, 1.83),
+            "xpulpv2_4x2": Estimate(1.783, 9079, 2.08),
+            "simd_4x2": Estimate(1.783, 9079, 2.08),
+            "cu_4x2": Estimate(1.299, 6793, 2.78),
+            "nn_4x2": Estimate(1.167, 6170, 3.06),
+            "nn_4x4": Estimate(1.092, 5779, 3.27),
+        },
+        4: {
+            "rv32im_2x2": Estimate(3.792, 73128, 0.26),
+            "xpulpv2_2x2": Estimate(4.795, 23623, 0.80),
+            "xpulpv2_4x2": Estimate(4.533, 22386, 0.84),
+            "simd_4x2": Estimate(1.816, 4839, 3.90),
+            "cu_4x2": Estimate(1.347, 3733, 5.06),
+            "nn_4x2": Estimate(1.208, 3406, 5.54),
+            "nn_4x4": Estimate(1.122, 3162, 5.97),
+        },
+        2: {
+            "rv32im_2x2": Estimate(3.651, 70455, 0.27),
+            "xpulpv2_2x2": Estimate(4.670, 23015, 0.82),
+            "xpulpv2_4x2": Estimate(4.408, 21778, 0.87),
+            "simd_4x2": Estimate(1.882, 2720, 6.94),
+            "cu_4x2": Estimate(1.444, 2203, 8.57),
+            "nn_4x2": Estimate(1.292, 2023, 9.33),
+            "nn_4x4": Estimate(1.181, 1853, 10.19),
+        },
+    },
+}
+
+
+def estimate(layer: Layer, bits: int, variant: str) -> Estimate | None:
+    """The estimate for a layer of the papers, None for any other."""
+    if not isinstance(layer, ConvLayer):
+        return None
+    return _ESTIMATES.get(str(layer), {}).get(bits, {}).get(variant)
+
+
+def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:
+    """The paper's MatMul figure where it was measured on this layer, else None."""
+    return PAPER_CYCLES_PER_SDOTP.get((variant, bits)) if str(layer) == PAPER_LAYER else None

@@ -1,0 +1,414 @@
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.emit.hierarchy import component_ports, snake_case
+from xpulpnn.emit.names import KEYWORDS
+from xpulpnn.emit.process import disjoint
+from xpulpnn.errors import ToolError
+from xpulpnn.verilog import emit, plain
+
+LINT = (
+    "--lint-only -Wall -Wno-DECLFILENAME -Wno-UNUSEDSIGNAL -Wno-WIDTHEXPAND -Wno-PROCASSINIT --top-module mixture"
+).split()
+CYCLES = 400
+
+
+class Mode(enum.Enum, shape=unsigned(2)):
+    ADD = 0
+    SUB = 1
+    MUL = 2
+    SHIFT = 3
+
+
+class Ctrl(data.Struct):
+    mode: Mode
+    a_signed: 1
+    b_signed: 1
+    shamt: 5
+
+
+class Item(data.Struct):
+    word: 32
+    addend: 32
+    mode: Mode
+
+
+class Lane(wiring.Component):
+    """Product of two elements.
+
+    Members
+    -------
+    a, b : In(width)
+        Factors.
+    signed : In(2)
+        Whether each of them is signed.
+    product : Out(2 * width + 2)
+        Their product, in the
+        same cycle.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        super().__init__({"a": In(width), "b": In(width), "signed": In(2), "product": Out(signed(2 * width + 2))})
+
+    def elaborate(self, platform):
+        m = Module()
+        a = Signal(signed(self._width + 1))
+        b = Signal(signed(self._width + 1))
+        m.d.comb += a.eq(Cat(self.a, self.a[-1] & self.signed[0]))
+        m.d.comb += b.eq(Cat(self.b, self.b[-1] & self.signed[1]))
+        m.d.comb += self.product.eq(a * b)
+        return m
+
+
+class Mixture(wiring.Component):
+    """A bit of everything that the emission must handle.
+
+    Members
+    -------
+    ctrl : In(Ctrl)
+        Control word.
+    i : stream
+        Operands.
+    i.payload : Item
+        One operand pair.
+    """
+
+    ctrl: In(Ctrl)
+    i: In(stream.Signature(Item))
+    o: Out(stream.Signature(signed(32)))
+    unused: In(7)
+    constant: Out(8)
+    undriven: Out(4)
+    vec: In(8).array(4)
+    total: Out(10)
+    x: In(signed(8))
+    y: In(signed(5))
+    flags: Out(8)
+    mixed: Out(16)
+    nibble: Out(4)
+    shifts: Out(32)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.lane0 = lane0 = Lane(8)
+        m.submodules.lane1 = lane1 = Lane(8)
+        m.submodules.narrow = narrow = Lane(4)
+        item = Signal(Item)
+        valid = Signal()
+        history = Signal(data.ArrayLayout(Mode, 3), init=[Mode.SUB, Mode.ADD, Mode.MUL])
+        signs = Cat(self.ctrl.a_signed, self.ctrl.b_signed)
+        for lane, low in ((lane0, 0), (lane1, 8), (narrow, 16)):
+            high = low + len(lane.a)
+            m.d.comb += [
+                lane.a.eq(self.i.payload.word[low:high]),
+                lane.b.eq(self.i.payload.addend[low:high]),
+                lane.signed.eq(signs),
+            ]
+        m.d.comb += [
+            self.constant.eq(0x5A),
+            self.i.ready.eq(self.o.ready | ~valid),
+            self.total.eq(sum(self.vec[i] for i in range(4))),
+            self.mixed.eq(
+                (self.x >> self.y[:3].as_unsigned()) + (self.y << self.vec[0][:3]) - Mux(self.unused[1], self.x, -1)
+            ),
+            self.flags.eq(
+                Cat(
+                    self.x < self.y,
+                    self.x >= -self.y,
+                    self.vec[0] < 256,
+                    self.vec[1] >= 0,
+                    self.vec[1] == self.x,
+                    self.vec[2].any() ^ self.vec[2].all(),
+                    self.vec[3].xor(),
+                    (self.x >> 1) == (self.vec[3].as_signed() >> 2),
+                )
+            ),
+            self.nibble.eq(self.i.payload.word.word_select(self.vec[2][:3], 4)),
+            self.shifts.eq(
+                Cat(
+                    (self.x >> self.vec[0][:4]) & (self.vec[1] << 3)[:8],
+                    ~self.vec[2] + (self.x >> self.vec[1][:2]),
+                    self.vec[0].bit_select(self.vec[1][:3], 5),
+                )
+            ),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += valid.eq(self.i.valid)
+            m.d.sync += history.eq(Cat(self.ctrl.mode, history))
+            with m.If(self.i.valid):
+                m.d.sync += item.eq(self.i.payload)
+            with m.Else():
+                m.d.sync += item.word[4:9].eq(history)
+        result = Signal(signed(32))
+        with m.Switch(item.mode):
+            with m.Case(Mode.ADD):
+                m.d.comb += result.eq(item.word + item.addend)
+            with m.Case(Mode.SUB):
+                m.d.comb += result.eq(item.word - item.addend)
+            with m.Case(Mode.MUL):
+                m.d.comb += result.eq(lane0.product + lane1.product - narrow.product)
+            with m.Default():
+                m.d.comb += result.eq(item.word.as_signed() >> self.ctrl.shamt)
+        with m.Switch(item.word[:8]):
+            with m.Case("1----000"):
+                m.d.comb += result[:16].eq(1)
+            with m.Case("1-1--0-0", "01--1001"):
+                m.d.comb += result[4:10].eq(self.vec[1])
+            with m.Case("--------"):
+                m.d.comb += result[0].eq(item.word[9])
+        with m.If(self.unused[0] & self.vec[0][0]):
+            m.d.comb += result[8:16].eq(Array(self.vec[i] for i in range(4))[item.word[:2]])
+        with m.Elif(self.unused[2]):
+            m.d.comb += result[20:].eq(self.x)
+        with m.Elif(self.unused[3:6] == 5):
+            pass
+        with m.Else():
+            m.d.comb += result[30].eq(1)
+        with m.FSM():
+            with m.State("IDLE"), m.If(self.i.valid):
+                m.next = "RUN"
+            with m.State("RUN"), m.If(self.o.ready):
+                m.next = "DONE"
+            with m.State("DONE"):
+                m.next = "IDLE"
+                m.d.comb += self.mixed.eq(0)
+        m.d.comb += [self.o.payload.eq(result), self.o.valid.eq(valid)]
+        return m
+
+
+class Rows(wiring.Component):
+    """A bare module inside, which emission refuses."""
+
+    q: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.inner = inner = Module()
+        inner.d.sync += self.q.eq(1)
+        return m
+
+
+def mixture() -> str:
+    return emit(Mixture(), "mixture", config=CoreConfig()).text
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+@pytest.mark.unit
+def test_names_are_those_of_the_source():
+    manifest = emit(Mixture(), "mixture", config=CoreConfig()).manifest
+    assert manifest["hierarchy"] == {
+        "mixture": "mixture",
+        "mixture.lane0": "lane",
+        "mixture.lane1": "lane",
+        "mixture.narrow": "lane_2",
+    }
+    top = manifest["modules"]["mixture"]
+    assert top["instances"] == {"lane0": "lane", "lane1": "lane", "narrow": "lane_2"}
+    registers = {register["name"]: (register["width"], register["reset"]) for register in top["registers"]}
+    assert registers == {"o__valid": (1, 0), "history": (6, 0b100001), "item": (66, 0), "fsm_state": (2, 0)}
+    assert {"result", "valid", "item_word", "lane0_product"} <= {signal["name"] for signal in top["signals"]}
+
+
+@pytest.mark.unit
+def test_ports_carry_width_direction_and_meaning():
+    manifest = emit(Mixture(), "mixture", config=CoreConfig()).manifest
+    ports = {port["name"]: (port["direction"], port["width"], port["meaning"]) for port in manifest["ports"]}
+    assert ports["ctrl"] == ("input", 9, "Control word.")
+    assert ports["i__payload"] == ("input", 66, "One operand pair.")
+    assert ports["i__ready"] == ("output", 1, "Operands.")
+    assert ports["vec__3"] == ("input", 8, "")
+    assert list(ports)[:3] == ["clk", "rst", "ctrl"]
+    lane = manifest["modules"]["lane"]["ports"]
+    assert [port["meaning"] for port in lane[:2]] == ["Factors.", "Factors."]
+    assert lane[2]["name"] == "signed_"
+    assert lane[3]["meaning"] == "Their product, in the same cycle."
+
+
+@pytest.mark.unit
+def test_configuration_is_echoed_as_json_types():
+    assert plain(CoreConfig())["dotp"] == {
+        "widths": [2, 4, 8, 16],
+        "multipliers": "replicated",
+        "isolation": "register",
+    }
+    assert plain({"mode": (Mode.ADD, None)}) == {"mode": ["ADD", None]}
+
+
+@pytest.mark.unit
+def test_text_is_plain_verilog():
+    text = mixture()
+    assert text.startswith("// Generated by the xpulpnn generator")
+    assert "\\" not in text
+    assert "(*" not in text
+    assert str(Path(__file__).parent) not in text
+    assert not re.search(r"\$(?!signed\()", text)
+    assert not any(re.search(rf"\b(wire|reg) (\[\d+:0\] )?{word};", text) for word in KEYWORDS)
+
+
+@pytest.mark.unit
+def test_registers_reset_by_name():
+    text = mixture()
+    assert "initial history = 6'h21;" in text
+    assert re.search(r"if \(rst\)\n\s+history <= 6'h21;\n\s+else if \(i__ready\)", text)
+
+
+@pytest.mark.unit
+def test_same_configuration_gives_same_bytes():
+    script = "from test_verilog import mixture; import sys; sys.stdout.write(mixture())"
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join([str(Path(__file__).parent), *filter(None, sys.path)])},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert texts == {mixture()}
+
+
+@pytest.mark.unit
+def test_bare_module_inside_is_refused():
+    with pytest.raises(ToolError, match=r"^submodule rows\.inner must be a Component, not a bare Module$"):
+        emit(Rows(), "rows", config={})
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("name", "expected"), [("DotpUnit", "dotp_unit"), ("NNRf", "nn_rf"), ("Lane2d", "lane2d")])
+def test_module_names_are_snake_case(name: str, expected: str):
+    assert snake_case(name) == expected
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("seed", range(20))
+def test_disjoint_patterns_keep_the_choice(seed: int):
+    rng = random.Random(seed)
+    cases = [
+        (tuple("".join(rng.choice("01--") for _ in range(5)) for _ in range(rng.randint(1, 3))), [str(index)])
+        for index in range(6)
+    ] + [((), ["default"])]
+
+    def chosen(table, word: str) -> list[list[str]]:
+        def hit(pattern: str) -> bool:
+            return all(a in ("-", b) for a, b in zip(pattern, word, strict=True))
+
+        return [body for patterns, body in table for pattern in patterns or ("-" * 5,) if hit(pattern)]
+
+    result = disjoint(cases)
+    for number in range(32):
+        word = f"{number:05b}"
+        got = chosen(result, word)
+        assert got[0] == chosen(cases, word)[0], (seed, word)
+        assert len(got) == 1 or got[1:] == [["default"]], (seed, word)
+
+
+@pytest.mark.flow
+def test_verilator_has_no_complaint(tmp_path: Path):
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture())
+    assert "Warning" not in run(tool("verilator-cli"), *LINT, source)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("options", [[], ["-g2005"], ["-g2005-sv"]], ids=["default", "2005", "2005-sv"])
+def test_icarus_reads_it(tmp_path: Path, options: list[str]):
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture())
+    assert run(tool("iverilog"), *options, "-Wall", "-o", tmp_path / "out", source) == ""
+
+
+@pytest.mark.flow
+def test_yosys_reads_it(tmp_path: Path):
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture())
+    run(tool("yosys"), "-q", "-p", f"read_verilog {source}; hierarchy -check -top mixture; proc; check -assert")
+
+
+def stimulus(rng: random.Random, width: int) -> int:
+    return rng.choice([rng.getrandbits(width), rng.getrandbits(width), 0, (1 << width) - 1, 1 << (width - 1)])
+
+
+def simulated(make: Callable[[], wiring.Component], seed: int) -> list[list[int]]:
+    """Inputs and outputs of every cycle in Amaranth's own simulator, in port order."""
+    component, rng, rows = make(), random.Random(seed), []
+    ports = component_ports(component)
+    values = [Value.cast(value) for _path, _member, value in component.signature.flatten(component)]
+
+    async def bench(ctx):
+        for _ in range(CYCLES):
+            for port, value in zip(ports, values, strict=True):
+                if port.direction == "input":
+                    ctx.set(value, stimulus(rng, port.width))
+            rows.append([ctx.get(v) & ((1 << p.width) - 1) for p, v in zip(ports, values, strict=True)])
+            await ctx.tick()
+
+    simulator = Simulator(component)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return rows
+
+
+def testbench(ports, vectors: Path) -> str:
+    """Applies the recorded inputs and counts outputs that differ from the recorded ones."""
+    total = sum(port.width for port in ports)
+    declared = [
+        f"{'reg' if port.direction == 'input' else 'wire'} [{port.width - 1}:0] s_{port.name};" for port in ports
+    ] + [f"reg [{port.width - 1}:0] v_{port.name};" for port in ports]
+    inputs = [port.name for port in ports if port.direction == "input"]
+    outputs = [port.name for port in ports if port.direction == "output"]
+    return "\n".join(
+        [
+            f"module bench; reg clk = 0; reg [{total - 1}:0] rows[0:{CYCLES - 1}]; integer row, bad = 0;",
+            *declared,
+            f"mixture dut(.clk(clk), .rst(1'b0), {', '.join(f'.{port.name}(s_{port.name})' for port in ports)});",
+            f'initial begin $readmemh("{vectors}", rows); for (row = 0; row < {CYCLES}; row = row + 1) begin',
+            f"{{{', '.join(f'v_{port.name}' for port in ports)}}} = rows[row];",
+            *(f"s_{name} = v_{name};" for name in inputs),
+            "#1;",
+            *(f'if (s_{name} !== v_{name}) begin bad = bad + 1; $display("%0d {name}", row); end' for name in outputs),
+            'clk = 1; #1; clk = 0; #1; end $display("differences: %0d", bad); end endmodule',
+        ]
+    )
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("seed", range(3))
+def test_verilog_behaves_like_the_source(tmp_path: Path, seed: int):
+    ports = component_ports(Mixture())
+    vectors = tmp_path / "vectors.hex"
+    lines = []
+    for row in simulated(Mixture, seed):
+        packed = "".join(f"{value:0{port.width}b}" for port, value in zip(ports, row, strict=True))
+        lines.append(f"{int(packed, 2):x}")
+    vectors.write_text("\n".join(lines))
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture() + testbench(ports, vectors))
+    run(tool("iverilog"), "-g2005", "-o", tmp_path / "bench", source)
+    assert run(tool("vvp"), "-n", tmp_path / "bench").splitlines()[-1] == "differences: 0", f"seed {seed}"
