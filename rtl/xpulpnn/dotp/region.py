@@ -20,7 +20,7 @@ class DotpRegion(wiring.Component):
     The extension bit is not multiplied as one more row and column. A product bit with the top bit of a signed element
     as one factor has negative weight; it is inverted instead, and one constant row makes up for all lanes
     (:func:`~xpulpnn.dotp.lanes.signed_offset`). All addends are then unsigned and none carries sign-extension bits up
-    to bit 31, which takes 15 % (16 bit) to 65 % (2 bit) off the area of plain (w + 1)-bit signed products.
+    to bit 31, which takes 14 % (16 bit) to 64 % (2 bit) off the area of plain (w + 1)-bit signed products.
 
     Everything is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of Yosys),
     a carry-save tree with one carry-propagate adder at the end. Combinational, no state.

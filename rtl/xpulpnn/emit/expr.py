@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from xpulpnn.emit.netlist import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
-from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, sig_width
+from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, const_bits, sig_width
 from xpulpnn.errors import ToolError
 
 
@@ -140,8 +140,8 @@ class Printer:
         for port in ("A", "B"):
             sig = cell.ports[port]
             signed = cell.flag(f"{port}_SIGNED")
-            if len(sig) <= 1 and all(isinstance(chunk, Const) for chunk in sig):
-                bits = "".join(chunk.bits for chunk in sig if isinstance(chunk, Const))
+            bits = const_bits(sig)
+            if bits is not None:
                 text = literal(bits.rjust(width, bits[0] if signed and bits else "0"))
                 sides.append(f"$signed({text})" if signed else text)
             else:

@@ -8,7 +8,7 @@ from xpulpnn.emit.expr import Printer, literal, self_width
 from xpulpnn.emit.names import NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import REGISTERS, Netlist, process_target
 from xpulpnn.emit.process import INDENT, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Switch, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, const_bits, sig_width
 
 _MAX_OPERATORS = 6
 """Operators in one expression, beyond which an intermediate net reads better."""
@@ -326,7 +326,8 @@ class ModuleWriter:
         data = cell.ports["D"]
         process = self._next_state.get(self._whole(data) or "")
         statements = list(process or [Assign(Slice(register, 0, width), data)])
-        if statements[0] == Assign(statements[0].target, (Slice(register, 0, width),)):
+        first = statements[0]
+        if isinstance(first, Assign) and first.value == (Slice(register, 0, width),):
             # A register holds its value without being told so.
             del statements[0]
 
@@ -359,15 +360,15 @@ class ModuleWriter:
         patterns, body = statement.cases[0]
         if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
             return False
-        return body[0].target.width == width and all(isinstance(chunk, Const) for chunk in body[0].value)
+        return body[0].target.width == width and const_bits(body[0].value) is not None
 
     def _assigns(self) -> list[str]:
         lines = []
         for name in [*self._aliases, *self._shown_fields]:
             sig = self._aliases.get(name) or self._fields[name]
-            text = self._select(sig[0]) if self._is_select(sig) else self._printer.sig(sig).text
+            text = self._printer.sig(sig).text
+            if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in self._inlined:
+                # A part bears its own name, so it is written as the select it stands for.
+                text = self._select(sig[0])
             lines.append(f"assign {self._names[name]} = {text};")
         return lines
-
-    def _is_select(self, sig: Sig) -> bool:
-        return len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in self._inlined

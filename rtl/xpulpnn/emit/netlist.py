@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from xpulpnn.emit.names import is_private
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, const_bits, sig_width
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
@@ -46,8 +46,9 @@ def process_target(process: list[Statement]) -> str:
 def _int_range(sig: Sig, signed: bool) -> tuple[int, int]:
     """Least and greatest value of a sig read as a number."""
     width = sig_width(sig)
-    if all(isinstance(chunk, Const) for chunk in sig):
-        value = int("".join(chunk.bits for chunk in sig) or "0", 2)
+    constant = const_bits(sig)
+    if constant is not None:
+        value = int(constant or "0", 2)
         if signed and width and value >> (width - 1):
             value -= 1 << width
         return value, value
@@ -88,13 +89,13 @@ def _known_result(cell: Cell) -> Sig | None:
     if cell.type in ("$add", "$or", "$xor") and not cell.ports["A"]:
         # The first step of sum(...) adds to nothing.
         return _resized(cell.ports["B"], sig_width(cell.ports["Y"]), cell.flag("B_SIGNED"))
-    if cell.type in ("$shl", "$shr", "$sshr", "$shift") and all(isinstance(chunk, Const) for chunk in cell.ports["B"]):
+    if cell.type in ("$shl", "$shr", "$sshr", "$shift") and const_bits(cell.ports["B"]) is not None:
         return _constant_shift(cell)
     return None
 
 
 def _constant_shift(cell: Cell) -> Sig:
-    amount = int("".join(chunk.bits for chunk in cell.ports["B"] if isinstance(chunk, Const)) or "0", 2)
+    amount = int(const_bits(cell.ports["B"]) or "0", 2)
     width = sig_width(cell.ports["Y"])
     if cell.type == "$shl":
         amount = min(amount, width)
@@ -195,7 +196,7 @@ class Netlist:
                 cell.type = "$sshr" if cell.flag("A_SIGNED") else "$shr"
             if cell.type not in ("$shr", "$sshr"):
                 continue
-            wire = self.wires[cell.ports["Y"][0].wire]
+            wire = self.wires[self.result(cell)]
             if width <= wire.width:
                 continue
             if is_private(wire.name):
@@ -225,7 +226,7 @@ class Netlist:
             for cell in self.module.cells:
                 if cell.type not in LOW_BITS_SUFFICE:
                     continue
-                wire = self.wires[cell.ports["Y"][0].wire]
+                wire = self.wires[self.result(cell)]
                 if is_private(wire.name) and needed[wire.name] < wire.width:
                     wire.width = needed[wire.name]
                     cell.ports["Y"] = (Slice(wire.name, 0, wire.width),)

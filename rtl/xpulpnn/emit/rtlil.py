@@ -59,6 +59,12 @@ def bits(sig: Sig, low: int, width: int) -> Sig:
     return tuple(reversed(kept))
 
 
+def const_bits(sig: Sig) -> str | None:
+    """The bits of a constant value; ``None`` if anything drives it."""
+    texts = [chunk.bits for chunk in sig if isinstance(chunk, Const)]
+    return "".join(texts) if len(texts) == len(sig) else None
+
+
 @dataclass(slots=True)
 class Wire:
     """A net of a module; ``port`` is ``"input"``, ``"output"`` or empty."""
@@ -117,14 +123,16 @@ _TOKEN = re.compile(r"\{|\}|\[\d+(?::\d+)?\]|\d+'[01x-]*|[\\$][^\s]+|,")
 
 def _parse_sig(text: str, wires: dict[str, Wire]) -> Sig:
     chunks: list[Const | Slice] = []
+    wire = ""
     for token in _TOKEN.findall(text):
         if token in "{}":
             continue
         if token[0] == "[":
             high, _, low = token[1:-1].partition(":")
             low = low or high
-            chunks[-1] = Slice(chunks[-1].wire, int(low), int(high) - int(low) + 1)
+            chunks[-1] = Slice(wire, int(low), int(high) - int(low) + 1)
         elif token[0] in "\\$":
+            wire = token
             chunks.append(Slice(token, 0, wires[token].width))
         else:
             bits = token.partition("'")[2]
@@ -197,7 +205,8 @@ class _Parser:
                 # The target is always one slice, so the value starts after its bracket.
                 wire, rest = words[1], words[2]
                 bounds, _, value = rest.partition("] ") if rest[0] == "[" else ("", "", rest)
-                target = _parse_sig(f"{wire} {bounds}]" if bounds else wire, self.module.wires)[0]
+                (target,) = _parse_sig(f"{wire} {bounds}]" if bounds else wire, self.module.wires)
+                assert isinstance(target, Slice)
                 body.append(Assign(target, _parse_sig(value, self.module.wires)))
             elif words[0] == "switch":
                 body.append(self._switch(" ".join(words[1:])))

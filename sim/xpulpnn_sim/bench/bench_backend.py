@@ -64,7 +64,7 @@ async def dependent_pairs_are_sequential(dut: SimHandleBase, timing: Timing) -> 
     """All pairs of instruction classes times dependences, back to back."""
     rng = Random(seed_from_environment())
     await start(dut)
-    pairs = dependent_pairs(configuration(), rng)[: bench_data()["pairs"]]
+    pairs = dependent_pairs(configuration(), bench_data()["pairs"], rng)
     words = filling(rng)
     for number, pair in enumerate(pairs):
         words += pair
@@ -74,7 +74,7 @@ async def dependent_pairs_are_sequential(dut: SimHandleBase, timing: Timing) -> 
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[IDEAL, SLOW], pause=[0.0, PAUSE])
+@cocotb.parametrize((("timing", "pause"), [(IDEAL, 0.0), (SLOW, PAUSE)]))
 async def random_sequences_are_sequential(dut: SimHandleBase, timing: Timing, pause: float) -> None:
     """Every row of the configuration in random order, with fetch pauses."""
     rng = Random(seed_from_environment())

@@ -47,7 +47,10 @@ PAIR_CLASSES = (
 SEQUENCER_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
 """Instructions whose effects lie outside the back end."""
 
+_LOAD_ONLY_PROBABILITY = 0.25
 _UPDATES = (0b00000, 0b01000, 0b10000)
+_CU_ENTRY = 1
+"""Weight of the C&U row among the pairs, and of the nn rows that meet it."""
 _ENTRIES = 8
 """Values of the entry selectors of a Mac&Load immediate."""
 
@@ -104,9 +107,16 @@ def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
     return link
 
 
-def _link_entries(first: Drawn, second: Drawn) -> None:
-    """The second Mac&Load reads the entries of the first."""
-    second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | first.values["nnimm5"] & (_ENTRIES - 1)
+def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
+    """The second Mac&Load reads the entries that the first one reloads, one of them according to ``update``."""
+
+    def link(first: Drawn, second: Drawn) -> None:
+        if "nnimm5" in first.values:
+            first.values["nnimm5"] = update | entries
+        if "nnimm5" in second.values:
+            second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | entries
+
+    return link
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
@@ -114,9 +124,11 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second))):
             yield _link(producer, consumer)
-    if first.op == second.op == "pv.mlsdot":
-        for _ in _UPDATES:
-            yield _link_entries
+    if first.is_mac_load and second.is_mac_load:
+        for update in _UPDATES:
+            # The entry of the C&U row of the pairs, with either activation.
+            yield _link_entries(update, _CU_ENTRY << 1)
+            yield _link_entries(update, _CU_ENTRY << 1 | 1)
     yield lambda _first, _second: None
 
 
@@ -126,18 +138,25 @@ def pair_rows(config: CoreConfig) -> list[Insn]:
     return [present[key] for key in PAIR_CLASSES if key in present]
 
 
-def dependent_pairs(config: CoreConfig, rng: Random) -> list[list[int]]:
-    """Words of all pairs of classes times dependences, in random order; sometimes rd is x0."""
-    pairs: list[list[int]] = []
+def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
+    """Words of pairs of classes times dependences, in random order; sometimes rd is x0.
+
+    If there are more than ``limit``, all pairs of Mac&Loads stay and a random choice of the others.
+    """
+    mac_loads: list[list[int]] = []
+    others: list[list[int]] = []
     rows = pair_rows(config)
     for first_row in rows:
         for second_row in rows:
             for link in _links(first_row, second_row):
                 first, second = draw(first_row, rng), draw(second_row, rng)
                 link(first, second)
-                if first.insn.is_mac_load and rng.random() < 0.25:
+                if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
                     first.values["rd"] = 0
-                pairs.append([first.word, second.word])
+                kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
+                kept.append([first.word, second.word])
+    rng.shuffle(others)
+    pairs = mac_loads + others[: max(0, limit - len(mac_loads))]
     rng.shuffle(pairs)
     return pairs
 

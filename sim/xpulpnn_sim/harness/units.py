@@ -170,7 +170,7 @@ def _lsu() -> Mapping[str, Any]:
 
 _COMBINATIONAL_DOTP = replace(FULL, dotp=DotpConfig(isolation="and"))
 _EVERY_PAIR = 1 << 20
-_SOME_PAIRS = 250
+_SOME_PAIRS = 200
 
 UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _nnrf(6),
