@@ -36,10 +36,10 @@ struct Cosim {
 
     void clock() {
         top->clk = 1;
-        top->eval();
+        top->eval_step();
         dump();
         top->clk = 0;
-        top->eval();
+        top->eval_step();
         dump();
     }
 
