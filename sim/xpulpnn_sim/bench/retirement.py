@@ -50,12 +50,11 @@ class Registers:
 
     regs: list[int]
     nn: list[int]
-    first_nn: int
 
     @classmethod
-    def after_reset(cls, entries: int) -> "Registers":
-        """All zeros; records of a four-entry NN-RF count from the first weight."""
-        return cls([0] * 32, [0] * 6, 2 if entries == 4 else 0)
+    def after_reset(cls) -> "Registers":
+        """All zeros."""
+        return cls([0] * 32, [0] * 6)
 
     def apply(self, record: Record) -> None:
         """Write what the record says; rd stays if it is the base as well."""
@@ -64,12 +63,12 @@ class Registers:
         if record["rd_we"]:
             self.regs[record["rd_addr"]] = record["rd_wdata"]
         if record["nn_we"]:
-            self.nn[self.first_nn + record["nn_addr"]] = record["nn_wdata"]
+            self.nn[record["nn_addr"]] = record["nn_wdata"]
 
 
-def check_retirement(stream: list[Executed], records: list[Record], entries: int, seed: int) -> None:
+def check_retirement(stream: list[Executed], records: list[Record], seed: int) -> None:
     """Raise ``AssertionError`` at the first instruction whose record or resulting registers differ."""
-    state = Registers.after_reset(entries)
+    state = Registers.after_reset()
     # Their numbers are compared last: the first wrong record tells more than a wrong count.
     for number, (item, record) in enumerate(zip(stream, records, strict=False)):
         name = "illegal" if item.insn is None else f"{item.insn.mnemonic} {item.insn.operands}"

@@ -23,6 +23,7 @@ BOOT_ADDRESS = 0x1000
 COMPRESSED_BYTES, WORD_BYTES = 2, 4
 LENGTH_BITS = 0b11
 REGISTER_MASK = 31
+PIPELINE_STAGES = 4
 ACCEPT_LIMIT = 400
 """Cycles after which an instruction that is not accepted counts as a hang; a division and a slow memory fit."""
 
@@ -237,11 +238,15 @@ class StreamDriver:
         self._show(0, 0, False, valid=False)
 
     async def drain(self) -> None:
-        """Wait until nothing is in flight."""
+        """Wait until nothing is in flight and the last retirement was reported."""
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)
             busy = sample(self.dut.busy)
             await self._cycle()
             if not busy:
-                return
-        raise AssertionError(f"busy for {ACCEPT_LIMIT} cycles after the last instruction")
+                break
+        else:
+            raise AssertionError(f"busy for {ACCEPT_LIMIT} cycles after the last instruction")
+        # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
+        for _ in range(PIPELINE_STAGES):
+            await self._cycle()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from rich.console import Console
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.commands.common import (
@@ -15,6 +14,7 @@ from xpulpnn_sim.commands.common import (
     add_configuration,
     add_json,
     configuration,
+    output,
     progress_bar,
     require_writable,
     write_json,
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         "vectors_per_s": round(vectors / seconds, 1),
         "first": [mismatch.record() for mismatch in first],
     }
-    console = Console(highlight=False)
+    console = output()
     for line in _lines(first):
         console.print(line, markup=False)
     console.print(

@@ -108,6 +108,15 @@ def comma_list(text: str, known: Sequence[str], option: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+_PLAIN_WIDTH = 160
+"""Columns of output that does not go to a terminal."""
+
+
+def output() -> Console:
+    """Where results are printed; wide enough for every table unless a terminal says otherwise."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+
+
 @contextmanager
 def progress_bar(description: str, total: int | None) -> Generator[tuple[Progress, Any]]:
     """A progress bar on the error output, shown on a terminal only."""

@@ -7,7 +7,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.errors import InputError
@@ -18,6 +17,7 @@ from xpulpnn_sim.commands.common import (
     add_json,
     comma_list,
     configuration,
+    output,
     progress_bar,
     require_folder,
     require_writable,
@@ -26,6 +26,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.harness.engine import BusTiming, Waves
 from xpulpnn_sim.harness.kernel_run import Case, Result, mismatch_window, run_case
 from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 
@@ -34,10 +35,12 @@ HELP = "run kernels on the design, check every instruction and result, and show 
 
 WIDTHS = ("16", "8", "4", "2")
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
-DEFAULT_LAYERS = {"conv": "16x16x32:64x3x3", "matmul": "64x288x256"}
+DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 
 _BEFORE, _AFTER = 200, 100
 """Cycles of waveforms around a mismatch."""
+
+_MILLION = 1e6
 
 _BEGINNING = 2000
 """Cycles of waveforms when nothing is wrong."""
@@ -50,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layer",
         action="append",
         metavar="SPEC",
-        help=f"conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable (default {' and '.join(DEFAULT_LAYERS.values())})",
+        help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
+        f"(default {' and '.join(DEFAULT_LAYERS.values())})",
     )
     parser.add_argument(
         "--bits", default="8,4,2", metavar="LIST", help="operand widths out of 16,8,4,2 (default 8,4,2)"
@@ -86,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         for result in _run_all(cases, arguments.jobs):
             results.append(result)
             progress.advance(task)
-    console = Console(highlight=False)
+    console = output()
     for result in results:
         for report in result.reports:
             name = "{kernel} {layer} {bits} bit {variant}".format(**result.record)
@@ -157,20 +161,58 @@ def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], 
         run_case(cases[chosen], mismatch_window(results[chosen], _BEFORE, _AFTER, path))
 
 
+_LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
+"""Layers of the paper whose MatMul these are."""
+
+
+def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
+    """Cycles per sdotp in the paper and estimated, MAC per cycle estimated."""
+    name = record["layer"] if record["kernel"] == "conv" else _LAYER_OF_MATMUL.get(record["layer"])
+    if name is None:
+        return None, None, None
+    layer = ConvLayer.parse(name)
+    estimated = estimate(layer, record["bits"], record["variant"])
+    paper = paper_cycles_per_sdotp(layer, record["bits"], record["variant"])
+    if estimated is None:
+        return paper, None, None
+    return paper, estimated.cycles_per_sdotp, estimated.macs_per_cycle if record["kernel"] == "conv" else None
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
 def _table(records: list[dict[str, Any]]) -> Table:
-    table = Table(box=None)
-    for heading in ("layer", "bits", "variant", "cycles", "cycles/sdotp", "MAC/cycle", "OPEF", "errors", "Mcycles/s"):
-        table.add_column(heading, justify="left" if heading in ("layer", "variant") else "right")
+    table = Table(box=None, title="cycles per sdotp: MatMul alone; MAC per cycle: whole kernel", title_justify="left")
+    headings = (
+        "layer",
+        "bits",
+        "variant",
+        "cycles",
+        "cyc/sdotp",
+        "paper",
+        "model",
+        "MAC/cyc",
+        "model",
+        "OPEF",
+        "errors",
+    )
+    for heading in (*headings, "Mcyc/s"):
+        table.add_column(heading, justify="left" if heading in ("layer", "variant") else "right", no_wrap=True)
     for record in records:
+        paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
         table.add_row(
             record["layer"],
             str(record["bits"]),
             record["variant"],
             str(record["cycles"]),
-            f"{record['cycles_per_sdotp']:.3f}",
-            f"{record['macs_per_cycle']:.2f}",
-            f"{record['opef']:.2f}",
+            _number(record["cycles_per_sdotp"], 3),
+            _number(paper, 3),
+            _number(cycles_per_sdotp, 3),
+            _number(record["macs_per_cycle"], 2),
+            _number(macs_per_cycle, 2),
+            _number(record["opef"], 2),
             str(record["mismatches"]),
-            f"{record['sim_cycles_per_s'] / 1e6:.2f}",
+            _number(record["sim_cycles_per_s"] / _MILLION, 2),
         )
     return table

@@ -2,10 +2,9 @@
 
 import argparse
 
-from rich.console import Console
 from rich.table import Table
 
-from xpulpnn_sim.commands.common import FAILED, OK, add_json, require_writable, write_json
+from xpulpnn_sim.commands.common import FAILED, OK, add_json, output, require_writable, write_json
 from xpulpnn_sim.harness.tools import Finding, survey
 
 NAME = "doctor"
@@ -26,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         table.add_column(heading, overflow="fold")
     for finding in findings:
         table.add_row(finding.tool.name, finding.tool.purpose, finding.version or "-", _place(finding))
-    Console().print(table)
+    output().print(table)
     write_json(
         arguments.json,
         [

@@ -4,7 +4,6 @@ import argparse
 import json
 from pathlib import Path
 
-from rich.console import Console
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
@@ -12,6 +11,7 @@ from xpulpnn_sim.commands.common import (
     add_configuration,
     add_json,
     configuration,
+    output,
     require_folder,
     require_writable,
     write_json,
@@ -53,8 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
     verilog, manifest = (arguments.output / f"{arguments.top}.{suffix}" for suffix in ("v", "json"))
     write_text(verilog, emitted.text)
     write_text(manifest, json.dumps(emitted.manifest, indent=2) + "\n")
-    Console(highlight=False).print(
-        f"{verilog} and {manifest}: module {emitted.manifest['top']}", markup=False, soft_wrap=True
-    )
+    output().print(f"{verilog} and {manifest}: module {emitted.manifest['top']}", markup=False, soft_wrap=True)
     write_json(arguments.json, {"top": arguments.top, "files": [str(verilog), str(manifest)]})
     return OK

@@ -139,7 +139,8 @@ PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
 def pack_elements(insn: Insn, src: Sources) -> Effects:
     """pv.pack.h, pv.packhi.b, pv.packlo.b."""
     fmt = _format(insn)
-    lanes = unpack(src.rd, fmt, signed=False)
+    # pv.pack.h replaces both lanes, so it has no old rd
+    lanes = unpack(src.rd if "rd" in insn.reads else src.rs1, fmt, signed=False)
     from_rs1, from_rs2 = PACK_LANES[insn.op]
     lanes[from_rs1] = unpack(src.rs1, fmt, signed=False)[0]
     lanes[from_rs2] = unpack(src.rs2, fmt, signed=False)[0]

@@ -26,13 +26,13 @@ _VERILATOR_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
 # The wheel leaves CFG_CXXFLAGS_PCH_I empty, so that the compiler would link the precompiled header instead of using it.
-_MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O3 OPT_GLOBAL=-O3 OPT_SLOW=-O1"
+_MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
 _CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LD_FLAGS = "-shared"
 
 
 def cache_directory() -> Path:
-    """Folder of the compiled models: ``$XPULPNN_CACHE``, ``build/models``, or the user's cache where that is read-only."""
+    """Folder of the compiled models: ``$XPULPNN_CACHE``, or ``build/models``, or the user's cache if that is read-only."""
     chosen = os.environ.get(CACHE_VARIABLE)
     candidates = [Path(chosen)] if chosen else [Path("build/models"), Path.home() / ".cache" / "xpulpnn" / "models"]
     for folder in candidates:

@@ -19,6 +19,7 @@ KEPT = 64
 """Mismatches per block whose details are kept."""
 
 _SOURCES = ("rs1", "rs2", "rd_old", "loaded", "act", "wgt")
+_RD_IS_BASE, _RD_IS_X0 = 1, 2
 _STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
 
 
@@ -60,14 +61,14 @@ class BlockChecker:
     """
 
     def __init__(self, program: ProgramText, table: NDArray[Any]) -> None:
-        rows: dict[tuple[Insn, int], int] = {}
-        # a row is split where a static property decides which results count
-        kinds = [
-            (insn, (int(rd) == 0) * 2 + (int(rd) == int(rs1)))
-            for insn, rd, rs1 in zip(program.insns, table["rd"], table["rs1"], strict=True)
-        ]
-        self._row_of = np.array([rows.setdefault(kind, len(rows)) for kind in kinds], np.uint16)
-        self._rows = list(rows)
+        # a row is split where the register numbers decide which results count
+        rows: dict[tuple[int, int], int] = {}
+        kinds = (table["rd"] == 0) * _RD_IS_X0 + (table["rd"] == table["rs1"]) * _RD_IS_BASE
+        pairs = zip(map(id, program.insns), kinds.tolist(), strict=True)
+        numbers = [rows.setdefault(pair, len(rows)) for pair in pairs]
+        self._row_of = np.array(numbers, np.uint16)
+        named = {id(insn): insn for insn in program.insns}
+        self._rows = [(named[key], kind) for key, kind in rows]
         self._words = np.ascontiguousarray(table["word"])
         self._pcs = np.ascontiguousarray(table["pc"])
         self._lengths = table["length"].astype(np.uint32)
@@ -143,7 +144,7 @@ class BlockChecker:
             if different.any():
                 found.append((what, np.flatnonzero(different), want, got))
 
-        rd_is_x0, rd_is_base = bool(kind & 2), bool(kind & 1)
+        rd_is_x0, rd_is_base = bool(kind & _RD_IS_X0), bool(kind & _RD_IS_BASE)
         if expected.rd is not None and not rd_is_x0:
             differ("result", expected.rd, values["rd"])
         if expected.base is not None and (rd_is_x0 or not rd_is_base or expected.rd is None):

@@ -1,7 +1,8 @@
 """The Verilog around a back end that hands every clock cycle to the compiled driver.
 
-All inputs of the back end are registers of the shim, loaded at the clock edge by the driver's answer. The simulator thus
-evaluates the combinational logic once per cycle; inputs written from C++ between two edges would cost a second pass.
+All inputs of the back end are registers of the shim, loaded at the clock edge by the driver's answer. The simulator
+thus evaluates the combinational logic once per cycle; inputs written from C++ between two edges would cost a second
+pass.
 """
 
 import re
@@ -42,9 +43,28 @@ _OBSERVED = (
 )
 
 _RETIREMENT = (
-    "insn pc_rdata rs1_rdata rs2_rdata rd_rdata rd_we rd_addr rd_wdata base_we base_addr base_wdata mem_addr mem_rmask "
-    "mem_wmask mem_rdata mem_wdata nn_act_rdata nn_wgt_rdata nn_we nn_addr nn_wdata"
-).split()
+    "insn",
+    "pc_rdata",
+    "rs1_rdata",
+    "rs2_rdata",
+    "rd_rdata",
+    "rd_we",
+    "rd_addr",
+    "rd_wdata",
+    "base_we",
+    "base_addr",
+    "base_wdata",
+    "mem_addr",
+    "mem_rmask",
+    "mem_wmask",
+    "mem_rdata",
+    "mem_wdata",
+    "nn_act_rdata",
+    "nn_wgt_rdata",
+    "nn_we",
+    "nn_addr",
+    "nn_wdata",
+)
 """Fields of the retirement port in the order of ``cosim_retire``."""
 
 

@@ -1,7 +1,9 @@
 """Static instructions as the compiled driver and the checker see them, derived from the instruction table alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,58 +72,60 @@ def register(word: int, name: str) -> int:
     return word >> _FIELD_LSB[name] & (_REGISTERS - 1)
 
 
-def _memory(insn: Insn) -> tuple[Property, int]:
-    size = _ACCESS_BYTES.get(insn.op, 0)
-    return Property.LOADS if insn.is_load else Property.STORES if insn.is_store else Property(0), size
-
-
-def _describe(insn: Insn, word: int) -> dict[str, int]:
-    """Fields of :data:`STATIC_INSN` that follow from the row and the word."""
-    properties, access = _memory(insn)
-    entries = {"act": 0, "wgt": 0, "reloaded": 0}
-    reads_rs1 = "rs1" in insn.reads
-    if insn.is_mac_load:
-        reload, access = Property.LOADS | Property.WRITES_NN | Property.WRITES_BASE, _WORD_BYTES
-        properties |= Property.READS_WGT
-        if insn.entry is None:
-            selector = register(word, "rs2")
-            entries["act"] = selector & ACTIVATION_SELECT
-            entries["wgt"] = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
-            entries["reloaded"] = entries["act" if selector & RELOADS_ACTIVATION else "wgt"]
-            reads_rs1 = bool(selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT))
-            properties |= Property.READS_ACT | (reload if reads_rs1 else Property(0))
-            access = access if reads_rs1 else 0
-        else:
-            entries["wgt"] = entries["reloaded"] = FIRST_WEIGHT + insn.entry
-            properties |= reload
-    elif insn.writes_base:
-        properties |= Property.WRITES_BASE
+def _row_properties(insn: Insn) -> Property:
+    """Properties that all words of a row share."""
     flags = {
-        Property.READS_RS1: reads_rs1,
+        Property.READS_RS1: "rs1" in insn.reads,
         Property.READS_RS2: "rs2" in insn.reads,
         Property.READS_RD: "rd" in insn.reads,
         Property.WRITES_RD: insn.writes_rd,
+        Property.WRITES_BASE: insn.writes_base,
+        Property.LOADS: insn.is_load or insn.is_mac_load,
+        Property.STORES: insn.is_store,
         Property.BRANCHES: insn.is_branch,
         Property.JUMPS: insn.is_jump,
+        Property.READS_ACT: insn.op == "pv.mlsdot",
+        Property.READS_WGT: insn.is_mac_load,
+        Property.WRITES_NN: insn.is_mac_load,
         Property.MULTICYCLE: insn.op in _MULTICYCLE,
     }
-    for flag, present in flags.items():
-        properties |= flag if present else Property(0)
-    registers = {name: register(word, name) for name in _FIELD_LSB}
-    return {"properties": int(properties), "access": access, "length": insn.size, **registers, **entries}
+    return reduce(or_, (flag for flag, present in flags.items() if present), Property(0))
+
+
+_UPDATE = Property.READS_RS1 | Property.WRITES_BASE | Property.LOADS | Property.WRITES_NN
+"""What a Mac&Load of the nn form does only with an update bit."""
 
 
 def static_table(program: ProgramText) -> NDArray[Any]:
     """Array of :data:`STATIC_INSN`, one element per static instruction."""
+    rows: dict[int, int] = {}
+    number = np.array([rows.setdefault(id(insn), len(rows)) for insn in program.insns], np.int64)
+    first = np.zeros(len(rows), np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    distinct = [program.insns[i] for i in first.tolist()]
+
+    def per_row(values: Iterable[int], kind: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
+        return np.array(list(values), kind)[number]
+
     table = np.zeros(len(program.insns), STATIC_INSN)
-    table["word"] = program.words
-    table["pc"] = program.pcs
-    known: dict[tuple[Insn, int], dict[str, int]] = {}
-    for i, (insn, word) in enumerate(zip(program.insns, program.words.tolist(), strict=True)):
-        described = known.get((insn, word))
-        if described is None:
-            described = known[insn, word] = _describe(insn, word)
-        for name, value in described.items():
-            table[name][i] = value
-    table["properties"] |= np.where(program.hwloop_end, np.uint32(Property.LOOP_END), np.uint32(0))
+    table["word"], table["pc"] = program.words, program.pcs
+    for name, lsb in _FIELD_LSB.items():
+        table[name] = table["word"] >> lsb & (_REGISTERS - 1)
+    table["length"] = per_row((insn.size for insn in distinct), np.uint8)
+    access = per_row(
+        (_WORD_BYTES if insn.is_mac_load else _ACCESS_BYTES.get(insn.op, 0) for insn in distinct), np.uint8
+    )
+    properties = per_row((int(_row_properties(insn)) for insn in distinct), np.uint32)
+
+    selector = table["rs2"]
+    nn_form = (properties & Property.READS_ACT) != 0
+    idle = nn_form & ((selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) == 0)
+    weight = np.where(nn_form, selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT, 0) + FIRST_WEIGHT
+    # C&U rows name their entry in the mnemonic, others have none
+    weight += per_row((insn.entry or 0 for insn in distinct), np.uint8)
+    table["act"], table["wgt"] = selector & ACTIVATION_SELECT, weight
+    table["reloaded"] = np.where(nn_form & ((selector & RELOADS_ACTIVATION) != 0), table["act"], weight)
+    table["access"] = np.where(idle, 0, access)
+    properties &= np.where(idle, ~np.uint32(_UPDATE), ~np.uint32(0))
+    table["properties"] = properties | np.where(program.hwloop_end, np.uint32(Property.LOOP_END), np.uint32(0))
     return table

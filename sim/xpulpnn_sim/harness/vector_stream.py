@@ -1,8 +1,8 @@
 """Single-instruction vectors on the design under test: many of them joined into one instruction stream.
 
-Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, for Mac&Load, fills the NN-RF
-before and reads it afterwards with Mac&Load instructions that keep nothing. The words of the vector's memory appear just
-before its instruction accesses them.
+Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, for Mac&Load, fills the
+NN-RF before and reads it afterwards with Mac&Load instructions that keep nothing. The words of the vector's memory
+appear just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.golden.dotp import FIRST_WEIGHT, RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
-from xpulpnn_sim.harness.abi import POKE
+from xpulpnn_sim.harness.abi import POKE, Property
 from xpulpnn_sim.harness.engine import BusTiming, Engine, Outcome, Values
 from xpulpnn_sim.harness.statics import VectorProgram
-from xpulpnn_sim.harness.vectors import NNRF_ENTRIES, REGISTERS, Vector, VectorMismatch, differences, register
+from xpulpnn_sim.harness.vectors import NNRF_ENTRIES, REGISTERS, Vector, VectorMismatch, differences
 
 CHUNK = 8192
 """Vectors per stream."""
@@ -142,7 +142,8 @@ class VectorBench:
                 replay=False,
             )
         merged = {name: np.concatenate([values[name] for _, values in records]) for name in records[0][1]}
-        return list(_judge(frame, vectors, setup, merged, outcome))
+        incremented = (engine.table["properties"][-len(vectors) :] & Property.WRITES_BASE) != 0
+        return list(_judge(frame, vectors, setup, merged, incremented.tolist(), outcome))
 
 
 def _is_mac_load(vector: Vector) -> bool:
@@ -204,23 +205,23 @@ def _pokes(frame: _Frame, vectors: list[Vector], setup: int) -> NDArray[Any]:
 
 
 def _judge(
-    frame: _Frame, vectors: list[Vector], setup: int, records: Values, outcome: Outcome
+    frame: _Frame, vectors: list[Vector], setup: int, records: Values, incremented: list[bool], outcome: Outcome
 ) -> Iterator[VectorMismatch]:
     """Compare the records with the vectors; an error of the compiled checker counts for the vector it fell into."""
-    done = len(records["rd"])
+    done, length, lead = len(records["rd"]), frame.length, len(frame.before)
     values = {name: array.tolist() for name, array in records.items()}
     broken: dict[int, VectorMismatch] = {}
     for mismatch in outcome.mismatches:
-        number = min(max(mismatch.position - setup, 0) // frame.length, len(vectors) - 1)
+        number = min(max(mismatch.position - setup, 0) // length, len(vectors) - 1)
         broken.setdefault(number, VectorMismatch(vectors[number], mismatch.what, mismatch.expected, mismatch.got))
     for number, vector in enumerate(vectors):
-        first = setup + number * frame.length
-        if first + frame.length > done:
+        first = setup + number * length
+        if first + length > done:
             yield broken.get(number) or VectorMismatch(vector, "executed", 1, 0)
             continue
-        at = first + len(frame.before)
+        at = first + lead
         after: dict[str, Any] = {"rd_out": values["rd"][at], "rs1_out": vector.rs1, "nnrf_out": list(vector.nnrf_out)}
-        if _writes_base(vector):
+        if incremented[number]:
             after["rs1_out"] = values["base"][at]
         for name, offset, entry in frame.shown:
             after["nnrf_out"][entry] = values[name][at + 1 + offset]
@@ -228,9 +229,3 @@ def _judge(
         yield from different
         if not different and number in broken:
             yield broken[number]
-
-
-def _writes_base(vector: Vector) -> bool:
-    if vector.insn.op == "pv.mlsdot":
-        return bool(register(vector.word, "rs2") & (RELOADS_ACTIVATION | RELOADS_WEIGHT))
-    return vector.insn.writes_base

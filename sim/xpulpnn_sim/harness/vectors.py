@@ -25,8 +25,12 @@ _LIMIT = 1 << 32
 _WORD_BYTES = 4
 _BYTE_BITS = 8
 _BYTE = 0xFF
-_PLAIN = ("word", "rs1", "rs2", "rd_in", "rd_out")
+_PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
 _MAC_LOAD = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
+
+
+Origin = tuple[str, int]
+"""File and line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,9 +51,11 @@ class Vector:
         NN-RF before and after; empty but for Mac&Load.
     mem : dict
         Memory words by byte address.
+    checks_rd : bool
+        Whether the instruction writes a register other than x0 in field rd.
     """
 
-    origin: tuple[str, int]
+    origin: Origin
     insn: Insn
     word: int
     rs1: int
@@ -60,6 +66,7 @@ class Vector:
     nnrf_in: list[int] = field(default_factory=list[int])
     nnrf_out: list[int] = field(default_factory=list[int])
     mem: dict[int, int] = field(default_factory=dict[int, int])
+    checks_rd: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,15 @@ def expressible(insn: Insn) -> bool:
     )
 
 
+class _Row:
+    """What reading a vector needs to know of a table row."""
+
+    def __init__(self, insn: Insn) -> None:
+        self.mac_load = insn.is_mac_load
+        self.writes_rd = insn.writes_rd
+        self.fields = sorted(insn.reads | ({"rd"} if self.writes_rd else set()))
+
+
 class VectorReader:
     """Parses vector files for one configuration.
 
@@ -113,7 +129,7 @@ class VectorReader:
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
         self._decoder = Decoder(INSNS)
-        self._present = set(enabled(config.extensions, config.widths))
+        self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
         """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line."""
@@ -128,20 +144,23 @@ class VectorReader:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
 
-    def _parse(self, line: str, origin: tuple[str, int]) -> Vector | None:
-        where = f"{origin[0]} line {origin[1]}"
+    def _parse(self, line: str, where: Origin) -> Vector | None:
         try:
             entry = json.loads(line)
         except (json.JSONDecodeError, RecursionError, ValueError) as error:
             reason = getattr(error, "msg", "too deep or too long")
-            raise InputError(f"{where}: vector must be a JSON object, not {_shown(line.strip())} ({reason})") from None
+            raise InputError(
+                f"{_at(where)}: vector must be a JSON object, not {_shown(line.strip())} ({reason})"
+            ) from None
         if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
-            raise InputError(f"{where}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
+            raise InputError(
+                f"{_at(where)}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}"
+            )
         mac_load = "nnrf_in" in entry
-        numbers = {name: _unsigned(entry, name, where) for name in (_MAC_LOAD if mac_load else _PLAIN)}
-        vector = Vector(origin=origin, insn=INSNS[0], rs2=numbers.pop("rs2", 0), **numbers)
-        if mac_load and "rs2" in entry:
-            vector.rs2 = _unsigned(entry, "rs2", where)
+        numbers = [_unsigned(entry, name, where) for name in (_MAC_LOAD if mac_load else _PLAIN)]
+        rs2 = _unsigned(entry, "rs2", where) if "rs2" in entry else 0
+        word, rs1, rd_in, rd_out = numbers[:4]
+        vector = Vector(origin=where, insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
         if "rs1_out" in entry:
             vector.rs1_out = _unsigned(entry, "rs1_out", where)
         if mac_load:
@@ -149,58 +168,68 @@ class VectorReader:
             vector.nnrf_out = _entries(entry, "nnrf_out", where)
         vector.mem = _memory(entry.get("mem", {}), where)
         row = self._row(entry["insn"], vector.word, where)
-        if row is None:
+        facts = self._present.get(id(row))
+        if row is None or facts is None:
             self.skipped += 1
             return None
         vector.insn = row
-        _check_registers(vector, where)
-        if row.is_mac_load and not mac_load:
-            raise InputError(f"{where}: nnrf_in must be given for {row.mnemonic}, not left out")
+        _check_registers(vector, facts, where)
+        vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
+        if facts.mac_load and not mac_load:
+            raise InputError(f"{_at(where)}: nnrf_in must be given for {row.mnemonic}, not left out")
         if "imm" in entry and row.op == "pv.mlsdot" and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
             raise InputError(
-                f"{where}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
+                f"{_at(where)}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
             )
         if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
-            raise InputError(f"{where}: rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}")
+            raise InputError(
+                f"{_at(where)}: rd_is_x0 must tell whether the rd field of word is 0, not {entry['rd_is_x0']}"
+            )
         return vector
 
-    def _row(self, name: str, word: int, where: str) -> Insn | None:
-        """Table row of the word, None to skip it; the word must be one of the instruction called ``name``."""
+    def _row(self, name: str, word: int, where: Origin) -> Insn | None:
+        """Table row of the word, None if there is no instruction called ``name``; the word must be one of it."""
         named = by_mnemonic(name)
         if not named:
             return None
         row = self._decoder.decode(word)
-        if row is None or (row not in named and not any(alias.matches(word) for alias in named)):
+        if row is None or not any(alias is row or alias.matches(word) for alias in named):
             shown = "an illegal word" if row is None else row.mnemonic
-            raise InputError(f"{where}: word must encode {name}, not {shown} (0x{word:08x})")
-        return row if row in self._present and expressible(row) else None
+            raise InputError(f"{_at(where)}: word must encode {name}, not {shown} (0x{word:08x})")
+        return row
 
 
 _SHOWN = 40
+
+
+def _at(where: Origin) -> str:
+    return f"{where[0]} line {where[1]}"
 
 
 def _shown(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _unsigned(entry: dict[str, Any], name: str, where: str) -> int:
+def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
     value = entry.get(name)
     if type(value) is not int or not 0 <= value < _LIMIT:
         shown = "left out" if name not in entry else _shown(json.dumps(value))
-        raise InputError(f"{where}: {name} must be an unsigned 32-bit integer, not {shown}")
+        raise InputError(f"{_at(where)}: {name} must be an unsigned 32-bit integer, not {shown}")
     return value
 
 
-def _entries(entry: dict[str, Any], name: str, where: str) -> list[int]:
+def _entries(entry: dict[str, Any], name: str, where: Origin) -> list[int]:
     values = entry.get(name)
     if not isinstance(values, list) or len(values) != NNRF_ENTRIES:
-        raise InputError(f"{where}: {name} must be a list of {NNRF_ENTRIES} words, not {_shown(json.dumps(values))}")
+        raise InputError(
+            f"{_at(where)}: {name} must be a list of {NNRF_ENTRIES} words, not {_shown(json.dumps(values))}"
+        )
     return [_unsigned({name: value}, name, where) for value in values]
 
 
-def _memory(mem: object, where: str) -> dict[int, int]:
+def _memory(mem: object, where: Origin) -> dict[int, int]:
     if not isinstance(mem, dict):
-        raise InputError(f"{where}: mem must be an object of address and word, not {_shown(json.dumps(mem))}")
+        raise InputError(f"{_at(where)}: mem must be an object of address and word, not {_shown(json.dumps(mem))}")
     words: dict[int, int] = {}
     for address, word in mem.items():
         try:
@@ -208,17 +237,16 @@ def _memory(mem: object, where: str) -> dict[int, int]:
         except ValueError:
             number = int(address) if address.isdecimal() else -1
         if not 0 <= number < _LIMIT:
-            raise InputError(f"{where}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
+            raise InputError(f"{_at(where)}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
         words[number] = _unsigned({"mem word": word}, "mem word", where)
     return words
 
 
-def _check_registers(vector: Vector, where: str) -> None:
-    named = vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())
-    for name in sorted(named):
+def _check_registers(vector: Vector, row: _Row, where: Origin) -> None:
+    for name in row.fields:
         number = register(vector.word, name)
         if number not in (REGISTERS[name], 0):
-            raise InputError(f"{where}: {name} field of word must be x{REGISTERS[name]}, not x{number}")
+            raise InputError(f"{_at(where)}: {name} field of word must be x{REGISTERS[name]}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:
@@ -295,8 +323,7 @@ def factor_entries(vector: Vector) -> tuple[int, int]:
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
     """What differs between the state ``after`` the instruction and the vector's."""
-    rd_counts = vector.insn.writes_rd and register(vector.word, "rd") != 0
-    if rd_counts and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
+    if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
     if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:
         yield VectorMismatch(vector, "rs1_out", vector.rs1_out, after["rs1_out"])
