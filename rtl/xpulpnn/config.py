@@ -155,9 +155,7 @@ def preset(name: str) -> CoreConfig:
 
 def _parse_bool(key: str, text: str) -> bool:
     try:
-        return {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}[
-            text.lower()
-        ]
+        return {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}[text.lower()]
     except KeyError:
         raise ConfigError(f"{key} must be true or false, not {text}") from None
 
@@ -182,9 +180,7 @@ def with_setting(config: CoreConfig, key: str, text: str) -> dict[str, Any]:
         return {"dotp": {name: text}}
     if not key.startswith("dotp.") and name in {f.name for f in fields(CoreConfig)} - {"dotp"}:
         return {name: _parse_bool(key, text)}
-    known = sorted(
-        ({f.name for f in fields(CoreConfig)} - {"dotp"}) | {f.name for f in fields(DotpConfig)}
-    )
+    known = sorted(({f.name for f in fields(CoreConfig)} - {"dotp"}) | {f.name for f in fields(DotpConfig)})
     raise ConfigError(f"setting must be one of {', '.join(known)}, not {key}")
 
 

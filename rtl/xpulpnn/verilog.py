@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
 from xpulpnn.emit.hierarchy import Emitted, Port, component_ports, snake_case, walk
-from xpulpnn.emit.members import member_meanings
+from xpulpnn.emit.members import member_fields, member_meanings
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
 from xpulpnn.emit.names import port_name
 
@@ -26,7 +26,8 @@ class EmittedVerilog:
     text : str
         The source: one module per distinct component, submodules first, the top module last.
     manifest : dict
-        JSON-ready: ``top``, ``ports`` (name, direction, width, meaning), ``configuration``, ``hierarchy`` (instance
+        JSON-ready: ``top``, ``ports`` (name, direction, width, meaning,
+        and the fields of control words), ``configuration``, ``hierarchy`` (instance
         path to module name) and ``modules`` (component, ports, registers, signals and instances of each).
     """
 
@@ -87,7 +88,7 @@ class _Emission:
 def _describe(
     component: wiring.Component, clocking: tuple[str, ...], ports: list[Port], written: ModuleText
 ) -> dict[str, Any]:
-    meanings = member_meanings(component)
+    meanings, fields = member_meanings(component), member_fields(component)
     rows = [{"name": name, "direction": "input", "width": 1, "meaning": _clock_meaning(name)} for name in clocking]
     rows += [
         {
@@ -95,6 +96,7 @@ def _describe(
             "direction": port.direction,
             "width": port.width,
             "meaning": meanings.get(port.name, ""),
+            **({"fields": fields[port.name]} if port.name in fields else {}),
         }
         for port in ports
     ]

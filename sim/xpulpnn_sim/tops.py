@@ -25,7 +25,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "dotp": lambda config: DotpUnit(config.dotp),
     "nnrf": _nnrf,
     "simd-alu": SimdAlu,
-    "mult": Mult,
+    "mult": lambda config: Mult(),
     "ex-stage": ExStage,
     "backend": Backend,
 }

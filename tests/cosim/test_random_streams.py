@@ -17,6 +17,7 @@ from xpulpnn_sim.harness.statics import VectorProgram
 pytestmark = pytest.mark.cosim
 
 LENGTH = 20_000
+SEED = 20
 REGISTERS = 6
 """x0 to x5 only."""
 ELSEWHERE = ("csr", "fence", "ecall", "ebreak", "mret", "wfi", "lp.")
@@ -56,12 +57,12 @@ def random_program(config, seed, mac_load_share=0.3):
 
 @pytest.mark.parametrize("timing", TIMINGS)
 @pytest.mark.parametrize("preset", PRESETS)
-def test_any_order_is_sequential(preset, timing, seed=20):
+def test_any_order_is_sequential(preset, timing):
     config = replace(PRESETS[preset])
-    program = random_program(config, seed)
+    program = random_program(config, SEED)
     with Engine(model_library(config, checked=True), program, sparse=True, timing=TIMINGS[timing]) as engine:
         outcome = engine.run([np.arange(LENGTH, dtype=np.uint32)])
     reports = [describe(program, mismatch, outcome) for mismatch in outcome.mismatches[:1]]
-    assert not reports, f"seed {seed}\n{reports[0]}"
+    assert not reports, f"seed {SEED}\n{reports[0]}"
     assert outcome.mismatch_count == 0
     assert outcome.instructions == LENGTH

@@ -79,6 +79,7 @@ class Backend(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
+        """Connect the stages and decide when they advance."""
         m = Module()
         m.submodules.id_stage = id_stage = IdStage(self.config)
         m.submodules.ex_stage = ex_stage = ExStage(self.config)

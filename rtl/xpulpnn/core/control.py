@@ -39,9 +39,9 @@ class OpCSel(enum.Enum, shape=2):
 class ImmSel(enum.Enum, shape=4):
     """Immediate given to operand b (formats of ISA.md section 2.1)."""
 
-    I = 0
-    S = 1
-    U = 2
+    I_TYPE = 0
+    S_TYPE = 1
+    U_TYPE = 2
     SIMM5 = 3
     LINK = 4
     WORD_BYTES = 5

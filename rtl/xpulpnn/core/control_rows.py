@@ -59,9 +59,9 @@ _HWLOOP: Mapping[str, HwLoopOp] = {
 }
 
 _IMMEDIATES: Mapping[str, ImmSel] = {
-    "imm12": ImmSel.I,
-    "uimm5": ImmSel.I,
-    "uimm20": ImmSel.U,
+    "imm12": ImmSel.I_TYPE,
+    "uimm5": ImmSel.I_TYPE,
+    "uimm20": ImmSel.U_TYPE,
     "simm5": ImmSel.SIMM5,
 }
 """Immediates recognised by their operand token; the others depend on the operation."""
@@ -127,10 +127,10 @@ def _memory(insn: Insn) -> Fields:
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
     if insn.is_store:
         register = "rs3" in insn.operands
-        fields |= {"op_c": OpCSel.RS2, "op_b": OpBSel.RD if register else OpBSel.IMM, "imm": ImmSel.S}
+        fields |= {"op_c": OpCSel.RS2, "op_b": OpBSel.RD if register else OpBSel.IMM, "imm": ImmSel.S_TYPE}
     else:
         register = "imm12" not in insn.operands
-        fields |= {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2 if register else OpBSel.IMM, "imm": ImmSel.I}
+        fields |= {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2 if register else OpBSel.IMM, "imm": ImmSel.I_TYPE}
     return fields
 
 

@@ -66,6 +66,7 @@ class Decoder(wiring.Component):
         super().__init__()
 
     def elaborate(self, platform):
+        """Build a Switch per output from the rows of the table."""
         m = Module()
         by_opcode: dict[str, list[tuple[Insn, Fields]]] = defaultdict(list)
         for insn in enabled(self.config.extensions, self.config.widths):

@@ -88,6 +88,7 @@ class ExStage(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
+        """Build the units and the result multiplexer."""
         m = Module()
         m.submodules.alu = alu = Alu(self.config)
         m.submodules.mult = mult = Mult()

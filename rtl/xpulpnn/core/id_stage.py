@@ -104,6 +104,7 @@ class IdStage(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
+        """Build decoding, operand read, interlocks and the pipeline register."""
         m = Module()
         m.submodules.decoder = decoder = Decoder(self.config)
         m.d.comb += decoder.word.eq(self.insn.payload.word)

@@ -42,6 +42,7 @@ class Immediates(wiring.Component):
     offset: Out(32)
 
     def elaborate(self, platform):
+        """Build the immediate and offset multiplexers."""
         m = Module()
         word = self.word
         rd, rs2, funct7 = word[7:12], word[20:25], word[25:32]
@@ -59,9 +60,9 @@ class Immediates(wiring.Component):
         lanes = [Cat(lane, Const(0, BYTE_BITS - len(lane))) for lane in (imm6[0:2], imm6[2:4], imm6[4:6], top_selector)]
         with m.Switch(self.sel):
             for member, value in {
-                ImmSel.I: signed(i_imm),
-                ImmSel.S: signed(s_imm),
-                ImmSel.U: Cat(Const(0, 12), word[12:]),
+                ImmSel.I_TYPE: signed(i_imm),
+                ImmSel.S_TYPE: signed(s_imm),
+                ImmSel.U_TYPE: Cat(Const(0, 12), word[12:]),
                 ImmSel.SIMM5: signed(rs2),
                 ImmSel.LINK: Mux(self.compressed, COMPRESSED_BYTES, WORD_BYTES),
                 ImmSel.WORD_BYTES: Const(WORD_BYTES, XLEN),

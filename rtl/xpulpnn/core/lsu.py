@@ -49,6 +49,7 @@ class Lsu(wiring.Component):
     data: Out(ObiSignature())
 
     def elaborate(self, platform):
+        """Build the request side, the response side and the alignment of both."""
         m = Module()
         address = Signal(32)
         byte = Signal(2)

@@ -44,6 +44,7 @@ class OperandRead(wiring.Component):
     ready: Out(1)
 
     def elaborate(self, platform):
+        """Build the forwarding multiplexer and the hazard."""
         m = Module()
         with m.If(self.ex_we & (self.ex_addr == self.addr)):
             m.d.comb += self.value.eq(self.ex_result)

@@ -40,6 +40,7 @@ class RegFile(wiring.Component):
     data_b: In(32)
 
     def elaborate(self, platform):
+        """Build the registers, their write selection and the read multiplexers."""
         m = Module()
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
         for number, register in registers.items():

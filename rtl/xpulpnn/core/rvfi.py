@@ -105,10 +105,20 @@ class RvfiTap(wiring.Component):
     rvfi: Out(RvfiSignature())
 
     def elaborate(self, platform):
+        """Build the record that follows an instruction through EX and WB."""
         m = Module()
         ex_valid, wb_valid = Signal(), Signal()
         names = ("insn", "pc_rdata", "trap", "rs1_rdata", "rs2_rdata", "rd_rdata", "nn_act_rdata", "nn_wgt_rdata")
-        values = (self.id_insn, self.id_pc, self.id_trap, self.id_rs1, self.id_rs2, self.id_rd, self.id_act, self.id_wgt)
+        values = (
+            self.id_insn,
+            self.id_pc,
+            self.id_trap,
+            self.id_rs1,
+            self.id_rs2,
+            self.id_rd,
+            self.id_act,
+            self.id_wgt,
+        )
         in_ex = {name: Signal(FIELDS[name], name=f"ex_{name}") for name in names}
         with m.If(self.ex_ready):
             m.d.sync += ex_valid.eq(self.id_issue)

@@ -58,6 +58,7 @@ class WbStage(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
+        """Build the destination registers and the multiplexer of port A."""
         m = Module()
         id_ex, wb = self.id_ex, self.wb
         with m.If(self.ex_ready):

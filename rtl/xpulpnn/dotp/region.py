@@ -79,7 +79,10 @@ class DotpRegion(wiring.Component):
             by_x = (y[:top] & x[top].replicate(top)) ^ a_signed.replicate(top)
             by_y = (x[:top] & y[top].replicate(top)) ^ b_signed.replicate(top)
             corner = (x[top] & y[top]) ^ a_signed ^ b_signed
-            lanes.append(x[:top] * y[:top] + Cat(Const(0, top), by_x, corner) + Cat(Const(0, top), by_y))
+            rows = x[:top] * y[:top] + Cat(Const(0, top), by_x, corner) + Cat(Const(0, top), by_y)
+            product = Signal(len(rows), name=f"product{lane}")
+            m.d.comb += product.eq(rows)
+            lanes.append(product)
         # The accumulator comes last so that simulators add narrow words up to there; in gates the order is immaterial.
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
         return m

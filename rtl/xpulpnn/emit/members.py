@@ -1,9 +1,13 @@
-"""Meanings of ports, read from the ``Members`` section of component docstrings."""
+"""What ports mean: the ``Members`` section of component docstrings, and the fields of structured ports."""
 
 import inspect
 import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
 
-from amaranth.lib import wiring
+from amaranth.hdl import Shape
+from amaranth.lib import data, wiring
 
 _SECTION = re.compile(r"^Members\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^(?P<names>\S[^:\n]*?)\s*(?::[^\n]*)?\n(?P<text>(?:[ \t]+[^\n]*\n?|\n)*)", re.MULTILINE)
@@ -36,3 +40,25 @@ def member_meanings(component: wiring.Component) -> dict[str, str]:
                 meanings["__".join(map(str, path))] = text
                 break
     return meanings
+
+
+def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]]:
+    """Fields of every flattened port that is a structure, and the values of enumerations, by port name."""
+    fields = {}
+    for path, member, _value in component.signature.flatten(component):
+        rows = list(_fields(member.shape))
+        if rows and (len(rows) > 1 or "values" in rows[0]):
+            fields["__".join(map(str, path))] = rows
+    return fields
+
+
+def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]]:
+    """Leaf fields of a shape from bit 0 up: dotted name, lowest bit, width, names of the values."""
+    if isinstance(shape, data.Layout) or (isinstance(shape, type) and issubclass(shape, data.Struct)):
+        for key, field in data.Layout.cast(shape):
+            yield from _fields(field.shape, f"{name}.{key}" if name else str(key), lsb + field.offset)
+        return
+    row: dict[str, Any] = {"name": name, "lsb": lsb, "width": Shape.cast(shape).width}
+    if isinstance(shape, type) and issubclass(shape, Enum):
+        row["values"] = {member.name: member.value for member in shape}
+    yield row

@@ -3,13 +3,12 @@
 from random import Random
 
 import cocotb
-from cocotb.handle import SimHandleBase
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.bench.costs import PipelineTiming
 from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing
-from xpulpnn_sim.bench.parts import Scoreboard, bench_data, pulse_reset, start
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, start
 from xpulpnn_sim.bench.programs import dependent_pairs, filling, random_words
 from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirement
 from xpulpnn_sim.bench.runner import seed_from_environment
@@ -24,7 +23,7 @@ def configuration() -> CoreConfig:
     return preset(bench_data()["preset"])
 
 
-async def run_stream(dut: SimHandleBase, words: list[int], timing: Timing, pause: float, rng: Random) -> None:
+async def run_stream(dut: Dut, words: list[int], timing: Timing, pause: float, rng: Random) -> None:
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
     config, board = configuration(), Scoreboard("backend")
     reference = Reference(config)
@@ -55,7 +54,7 @@ def check_costs(stream: list[Executed], accepted: list[int], board: Scoreboard) 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[IDEAL, SLOW])
-async def dependent_pairs_are_sequential(dut: SimHandleBase, timing: Timing) -> None:
+async def dependent_pairs_are_sequential(dut: Dut, timing: Timing) -> None:
     """All pairs of instruction classes times dependences, back to back."""
     rng = Random(seed_from_environment())
     await start(dut)
@@ -70,7 +69,7 @@ async def dependent_pairs_are_sequential(dut: SimHandleBase, timing: Timing) -> 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("timing", "pause"), [(IDEAL, 0.0), (SLOW, PAUSE)]))
-async def random_sequences_are_sequential(dut: SimHandleBase, timing: Timing, pause: float) -> None:
+async def random_sequences_are_sequential(dut: Dut, timing: Timing, pause: float) -> None:
     """Every row of the configuration in random order, with fetch pauses."""
     rng = Random(seed_from_environment())
     await start(dut)
@@ -79,7 +78,7 @@ async def random_sequences_are_sequential(dut: SimHandleBase, timing: Timing, pa
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def reset_in_flight_clears_everything(dut: SimHandleBase) -> None:
+async def reset_in_flight_clears_everything(dut: Dut) -> None:
     """A reset in the middle of a stream, memory accesses outstanding; the next stream finds a clean machine."""
     rng = Random(seed_from_environment())
     await start(dut)

@@ -5,12 +5,11 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.handle import SimHandleBase
 
 from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, enabled
-from xpulpnn_sim.bench.parts import Scoreboard, bench_data, run_vectors, start
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.bench.unit_rows import rows_with_controls
 from xpulpnn_sim.stimuli import WORD_WIDTH, instruction_words
@@ -37,7 +36,7 @@ def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def words_match_the_table(dut: SimHandleBase) -> None:
+async def words_match_the_table(dut: Dut) -> None:
     """``illegal`` exactly where no enabled row matches, else the control word of the row."""
     rng, data = Random(seed_from_environment()), bench_data()
     config = preset(data["preset"])
@@ -52,9 +51,10 @@ async def words_match_the_table(dut: SimHandleBase) -> None:
     observed = await run_vectors(dut, {"word": stimulus}, ["illegal", *ports])
     board = Scoreboard("decoder")
     board.compare({"illegal": [insn is None for insn in decoded]}, observed, {"word": stimulus})
-    legal = [index for index, insn in enumerate(decoded) if insn is not None]
+    legal = {index: controls[insn.key] for index, insn in enumerate(decoded) if insn is not None}
+    positions = list(legal)
     board.compare(
-        {port: [controls[decoded[index].key][port] for index in legal] for port in ports},
-        {port: observed[port][legal] for port in ports},
-        {"word": np.array(stimulus)[legal]},
+        {port: [control[port] for control in legal.values()] for port in ports},
+        {port: observed[port][positions] for port in ports},
+        {"word": np.array(stimulus)[positions]},
     )

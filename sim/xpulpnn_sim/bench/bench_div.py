@@ -3,16 +3,15 @@
 from random import Random
 
 import cocotb
-from cocotb.handle import SimHandleBase
 
 from xpulpnn_sim.bench.multicycle import run_operations
-from xpulpnn_sim.bench.parts import pulse_reset, start
+from xpulpnn_sim.bench.parts import Dut, pulse_reset, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.bench.unit_rows import batch_of_rows, value_of_rd
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def quotients_match_golden(dut: SimHandleBase) -> None:
+async def quotients_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then again after a reset in flight."""
     rng = Random(seed_from_environment())
     await start(dut)

@@ -4,11 +4,10 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.handle import SimHandleBase
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.operands import Operands, prepare
-from xpulpnn_sim.bench.parts import Scoreboard, bench_data, run_vectors, start
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.bench.unit_rows import Batch, batch_of_rows, value_of_rd
 from xpulpnn_sim.golden.effects import Sources
@@ -52,7 +51,7 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def products_match_golden(dut: SimHandleBase) -> None:
+async def products_match_golden(dut: Dut) -> None:
     """All rows interleaved, so that every product follows one of another format."""
     rng = Random(seed_from_environment())
     batch = batch_of_rows(rng, value_of_rd, factors)

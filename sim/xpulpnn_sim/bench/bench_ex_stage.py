@@ -3,13 +3,12 @@
 from random import Random
 
 import cocotb
-from cocotb.handle import SimHandleBase
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.bench_dotp import factors
 from xpulpnn_sim.bench.multicycle import Handshake, run_operations
 from xpulpnn_sim.bench.operands import Operands, prepare
-from xpulpnn_sim.bench.parts import pulse_reset, start
+from xpulpnn_sim.bench.parts import Dut, pulse_reset, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.bench.unit_rows import batch_of_rows, value_of_rd
 from xpulpnn_sim.golden.effects import Sources
@@ -25,7 +24,7 @@ def operands_in_ex(insn: Insn, src: Sources) -> Operands:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def results_match_golden(dut: SimHandleBase) -> None:
+async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then again after a reset in flight."""
     rng = Random(seed_from_environment())
     await start(dut)

@@ -4,9 +4,8 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.handle import SimHandleBase
 
-from xpulpnn_sim.bench.parts import Scoreboard, bench_data, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.stimuli import random_words
 
@@ -42,7 +41,7 @@ def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reads_match_writes(dut: SimHandleBase) -> None:
+async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, also one written in the same cycle; reset clears all of them."""
     entries = bench_data()["entries"]
     rng = Random(seed_from_environment())

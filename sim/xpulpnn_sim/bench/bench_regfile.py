@@ -4,9 +4,8 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.handle import SimHandleBase
 
-from xpulpnn_sim.bench.parts import Scoreboard, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.stimuli import random_words
 
@@ -44,7 +43,7 @@ def expected(columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reads_match_writes(dut: SimHandleBase) -> None:
+async def reads_match_writes(dut: Dut) -> None:
     """Reads see the registers before the writes of the cycle, x0 stays 0, reset clears everything."""
     rng = Random(seed_from_environment())
     board = Scoreboard("regfile")

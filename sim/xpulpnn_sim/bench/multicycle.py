@@ -9,11 +9,10 @@ from random import Random
 
 import cocotb
 import numpy as np
-from cocotb.handle import SimHandleBase
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn_sim.bench.costs import arithmetic_cycles
-from xpulpnn_sim.bench.parts import Scoreboard, sample
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, sample
 from xpulpnn_sim.bench.unit_rows import Batch
 
 FLUSH_PROBABILITY = 0.15
@@ -61,7 +60,7 @@ UNIT_HANDSHAKE = Handshake()
 class OperationDriver:
     """Presents operations and takes their results."""
 
-    def __init__(self, dut: SimHandleBase, names: Handshake) -> None:
+    def __init__(self, dut: Dut, names: Handshake) -> None:
         self.dut = dut
         self.start, self.take, self.done = (getattr(dut, name) for name in (names.start, names.take, names.done))
 
@@ -103,7 +102,7 @@ class OperationDriver:
 class ResultMonitor:
     """Samples every cycle: the result of each operation taken, the cycles to its first ``done``, and its stability."""
 
-    def __init__(self, dut: SimHandleBase, names: Handshake) -> None:
+    def __init__(self, dut: Dut, names: Handshake) -> None:
         self.dut = dut
         self.start, self.take, self.done = (getattr(dut, name) for name in (names.start, names.take, names.done))
         self.results: list[int] = []
@@ -131,9 +130,7 @@ class ResultMonitor:
                 busy, first = 0, None
 
 
-async def run_operations(
-    dut: SimHandleBase, batch: Batch, rng: Random, what: str, names: Handshake = UNIT_HANDSHAKE
-) -> None:
+async def run_operations(dut: Dut, batch: Batch, rng: Random, what: str, names: Handshake = UNIT_HANDSHAKE) -> None:
     """Drive every vector of the batch, with random flushes, waits and gaps, and check results and cycle counts."""
     board, driver, monitor = Scoreboard(what), OperationDriver(dut, names), ResultMonitor(dut, names)
     sampling = cocotb.start_soon(monitor.run())

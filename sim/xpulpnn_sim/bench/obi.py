@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from random import Random
 
 import cocotb
-from cocotb.handle import SimHandleBase
+from cocotb.task import Task
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn_sim.bench.parts import sample
+from xpulpnn_sim.bench.parts import Dut, sample
 
 WORD_BYTES = 4
 _BYTE_MASK = 0xFF
@@ -66,13 +66,13 @@ class ObiMemory:
         Source of stalls and of the data shown while there is no response.
     """
 
-    def __init__(self, dut: SimHandleBase, timing: Timing, rng: Random) -> None:
+    def __init__(self, dut: Dut, timing: Timing, rng: Random) -> None:
         self.dut = dut
         self.timing = timing
         self.rng = rng
         self.words = WordMemory()
         self.requests = 0
-        self._task = None
+        self._task: Task[None] | None = None
 
     def start(self) -> None:
         """Serve requests from the current cycle on."""
@@ -80,7 +80,8 @@ class ObiMemory:
 
     def stop(self) -> None:
         """Forget what is outstanding and stop; the unit must be reset."""
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
         self.dut.data__gnt.value = 0
         self.dut.data__rvalid.value = 0
 

@@ -15,7 +15,6 @@ import cocotb
 import numpy as np
 import numpy.typing as npt
 from cocotb.clock import Clock
-from cocotb.handle import SimHandleBase
 from cocotb.task import Task
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotb.types import Logic
@@ -26,6 +25,9 @@ CLOCK_NS = 10
 RESET_CYCLES = 2
 _SHOWN_MISMATCHES = 8
 
+Dut = Any
+"""Handle of the unit under test or of a port; ports are attributes known at run time only."""
+
 Columns = Mapping[str, npt.ArrayLike]
 """One array per port; position = beat."""
 
@@ -35,12 +37,12 @@ def bench_data() -> dict[str, Any]:
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 
-def has_clock(dut: SimHandleBase) -> bool:
+def has_clock(dut: Dut) -> bool:
     """Whether the unit has state; a purely combinational one is emitted without clock and reset."""
     return hasattr(dut, "clk")
 
 
-async def half_beat(dut: SimHandleBase, *, rising: bool) -> None:
+async def half_beat(dut: Dut, *, rising: bool) -> None:
     """Wait for the next rising or falling edge, or half a period without a clock."""
     if has_clock(dut):
         await (RisingEdge(dut.clk) if rising else FallingEdge(dut.clk))
@@ -48,7 +50,7 @@ async def half_beat(dut: SimHandleBase, *, rising: bool) -> None:
         await Timer(CLOCK_NS // 2, unit="ns")
 
 
-async def pulse_reset(dut: SimHandleBase) -> None:
+async def pulse_reset(dut: Dut) -> None:
     """Hold reset for :data:`RESET_CYCLES`; returns right after the rising edge that ends it."""
     dut.rst.value = 1
     for _ in range(RESET_CYCLES):
@@ -56,7 +58,7 @@ async def pulse_reset(dut: SimHandleBase) -> None:
     dut.rst.value = 0
 
 
-async def start(dut: SimHandleBase) -> None:
+async def start(dut: Dut) -> None:
     """Drive all inputs to 0, start the clock and reset the unit."""
     for name in bench_data()["inputs"]:
         getattr(dut, name).value = 0
@@ -67,7 +69,7 @@ async def start(dut: SimHandleBase) -> None:
         await half_beat(dut, rising=True)
 
 
-def sample(handle: SimHandleBase) -> int:
+def sample(handle: Dut) -> int:
     """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
     value = handle.value
     return int(value) if isinstance(value, Logic) else value.to_unsigned()
@@ -84,7 +86,7 @@ def exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
 class VectorDriver:
     """Writes one row of stimulus columns per beat; the only writer of its ports."""
 
-    def __init__(self, dut: SimHandleBase, stimulus: Columns) -> None:
+    def __init__(self, dut: Dut, stimulus: Columns) -> None:
         self.dut = dut
         self.handles = [getattr(dut, name) for name in stimulus]
         self.rows = list(zip(*(np.asarray(column).tolist() for column in stimulus.values()), strict=True))
@@ -104,7 +106,7 @@ class VectorDriver:
 class VectorMonitor:
     """Samples ports in the middle of every beat."""
 
-    def __init__(self, dut: SimHandleBase, names: Sequence[str]) -> None:
+    def __init__(self, dut: Dut, names: Sequence[str]) -> None:
         self.dut = dut
         self.samples: dict[str, list[int]] = {name: [] for name in names}
         self._ports = [(getattr(dut, name), values) for name, values in self.samples.items()]
@@ -122,7 +124,7 @@ class VectorMonitor:
         return {name: exact(values) for name, values in self.samples.items()}
 
 
-async def run_vectors(dut: SimHandleBase, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """Drive all rows of ``stimulus`` and sample ``outputs`` in the same beats."""
     driver, monitor = VectorDriver(dut, stimulus), VectorMonitor(dut, outputs)
     tasks: list[Task[None]] = [cocotb.start_soon(driver.run()), cocotb.start_soon(monitor.run(len(driver.rows)))]

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from cocotb.handle import SimHandleBase
 from cocotb.triggers import FallingEdge
 
-from xpulpnn_sim.bench.parts import sample
+from xpulpnn_sim.bench.parts import Dut, sample
 from xpulpnn_sim.bench.stream import REGISTER_MASK, Executed
 
 _ALWAYS = (
@@ -25,7 +24,7 @@ Record = dict[str, int]
 class RetirementMonitor:
     """Collects retirement records."""
 
-    def __init__(self, dut: SimHandleBase) -> None:
+    def __init__(self, dut: Dut) -> None:
         self.dut = dut
         self.records: list[Record] = []
 

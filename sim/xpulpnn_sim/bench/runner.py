@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cocotb_tools import runner as cocotb_runner
+from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
 
@@ -219,7 +220,7 @@ def run_bench(
             timescale=_TIMESCALE,
             log_file=log,
         )
-        _, failed = cocotb_runner.get_results(results / "results.xml")
+        _, failed = get_results(results / "results.xml")
     except (RuntimeError, SystemExit):
         failed = 1
     if failed:

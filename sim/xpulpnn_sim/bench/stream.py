@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from cocotb.handle import SimHandleBase
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.obi import WordMemory
-from xpulpnn_sim.bench.parts import sample
+from xpulpnn_sim.bench.parts import Dut, sample
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.iss.core import Iss, Step
 from xpulpnn_sim.iss.memory import Memory
@@ -152,7 +151,7 @@ class StreamDriver:
         Probability of an extra cycle without an instruction.
     """
 
-    def __init__(self, dut: SimHandleBase, rng: Random, pause: float) -> None:
+    def __init__(self, dut: Dut, rng: Random, pause: float) -> None:
         self.dut = dut
         self.rng = rng
         self.pause = pause

@@ -7,6 +7,7 @@ asks the reference model, and interleaves the rows, so that every vector follows
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ class RowVectors:
     """Executions of one row: stimulus columns by port, expected columns by port."""
 
     insn: Insn
-    stimulus: dict[str, U32]
+    stimulus: dict[str, npt.NDArray[Any]]
     expected: dict[str, U32]
 
     @property

@@ -3,9 +3,9 @@
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
-
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.commands.common import (
@@ -77,7 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _engine(name: str, config: CoreConfig) -> Callable[[list[Vector]], list[VectorMismatch]]:
     if name == "golden":
         return check_golden
-    return VectorBench(config, model_library(config, checked=True)).check
+
+    @cache
+    def bench() -> VectorBench:
+        # made for the first batch only, so that a mistake in the file is told before a model is compiled
+        return VectorBench(config, model_library(config, checked=True))
+
+    return lambda vectors: bench().check(vectors)
 
 
 def _lines(mismatches: list[VectorMismatch]) -> Iterator[str]:

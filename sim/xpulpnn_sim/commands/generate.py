@@ -4,7 +4,6 @@ import argparse
 import json
 from pathlib import Path
 
-
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
     OK,

@@ -18,7 +18,7 @@ from xpulpnn_sim.harness.shim import shim
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 
-_NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parent / "native"
 _INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
 
 _VERILATOR_FLAGS = (
@@ -32,7 +32,7 @@ _LD_FLAGS = "-shared"
 
 
 def cache_directory() -> Path:
-    """Folder of the compiled models: ``$XPULPNN_CACHE``, or ``build/models``, or the user's cache if that is read-only."""
+    """Folder of the compiled models: ``$XPULPNN_CACHE``, or ``build/models``, or the user's cache if that fails."""
     chosen = os.environ.get(CACHE_VARIABLE)
     candidates = [Path(chosen)] if chosen else [Path("build/models"), Path.home() / ".cache" / "xpulpnn" / "models"]
     for folder in candidates:
@@ -70,7 +70,7 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
         Whether the model can write waveforms (slower).
     """
     files = {"backend.v": verilog, "stream_top.sv": shim(verilog)}
-    files |= {path.name: path.read_text() for path in sorted(_NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp"}}
+    files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp"}}
     flags = [*_VERILATOR_FLAGS, *(["--trace-fst", "--trace-structs"] if trace else [])]
     flags += ["-MAKEFLAGS", _MAKE_FLAGS, "-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
     content = repr((sorted(files.items()), flags, verilator.__file__, os.environ.get("CXX")))

@@ -57,10 +57,10 @@ class BusTiming:
         """Reject what is no probability or no latency."""
         if not 0 <= self.grant_stalls < 1:
             raise InputError(
-                f"grant-stalls must be a probability from 0 up to, not including, 1, not {self.grant_stalls}"
+                f"--grant-stalls must be a probability from 0 up to, not including, 1, not {self.grant_stalls}"
             )
         if self.response_latency < 1:
-            raise InputError(f"response-latency must be at least 1, not {self.response_latency}")
+            raise InputError(f"--response-latency must be at least 1, not {self.response_latency}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
 from xpulpnn.config import CoreConfig, DotpConfig, preset
@@ -68,7 +69,7 @@ class BenchedUnit:
         return Design(self.top, emitted.text, names["input"], names["output"])
 
 
-def _constant(shape: data.Struct | data.StructLayout, fields: Mapping[str, Any]) -> int:
+def _constant(shape: type[data.Struct], fields: Mapping[str, Any]) -> int:
     """A control word from field values with dotted names."""
     nested: dict[str, Any] = {}
     for name, value in fields.items():
@@ -77,11 +78,11 @@ def _constant(shape: data.Struct | data.StructLayout, fields: Mapping[str, Any])
         for parent in parents:
             place = place.setdefault(parent, {})
         place[leaf] = value
-    return shape.const(nested).as_value().value
+    return Const.cast(shape.const(nested)).value
 
 
 def _rows(
-    config: CoreConfig, port: str, shape: data.Struct, control: Callable[[Insn], Mapping[str, Any] | None]
+    config: CoreConfig, port: str, shape: type[data.Struct], control: Callable[[Insn], Mapping[str, Any] | None]
 ) -> list[Row]:
     """The 32-bit rows of a configuration that a unit executes, with their control words."""
     rows: list[Row] = []

@@ -1,0 +1,258 @@
+"""The command line: exit codes, one-line errors, files written whole."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpulpnn_sim import cli
+from xpulpnn_sim.commands import common
+from xpulpnn_sim.harness import build
+
+FIELDS = {
+    "kernel",
+    "layer",
+    "bits",
+    "variant",
+    "cores",
+    "engine",
+    "instructions",
+    "cycles",
+    "sdotp",
+    "macs",
+    "cycles_per_sdotp",
+    "macs_per_cycle",
+    "opef",
+    "stalls",
+    "mismatches",
+    "wall_s",
+    "sim_cycles_per_s",
+    "matmul_cycles",
+}
+
+BAD_INPUT = {
+    "no command": ([], "xpulpnn: the following arguments are required: COMMAND"),
+    "unknown command": (["frobnicate"], None),
+    "unknown option": (["doctor", "--frobnicate"], "xpulpnn: unrecognized arguments: --frobnicate"),
+    "unknown kernel": (["cosim", "pool"], None),
+    "unknown preset": (
+        ["cosim", "conv", "--preset", "arm"],
+        "preset must be one of ri5cy, xpulpnn, xpulpnn-cu, xpulpnn-full, not arm",
+    ),
+    "unknown setting": (["generate", "dotp", "--set", "colour=red"], None),
+    "setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
+    "width 3": (["cosim", "conv", "--bits", "8,3"], "--bits must be a list out of 16,8,4,2, not 3"),
+    "no width": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2, not empty"),
+    "setting width 3": (
+        ["generate", "dotp", "--set", "widths=16,3"],
+        "widths must be a non-empty set out of 16,8,4,2, not 16,3",
+    ),
+    "empty layer": (["cosim", "conv", "--layer", "0x0x0:1x1x1"], "height must be 1..65535, not 0"),
+    "no layer": (["cosim", "matmul", "--layer", "0x0"], "layer must be CxKxP, not 0x0"),
+    "kernel larger than input": (
+        ["cosim", "conv", "--layer", "2x2x8:4x7x7"],
+        "kernel height must be at most the padded input's 4, not 7",
+    ),
+    "unknown variant": (["cosim", "conv", "--variant", "nn_8x8"], None),
+    "variant the core lacks": (
+        ["cosim", "conv", "--preset", "ri5cy", "--variant", "nn_4x4"],
+        "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
+    ),
+    "width the core lacks": (
+        ["cosim", "conv", "--set", "widths=16,8", "--variant", "simd_4x2", "--bits", "4"],
+        "bits of simd_4x2 must be among the configuration's 16,8, not 4",
+    ),
+    "width without kernel": (
+        ["cosim", "conv", "--bits", "16", "--variant", "xpulpv2_4x2"],
+        "bits of xpulpv2_4x2 must be one of 8,4,2, not 16",
+    ),
+    "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
+    "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "negative seed": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
+    "no probability": (
+        ["cosim", "conv", "--grant-stalls", "1.5"],
+        "--grant-stalls must be a probability from 0 up to, not including, 1, not 1.5",
+    ),
+    "not a number": (["cosim", "conv", "--grant-stalls", "nan"], None),
+    "no latency": (["cosim", "conv", "--response-latency", "0"], "--response-latency must be at least 1, not 0"),
+    "no window": (
+        ["cosim", "conv", "--waves", "w.fst", "--waves-window", "9:3"],
+        "--waves-window must be A:B with A <= B, not 9:3",
+    ),
+    "unknown top": (
+        ["generate", "core"],
+        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, not core",
+    ),
+    "top the configuration lacks": (
+        ["generate", "nnrf", "--preset", "ri5cy"],
+        "mac_load_nn or mac_load_cu must be true for nnrf, not both false",
+    ),
+    "no such file": (["check-vectors", "--engine", "golden", "absent.jsonl"], None),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, text = BAD_INPUT[case]
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert text is None or captured.err == f"error: {text}\n"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cosim", "conv", "--json", "/proc/none/x.json"],
+        ["generate", "dotp", "-o", "/proc/none"],
+        ["doctor", "--json", "/proc/none/x.json"],
+        ["cosim", "conv", "--waves", "/proc/none/x.fst"],
+        ["check-vectors", "--json", "/proc/none/x.json", "absent.jsonl"],
+    ],
+)
+def test_unwritable_folders_are_found_before_any_work(arguments, capsys):
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert "must be in a writable folder, not /proc/none" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.unit
+def test_json_must_not_be_a_folder(tmp_path, capsys):
+    assert cli.main(["doctor", "--json", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: --json must be a file, not the folder {tmp_path}\n"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("command", [[], *([command.NAME] for command in cli.COMMANDS)])
+def test_help(command, capsys):
+    assert cli.main([*command, "--help"]) == 0
+    assert "usage: xpulpnn" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_results_are_replaced_in_one_step(tmp_path):
+    path = tmp_path / "result.json"
+    common.write_json(path, [1])
+    before = path.stat().st_ino
+    common.write_json(path, [1])
+    assert path.stat().st_ino == before  # unchanged files are left alone
+    common.write_json(path, [2])
+    assert json.loads(path.read_text()) == [2]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.unit
+def test_missing_compiler_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr("xpulpnn_sim.harness.models.backend_verilog", lambda config: STUB)
+    assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
+    expected = "error: g++ must be installed to compile the simulation model: apt-get install g++\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.unit
+def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
+    report = tmp_path / "tools.json"
+    monkeypatch.setenv("PATH", "")
+    assert cli.main(["doctor", "--json", str(report)]) == 1
+    assert "missing: apt-get install g++" in capsys.readouterr().out
+    tools = {entry["tool"]: entry for entry in json.loads(report.read_text())}
+    assert tools["g++"]["path"] is None
+    assert tools["amaranth"]["version"]
+
+
+PORTS = """
+  input clk; input rst; input insn__valid; output insn__ready; input [31:0] insn__payload__word;
+  input [31:0] insn__payload__pc; input insn__payload__compressed; output jump__valid; output [31:0] jump__target;
+  output branch__valid; output [31:0] branch__target; output data__req; output [31:0] data__addr; output data__we;
+  output [3:0] data__be; output [31:0] data__wdata; input data__gnt; input data__rvalid; input [31:0] data__rdata;
+  output trap__valid; output [4:0] trap__cause; output busy;
+"""
+STUB = "module backend;\n" + PORTS.replace("; ", ";\n") + "endmodule\n"
+
+
+@pytest.mark.unit
+def test_backend_without_a_port_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("xpulpnn_sim.harness.models.backend_verilog", lambda config: STUB.replace("output busy;", ""))
+    assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
+    assert capsys.readouterr().err == "error: module backend must be a back end with the port busy, not one without\n"
+
+
+@pytest.mark.flow
+def test_generate_writes_verilog_and_description(tmp_path, capsys):
+    for top in ("dotp", "nnrf", "simd-alu", "mult", "ex-stage"):
+        assert cli.main(["generate", top, "-o", str(tmp_path)]) == 0
+        described = json.loads((tmp_path / f"{top}.json").read_text())
+        assert described["top"] == top.replace("-", "_")
+        assert f"module {described['top']}" in (tmp_path / f"{top}.v").read_text()
+        assert {"name", "direction", "width", "meaning"} <= described["ports"][0].keys()
+    capsys.readouterr()
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_cosim_records(tmp_path, capsys, jobs):
+    report = tmp_path / "records.json"
+    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2", "--jobs", jobs]
+    assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
+    records = json.loads(report.read_text())
+    assert len(records) == 16
+    for record in records:
+        assert record.keys() == FIELDS
+        assert record["mismatches"] == 0
+        assert record["macs"] == 3 * 3 * 6 * 3 * 2 * 12
+        assert 0 < record["matmul_cycles"] < record["cycles"]
+    assert "nn_4x4" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_cosim_without_checks_gives_the_same_cycles(tmp_path, capsys):
+    arguments = ["cosim", "matmul", "--layer", "8x40x6", "--bits", "4", "--json"]
+    reports = tmp_path / "checked.json", tmp_path / "unchecked.json"
+    assert cli.main([*arguments, str(reports[0])]) == 0
+    assert cli.main([*arguments, str(reports[1]), "--no-check"]) == 0
+    checked, unchecked = (json.loads(report.read_text()) for report in reports)
+    assert [record["cycles"] for record in checked] == [record["cycles"] for record in unchecked]
+    capsys.readouterr()
+
+
+@pytest.mark.cosim
+def test_wrong_result_in_memory_fails(capsys, monkeypatch):
+    from xpulpnn_sim.golden import layers
+
+    right = layers.matmul
+    monkeypatch.setattr("xpulpnn_sim.golden.layers.matmul", lambda *operands: right(*operands) + 1)
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--no-check"]
+    assert cli.main(arguments) == 1
+    assert "output[0][0]: expected" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_waves_of_a_window(tmp_path, capsys):
+    path = tmp_path / "window.fst"
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2"]
+    assert cli.main([*arguments, "--waves", str(path), "--waves-window", "5:25"]) == 0
+    assert path.stat().st_size > 0
+    capsys.readouterr()
+
+
+@pytest.mark.flow
+def test_module_and_closed_output():
+    command = [sys.executable, "-m", "xpulpnn_sim", "doctor"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        process.stdout.close()
+        error = process.stderr.read().decode()
+        process.wait()
+    assert "Traceback" not in error
+    assert Path(sys.executable).exists()
