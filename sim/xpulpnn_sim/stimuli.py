@@ -5,7 +5,6 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 
 Words = npt.NDArray[np.uint32]
@@ -100,8 +99,3 @@ def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
         if insn.matches(word):
             legal.append(word)
     return np.array(legal[:count], dtype=np.uint32)
-
-
-def formats(widths: frozenset[int]) -> list[ElemFmt]:
-    """The element formats of a set of widths, widest first."""
-    return [fmt for fmt in ElemFmt if fmt.width in widths]

@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,10 +26,15 @@ _VERILATOR_FLAGS = (
     *("--cc", "--exe", "--build", "--top-module", "stream_top", "--prefix", "Vstream_top", "-Mdir", "obj"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
+# Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
+_OPTIMISATION = "OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
 # The wheel leaves CFG_CXXFLAGS_PCH_I empty, so that the compiler would link the precompiled header instead of using it.
-_MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
+# "python" is not on the path of every environment, and only g++ has been looked for.
+_MAKE_FLAGS = f"PYTHON3={sys.executable} CXX=g++ LINK=g++ CFG_CXXFLAGS_PCH_I=-include {_OPTIMISATION}"
 _CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LD_FLAGS = "-shared"
+# native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
+_TRACE_LIBRARIES = "LDFLAGS=-shared LDLIBS=-lz"
 
 
 def cache_directory() -> Path:
@@ -55,7 +61,10 @@ def require_tools() -> None:
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "rror" in line] or ["no message"]
+        text = (done.stderr + done.stdout).splitlines()
+        lines = [line.strip() for line in text if "rror" in line or "ld: " in line] or ["no message"]
+        if "zlib.h" in lines[0]:
+            raise ToolError("zlib.h must be installed to write waveforms: apt-get install zlib1g-dev")
         raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
 
 
@@ -70,9 +79,18 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
         Whether the model can write waveforms (slower).
     """
     files = {"backend.v": verilog, "stream_top.sv": shim(verilog)}
-    files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp"}}
+    files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     flags = [*_VERILATOR_FLAGS, *(["--trace-fst", "--trace-structs"] if trace else [])]
-    flags += ["-MAKEFLAGS", _MAKE_FLAGS, "-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
+    flags += [
+        "-MAKEFLAGS",
+        f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}",
+        "-CFLAGS",
+        _CXX_FLAGS,
+        "-LDFLAGS",
+        _LD_FLAGS,
+        "-j",
+        "2",
+    ]
     content = repr((sorted(files.items()), flags, verilator.__file__, os.environ.get("CXX")))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(content.encode()).hexdigest()[:24]}.so"
@@ -86,6 +104,7 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
         for file, text in files.items():
             (folder / file).write_text(text)
         sources = [str(folder / file) for file in ("stream_top.sv", "backend.v", "model.cpp")]
+        flags += ["-CFLAGS", f"-I{folder}"]
         _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *sources], folder, environment)
         (folder / "model.so").rename(library)
     return library
