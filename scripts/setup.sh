@@ -15,5 +15,5 @@ for tool in g++ make perl; do
 done
 echo "Setting up .venv (once) ..."
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+.venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 touch "$stamp"

@@ -55,7 +55,8 @@ def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]
 def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]]:
     """Leaf fields of a shape from bit 0 up: dotted name, lowest bit, width, names of the values."""
     if isinstance(shape, data.Layout) or (isinstance(shape, type) and issubclass(shape, data.Struct)):
-        for key, field in data.Layout.cast(shape):
+        layout: Any = data.Layout.cast(shape)
+        for key, field in layout:
             yield from _fields(field.shape, f"{name}.{key}" if name else str(key), lsb + field.offset)
         return
     row: dict[str, Any] = {"name": name, "lsb": lsb, "width": Shape.cast(shape).width}

@@ -3,7 +3,6 @@
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +25,8 @@ from xpulpnn_sim.harness.vectors import Vector, VectorMismatch, VectorReader, ch
 NAME = "check-vectors"
 HELP = "execute single-instruction vectors and report mismatches"
 
+Check = Callable[[list[Vector]], list[VectorMismatch]]
+
 _BATCH = 1 << 16
 _FIRST = 10
 
@@ -42,20 +43,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Check every file; fails if a vector does."""
     require_writable(arguments.json)
     config = configuration(arguments)
-    check = _engine(arguments.engine, config)
     reader = VectorReader(config)
+    source = (vector for path in arguments.files for vector in reader.read(path))
+    check: Check | None = None
     vectors = mismatching = 0
+    seconds = 0.0
     first: list[VectorMismatch] = []
-    begin = time.perf_counter()
     with progress_bar("vectors", None) as (progress, task):
-        source = (vector for path in arguments.files for vector in reader.read(path))
-        while batch := list(islice(source, _BATCH)):
+        while True:
+            begin = time.perf_counter()
+            batch = list(islice(source, _BATCH))
+            seconds += time.perf_counter() - begin
+            if not batch:
+                break
+            # a mistake in the file is told before a model is compiled, and compiling is not part of the speed
+            check = check or _engine(arguments.engine, config)
+            begin = time.perf_counter()
             found = check(batch)
+            seconds += time.perf_counter() - begin
             vectors += len(batch)
             mismatching += len({id(mismatch.vector) for mismatch in found})
             first += found[: _FIRST - len(first)]
             progress.advance(task, len(batch))
-    seconds = time.perf_counter() - begin
     result = {
         "vectors": vectors,
         "mismatches": mismatching,
@@ -74,16 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if mismatching else OK
 
 
-def _engine(name: str, config: CoreConfig) -> Callable[[list[Vector]], list[VectorMismatch]]:
+def _engine(name: str, config: CoreConfig) -> Check:
     if name == "golden":
         return check_golden
-
-    @cache
-    def bench() -> VectorBench:
-        # made for the first batch only, so that a mistake in the file is told before a model is compiled
-        return VectorBench(config, model_library(config, checked=True))
-
-    return lambda vectors: bench().check(vectors)
+    return VectorBench(config, model_library(config, checked=True)).check
 
 
 def _lines(mismatches: list[VectorMismatch]) -> Iterator[str]:

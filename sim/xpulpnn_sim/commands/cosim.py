@@ -24,7 +24,7 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.harness.engine import BusTiming, Waves
-from xpulpnn_sim.harness.kernel_run import Case, Result, mismatch_window, run_case
+from xpulpnn_sim.harness.kernel_run import Case, Result, run_case
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -37,8 +37,8 @@ WIDTHS = ("16", "8", "4", "2")
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
 DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 
-_BEFORE, _AFTER = 200, 100
-"""Cycles of waveforms around a mismatch."""
+_BEFORE, _AFTER = 50, 20
+"""Instructions in the waveforms before and after a mismatch."""
 
 _MILLION = 1e6
 
@@ -155,10 +155,13 @@ def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], 
     chosen = next((i for i, result in enumerate(results) if result.record["mismatches"]), 0)
     if window is not None:
         run_case(cases[0], Waves(path=path, first=window[0], last=window[1]))
-    elif results[chosen].mismatch_cycle is None:
-        run_case(cases[chosen], Waves(path=path, last=_BEGINNING))
+        return
+    position = results[chosen].mismatch_position
+    if position is None:
+        waves = Waves(path=path, first=0, last=_BEGINNING)
     else:
-        run_case(cases[chosen], mismatch_window(results[chosen], _BEFORE, _AFTER, path))
+        waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
+    run_case(cases[chosen], waves)
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}

