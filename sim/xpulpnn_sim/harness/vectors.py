@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,7 @@ class VectorReader:
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
         self._decoder = Decoder(INSNS)
+        self._known: dict[tuple[str, int], Insn] = {}
         self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
@@ -157,7 +158,7 @@ class VectorReader:
                 f"{_at(where)}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}"
             )
         mac_load = "nnrf_in" in entry
-        numbers = [_unsigned(entry, name, where) for name in (_MAC_LOAD if mac_load else _PLAIN)]
+        numbers = _all_unsigned(entry, _MAC_LOAD if mac_load else _PLAIN, where)
         rs2 = _unsigned(entry, "rs2", where) if "rs2" in entry else 0
         word, rs1, rd_in, rd_out = numbers[:4]
         vector = Vector(origin=where, insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
@@ -167,13 +168,16 @@ class VectorReader:
             vector.nnrf_in = _entries(entry, "nnrf_in", where)
             vector.nnrf_out = _entries(entry, "nnrf_out", where)
         vector.mem = _memory(entry.get("mem", {}), where)
-        row = self._row(entry["insn"], vector.word, where)
+        # files repeat few words, so what follows from name and word is found out once
+        row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word, where)
         facts = self._present.get(id(row))
         if row is None or facts is None:
             self.skipped += 1
             return None
         vector.insn = row
-        _check_registers(vector, facts, where)
+        if (entry["insn"], word) not in self._known:
+            _check_registers(vector, facts, where)
+            self._known[entry["insn"], word] = row
         vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
         if facts.mac_load and not mac_load:
             raise InputError(f"{_at(where)}: nnrf_in must be given for {row.mnemonic}, not left out")
@@ -216,6 +220,13 @@ def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
         shown = "left out" if name not in entry else _shown(json.dumps(value))
         raise InputError(f"{_at(where)}: {name} must be an unsigned 32-bit integer, not {shown}")
     return value
+
+
+def _all_unsigned(entry: dict[str, Any], names: Sequence[str], where: Origin) -> list[int]:
+    values: list[Any] = [entry.get(name) for name in names]
+    if all(type(value) is int and 0 <= value < _LIMIT for value in values):
+        return values
+    return [_unsigned(entry, name, where) for name in names]
 
 
 def _entries(entry: dict[str, Any], name: str, where: Origin) -> list[int]:
