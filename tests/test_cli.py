@@ -83,8 +83,8 @@ BAD_INPUT = {
         "--waves-window must be A:B with A <= B, not 9:3",
     ),
     "unknown top": (
-        ["generate", "core"],
-        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, not core",
+        ["generate", "cluster"],
+        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, core, not cluster",
     ),
     "top the configuration lacks": (
         ["generate", "nnrf", "--preset", "ri5cy"],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from xpulpnn.errors import ConfigError
+from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 
 Multipliers = Literal["replicated", "shared"]
@@ -73,6 +74,8 @@ class CoreConfig:
         Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
     dotp : DotpConfig
         Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
+    performance_counters : bool
+        Adds the PULP performance counters (ISA.md section 10).
     rvfi : bool
         Adds the retirement port; for verification, absent from product Verilog.
     """
@@ -82,6 +85,7 @@ class CoreConfig:
     mac_load_nn: bool = True
     mac_load_cu: bool = False
     dotp: DotpConfig = field(default_factory=DotpConfig)
+    performance_counters: bool = False
     rvfi: bool = False
 
     def __post_init__(self) -> None:
@@ -105,6 +109,12 @@ class CoreConfig:
             Extension.XPULPML_CU: self.mac_load_cu,
         }
         return BASE_EXTENSIONS | {ext for ext, on in optional.items() if on}
+
+    @property
+    def csr_groups(self) -> frozenset[CsrGroup]:
+        """The groups of CSRs that exist."""
+        optional = {CsrGroup.HWLOOP: self.xpulpv2, CsrGroup.PERFORMANCE: self.performance_counters}
+        return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
 
     @property
     def widths(self) -> frozenset[int]:

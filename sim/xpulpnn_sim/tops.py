@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
+from xpulpnn.core.core import Core
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.simd_alu import SimdAlu
@@ -28,6 +29,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "mult": lambda config: Mult(),
     "ex-stage": ExStage,
     "backend": Backend,
+    "core": Core,
 }
 """Builders of the components."""
 

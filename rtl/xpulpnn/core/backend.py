@@ -12,9 +12,12 @@ from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import (
     CsrSignature,
+    EventsSignature,
+    FlowSignature,
     HwLoopSignature,
     InsnSignature,
     RedirectSignature,
+    RetireInfoSignature,
     SystemSignature,
     TrapSignature,
 )
@@ -40,6 +43,8 @@ class Backend(wiring.Component):
     -------
     insn : In(InsnSignature)
         Instruction stream.
+    hold : In(1)
+        No instruction is taken from the stream.
     data : Out(ObiSignature)
         Data memory.
     jump : Out(RedirectSignature)
@@ -55,8 +60,14 @@ class Backend(wiring.Component):
         A hardware-loop set-up is taken in this cycle.
     csr : Out(CsrSignature)
         CSR access in EX.
+    flow : Out(FlowSignature)
+        Progress of instructions.
     busy : Out(1)
         EX or WB holds an instruction.
+    events : Out(EventsSignature)
+        Only with performance counters.
+    info : In(RetireInfoSignature)
+        Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
     rvfi : Out(RvfiSignature)
         Retirement records; on request.
     """
@@ -65,6 +76,7 @@ class Backend(wiring.Component):
         self.config = config
         ports = {
             "insn": In(InsnSignature()),
+            "hold": In(1),
             "data": Out(ObiSignature()),
             "jump": Out(RedirectSignature()),
             "branch": Out(RedirectSignature()),
@@ -72,10 +84,13 @@ class Backend(wiring.Component):
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
             "csr": Out(CsrSignature()),
+            "flow": Out(FlowSignature()),
             "busy": Out(1),
         }
+        if config.performance_counters:
+            ports["events"] = Out(EventsSignature())
         if config.rvfi:
-            ports["rvfi"] = Out(RvfiSignature())
+            ports |= {"rvfi": Out(RvfiSignature()), "info": In(RetireInfoSignature())}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -101,6 +116,11 @@ class Backend(wiring.Component):
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
             ex_ready.eq(lsu.wb_done & (~id_ex.valid | ex_done)),
             self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
+            self.flow.id_leaves.eq(id_stage.id_leaves),
+            self.flow.id_late.eq(id_stage.id_late),
+            self.flow.ex_leaves.eq(ex_fires),
+            id_stage.hold.eq(self.hold),
+            id_stage.drained.eq(~self.busy),
             id_stage.ex_ready.eq(ex_ready),
             id_stage.ex_result.eq(ex_stage.result),
             id_stage.ex_write.eq(ex_fires & id_ex.ex_we),
@@ -124,6 +144,8 @@ class Backend(wiring.Component):
             ex_stage.csr_rdata.eq(self.csr.rdata),
         ]
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
+        if self.config.performance_counters:
+            self._count(m, id_stage, wb_stage, ex_fires)
         if self.config.rvfi:
             self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready)
         return m
@@ -163,22 +185,42 @@ class Backend(wiring.Component):
                 ex_stage.wb_nn_data.eq(lsu.wb_rdata),
             ]
 
+    def _count(self, m, id_stage, wb_stage, ex_fires):
+        """Events for the performance counters."""
+        events = self.events
+        granted = self.data.req & self.data.gnt
+        m.d.comb += [
+            events.load_use_stall.eq(id_stage.load_use_stall),
+            events.jump_register_stall.eq(id_stage.jump_register_stall),
+            events.load.eq(granted & ~self.data.we),
+            events.store.eq(granted & self.data.we),
+            events.jump.eq(self.jump.valid),
+            events.branch.eq(ex_fires & id_stage.id_ex.branch),
+            events.taken_branch.eq(self.branch.valid),
+            events.compressed.eq(id_stage.issue & ~self.trap.valid & self.insn.payload.compressed),
+            events.elw_stall.eq(wb_stage.elw_stall),
+        ]
+
     def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready):
         """Retirement port."""
         m.submodules.rvfi_tap = tap = RvfiTap()
         connect(m, tap.rvfi, flipped(self.rvfi))
+        connect(m, flipped(self.info), tap.id_info)
         id_ex, payload = id_stage.id_ex, self.insn.payload
         m.d.comb += [
             tap.id_issue.eq(id_stage.issue),
             tap.id_insn.eq(payload.word),
             tap.id_pc.eq(payload.pc),
             tap.id_trap.eq(self.trap.valid),
+            tap.id_cause.eq(self.trap.cause),
             tap.id_rs1.eq(id_stage.rs1),
             tap.id_rs2.eq(id_stage.rs2),
             tap.id_rd.eq(id_stage.rs3),
             tap.id_act.eq(id_stage.dotp_b),
             tap.id_wgt.eq(id_stage.dotp_a),
             tap.ex_ready.eq(ex_ready),
+            tap.ex_taken.eq(self.branch.valid),
+            tap.ex_target.eq(self.branch.target),
             tap.ex_we.eq(id_ex.valid & id_ex.ex_we),
             tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~id_ex_is_mac_load(self.config, id_ex)),
             tap.ex_addr.eq(id_ex.ex_addr),

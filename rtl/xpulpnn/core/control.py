@@ -195,8 +195,10 @@ class IdCtrl(data.Struct):
         Conditional branch; jal or jalr.
     mac_load : MacLoad
         Form of Mac&Load.
-    system, csr, csr_imm, hwloop : enum
+    system, csr, hwloop : enum
         Requests to the core around the back end.
+    elw : unsigned(1)
+        p.elw, for the performance counters.
     """
 
     ex: ExCtrl
@@ -220,3 +222,4 @@ class IdCtrl(data.Struct):
     system: System
     csr: CsrOp
     hwloop: HwLoopOp
+    elw: 1

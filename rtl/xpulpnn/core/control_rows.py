@@ -90,6 +90,7 @@ def control_fields(insn: Insn) -> Fields:
     elif insn.op in _CSR:
         immediate = "zimm5" in insn.operands
         fields |= {"csr": _CSR[insn.op], "op_a": OpASel.ZIMM if immediate else OpASel.RS1, "ex_write": WriteSel.RD}
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.I_TYPE}
     elif insn.op in _HWLOOP:
         fields["hwloop"] = _HWLOOP[insn.mnemonic]
     else:
@@ -124,6 +125,7 @@ def _memory(insn: Insn) -> Fields:
     """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
     size, signed = _MEMORY[insn.op]
     fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": size, "lsu.signed": signed}
+    fields["elw"] = insn.op == "elw"
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
     if insn.is_store:
         register = "rs3" in insn.operands

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.operands import OperandRead
@@ -27,6 +28,7 @@ CAUSE_EBREAK = 3
 CAUSE_ECALL = 11
 FIRST_WEIGHT = 2
 """NN-RF number of the first weight entry when activation entries precede it."""
+_WAITS = ("late_operand", "jalr_waits", "drains", "stall")
 SETUP_BYTES = 4
 """Distance from lp.setup to the first instruction of the body."""
 
@@ -35,8 +37,9 @@ class IdStage(wiring.Component):
     """Decodes an instruction, reads its operands and issues it to EX.
 
     One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base
-    or the NN-RF entry of a Mac&Load) and jalr for any write of its base still in the pipeline. A taken branch in EX
-    kills the instruction in ID. Reset empties the ID/EX register and clears the registers.
+    or the NN-RF entry of a Mac&Load), jalr for any write of its base still in the pipeline, every instruction for a CSR
+    write in EX, wfi and fence.i until everything older is complete. A taken branch in EX kills the instruction in ID.
+    Reset empties the ID/EX register and clears the registers.
 
     Parameters
     ----------
@@ -55,6 +58,10 @@ class IdStage(wiring.Component):
         That instruction leaves EX: port B writes.
     kill : In(1)
         The instruction in ID is dropped.
+    hold : In(1)
+        The instruction in ID stays.
+    drained : In(1)
+        EX and WB are empty.
     wb : In(WbSignature), wb_write : In(1)
         Write port A.
     id_ex : Out(IdExSignature)
@@ -67,6 +74,10 @@ class IdStage(wiring.Component):
         jal or jalr leaves ID.
     trap, system, hwloop : Out
         Exception, system instruction or hardware-loop set-up leaving ID.
+    id_leaves, id_late : Out(1)
+        As in ``FlowSignature``.
+    load_use_stall, jump_register_stall : Out(1)
+        As in ``EventsSignature``.
     nn_act_addr, nn_act, nn_wgt_addr, nn_wgt : Out, In
         NN-RF read ports.
     dotp_enable, dotp_ctrl, dotp_a, dotp_b : Out
@@ -81,6 +92,8 @@ class IdStage(wiring.Component):
             "ex_result": In(32),
             "ex_write": In(1),
             "kill": In(1),
+            "hold": In(1),
+            "drained": In(1),
             "wb": In(WbSignature()),
             "wb_write": In(1),
             "id_ex": Out(IdExSignature(config)),
@@ -92,6 +105,10 @@ class IdStage(wiring.Component):
             "trap": Out(TrapSignature()),
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
+            "id_leaves": Out(1),
+            "id_late": Out(1),
+            "load_use_stall": Out(1),
+            "jump_register_stall": Out(1),
             "dotp_enable": Out(1),
             "dotp_ctrl": Out(DotpCtrl),
             "dotp_a": Out(32),
@@ -111,20 +128,37 @@ class IdStage(wiring.Component):
         ctrl = decoder.ctrl
         reads, regfile = self._operand_reads(m)
 
-        stall = Signal()
         waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
-        waits += [ctrl.rd_used & ~reads["rs3"].ready, self._jalr_waits(ctrl)]
+        waits.append(ctrl.rd_used & ~reads["rs3"].ready)
         if self.config.mac_load:
             waits.append(self._nn_waits(m, ctrl))
+        late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
+        csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
-            stall.eq(Cat(waits).any() & ~decoder.illegal),
-            self.insn.ready.eq(self.ex_ready & ~stall),
+            late_operand.eq(Cat(waits).any()),
+            jalr_waits.eq(self._jalr_waits(ctrl)),
+            drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
+            stall.eq((late_operand | jalr_waits | drains) & ~decoder.illegal),
+            self.insn.ready.eq(self.ex_ready & ~stall & ~csr_write_in_ex & ~self.hold),
             self.issue.eq(self.insn.valid & ~self.kill & self.insn.ready),
+            self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
+            self.jump_register_stall.eq(self.insn.valid & ~self.kill & jalr_waits & ~decoder.illegal),
         ]
-        self._leave_sideways(m, ctrl, decoder.illegal, regfile.rs1)
+        m.submodules.csr_check = csr_check = CsrCheck(self.config)
+        illegal = Signal()
+        m.d.comb += [
+            csr_check.addr.eq(self.insn.payload.word[20:32]),
+            csr_check.write.eq(self._csr_writes(ctrl)),
+            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal)),
+        ]
+        self._leave_sideways(m, ctrl, illegal, regfile.rs1)
         self._operands(m, ctrl)
         self._issue(m, ctrl)
         return m
+
+    def _csr_writes(self, ctrl):
+        """Whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""
+        return (ctrl.csr == CsrOp.WRITE) | self.insn.payload.word[15:20].any()
 
     def _operand_reads(self, m):
         """Register file and forwarding for the three register fields."""
@@ -207,6 +241,8 @@ class IdStage(wiring.Component):
             self.trap.cause.eq(Mux(illegal, CAUSE_ILLEGAL, Mux(is_ebreak, CAUSE_EBREAK, CAUSE_ECALL))),
             self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
             self.system.kind.eq(ctrl.system),
+            self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
+            self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
         hwloop = self.hwloop
         word, pc = payload.word, payload.pc
@@ -311,11 +347,14 @@ class IdStage(wiring.Component):
                 id_ex.wb_addr.eq(wb_addr),
                 id_ex.branch.eq(ctrl.branch),
                 id_ex.csr.eq(ctrl.csr),
-                id_ex.csr_write.eq((ctrl.csr == CsrOp.WRITE) | rs1_field.any()),
+                id_ex.csr_write.eq(self._csr_writes(ctrl)),
                 id_ex.op_c.eq(self.op_c),
             ]
             with m.If(uses_alu):
                 m.d.sync += [id_ex.op_a.eq(self.op_a), id_ex.op_b.eq(self.op_b)]
+        if self.config.performance_counters:
+            with m.If(fires):
+                m.d.sync += id_ex.elw.eq(ctrl.elw)
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
                 m.d.sync += [id_ex.dotp_a.eq(self.dotp_a), id_ex.dotp_b.eq(self.dotp_b)]

@@ -1,4 +1,4 @@
-"""The core's data-memory port: OBI, as on RI5CY."""
+"""The core's memory ports: OBI, as on RI5CY."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -46,3 +46,24 @@ class ObiSignature(wiring.Signature):
 
     def __repr__(self):
         return "ObiSignature()"
+
+
+class InstructionPortSignature(wiring.Signature):
+    """Initiator's side of a read-only OBI port with several transfers under way.
+
+    Members
+    -------
+    req : Out(1)
+        A word is requested; with its address it stays until granted.
+    gnt : In(1)
+        The request is accepted in this cycle.
+    addr : Out(32)
+        Word-aligned byte address.
+    rvalid : In(1)
+        Response to the oldest granted request, at least one cycle after its grant.
+    rdata : In(32)
+        Instruction word, valid with ``rvalid``.
+    """
+
+    def __init__(self):
+        super().__init__({"req": Out(1), "gnt": In(1), "addr": Out(32), "rvalid": In(1), "rdata": In(32)})

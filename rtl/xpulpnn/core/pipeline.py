@@ -105,6 +105,62 @@ class SystemSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "kind": Out(System)})
 
 
+class FlowSignature(wiring.Signature):
+    """Progress of instructions, for the hardware loops, the counters and the controller around the back end.
+
+    Members
+    -------
+    id_leaves : Out(1)
+        The instruction in ID leaves it at the end of this cycle and is neither a jump nor mret nor trapping.
+    id_late : Out(1)
+        The instruction in ID is a branch or a CSR access.
+    ex_leaves : Out(1)
+        The instruction in EX leaves it at the end of this cycle.
+    """
+
+    def __init__(self):
+        super().__init__({"id_leaves": Out(1), "id_late": Out(1), "ex_leaves": Out(1)})
+
+
+class EventsSignature(wiring.Signature):
+    """Events of the back end that the PULP performance counters count, each for one cycle.
+
+    Members
+    -------
+    load_use_stall : Out(1)
+        ID waits for a value that is only made in WB.
+    jump_register_stall : Out(1)
+        jalr waits for its base.
+    load, store : Out(1)
+        Memory request granted.
+    jump, branch, taken_branch, compressed : Out(1)
+        Instruction executed.
+    elw_stall : Out(1)
+        WB waits for the answer to p.elw.
+    """
+
+    def __init__(self):
+        names = "load_use_stall jump_register_stall load store jump branch taken_branch compressed elw_stall"
+        super().__init__({name: Out(1) for name in names.split()})
+
+
+class RetireInfoSignature(wiring.Signature):
+    """What the retirement port reports of the instruction in ID that only the front end knows.
+
+    Members
+    -------
+    raw : Out(32)
+        The instruction as it was fetched.
+    next_pc : Out(32)
+        Address of the next instruction, unless a branch is taken.
+    intr : Out(1), intr_id : Out(5)
+        First instruction of the handler of an interrupt, and which.
+    """
+
+    def __init__(self):
+        super().__init__({"raw": Out(32), "next_pc": Out(32), "intr": Out(1), "intr_id": Out(5)})
+
+
 class IdExSignature(wiring.Signature):
     """ID/EX pipeline register.
 
@@ -132,6 +188,8 @@ class IdExSignature(wiring.Signature):
         Conditional branch.
     csr, csr_write : Out
         CSR access.
+    elw : Out(1)
+        p.elw; only with performance counters.
     """
 
     def __init__(self, config: CoreConfig):
@@ -153,6 +211,8 @@ class IdExSignature(wiring.Signature):
         }
         if config.dotp_operands_in_id:
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
+        if config.performance_counters:
+            members["elw"] = Out(1)
         if config.mac_load:
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         super().__init__(members)

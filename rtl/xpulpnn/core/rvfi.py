@@ -5,13 +5,18 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import MemSize
+from xpulpnn.core.pipeline import RetireInfoSignature
 
 BYTE_BITS = 8
 
 FIELDS = {
     "insn": 32,
+    "raw": 32,
     "pc_rdata": 32,
+    "pc_wdata": 32,
     "trap": 1,
+    "intr": 1,
+    "cause": 6,
     "rs1_rdata": 32,
     "rs2_rdata": 32,
     "rd_rdata": 32,
@@ -38,10 +43,13 @@ FIELDS = {
 class RvfiSignature(wiring.Signature):
     """Retirement records, one instruction in a cycle with ``valid``, in program order.
 
-    ``rd_*`` is the write of the register in field rd, ``base_*`` that of the incremented base; ``rd_rdata`` the old
-    register in field rd (accumulator or rs3). Memory masks and data count from the byte address ``mem_addr``, loaded
-    data is raw and zero above its size. ``nn_*`` are the NN-RF factors and the reloaded entry. A field is meaningful
-    only if the instruction has that effect.
+    ``insn`` is the 32-bit instruction, compressed ones expanded, ``raw`` what was fetched. ``pc_wdata`` is the address
+    of the next instruction. ``cause`` is mcause of a trap, its interrupt bit above the code; ``intr`` marks the first
+    instruction of the handler of an interrupt. ``raw``, ``intr`` and ``pc_wdata`` of instructions other than branches
+    come from the front end. ``rd_*`` is the write of the register in field rd, ``base_*`` that of the incremented base;
+    ``rd_rdata`` the old register in field rd (accumulator or rs3). Memory masks and data count from the byte address
+    ``mem_addr``, loaded data is raw and zero above its size. ``nn_*`` are the NN-RF factors and the reloaded entry. A
+    field is meaningful only if the instruction has that effect.
     """
 
     def __init__(self):
@@ -59,8 +67,12 @@ class RvfiTap(wiring.Component):
         EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
     wb_leave : In(1)
         WB is done with what it holds; ``wb_*`` describe it.
-    id_insn, id_pc, id_trap, id_rs1, id_rs2, id_rd, id_act, id_wgt : In
-        Word, address, exception, operands.
+    id_insn, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt : In
+        Word, address, exception and its cause, operands.
+    id_info : In(RetireInfoSignature)
+        What the front end knows.
+    ex_taken, ex_target : In
+        A branch is taken, and where to.
     ex_we, ex_is_base, ex_addr, ex_data : In
         Write of port B.
     ex_access, ex_store, ex_size, ex_mem_addr, ex_wdata : In
@@ -79,12 +91,16 @@ class RvfiTap(wiring.Component):
     id_insn: In(32)
     id_pc: In(32)
     id_trap: In(1)
+    id_cause: In(5)
+    id_info: In(RetireInfoSignature())
     id_rs1: In(32)
     id_rs2: In(32)
     id_rd: In(32)
     id_act: In(32)
     id_wgt: In(32)
     ex_ready: In(1)
+    ex_taken: In(1)
+    ex_target: In(32)
     ex_we: In(1)
     ex_is_base: In(1)
     ex_addr: In(5)
@@ -108,21 +124,24 @@ class RvfiTap(wiring.Component):
         """Build the record that follows an instruction through EX and WB."""
         m = Module()
         ex_valid, wb_valid = Signal(), Signal()
-        names = ("insn", "pc_rdata", "trap", "rs1_rdata", "rs2_rdata", "rd_rdata", "nn_act_rdata", "nn_wgt_rdata")
-        values = (
-            self.id_insn,
-            self.id_pc,
-            self.id_trap,
-            self.id_rs1,
-            self.id_rs2,
-            self.id_rd,
-            self.id_act,
-            self.id_wgt,
-        )
-        in_ex = {name: Signal(FIELDS[name], name=f"ex_{name}") for name in names}
+        in_id = {
+            "insn": self.id_insn,
+            "raw": self.id_info.raw,
+            "pc_rdata": self.id_pc,
+            "pc_wdata": self.id_info.next_pc,
+            "trap": self.id_trap,
+            "intr": self.id_info.intr,
+            "cause": Mux(self.id_trap, self.id_cause, Cat(self.id_info.intr_id, self.id_info.intr)),
+            "rs1_rdata": self.id_rs1,
+            "rs2_rdata": self.id_rs2,
+            "rd_rdata": self.id_rd,
+            "nn_act_rdata": self.id_act,
+            "nn_wgt_rdata": self.id_wgt,
+        }
+        in_ex = {name: Signal(FIELDS[name], name=f"ex_{name}") for name in in_id}
         with m.If(self.ex_ready):
             m.d.sync += ex_valid.eq(self.id_issue)
-            m.d.sync += [in_ex[name].eq(value) for name, value in zip(names, values, strict=True)]
+            m.d.sync += [in_ex[name].eq(value) for name, value in in_id.items()]
 
         mask = Signal(4)
         with m.Switch(self.ex_size):
@@ -131,6 +150,7 @@ class RvfiTap(wiring.Component):
                     m.d.comb += mask.eq((1 << (1 << size.value)) - 1)
         in_wb = {name: Signal(FIELDS[name], name=f"wb_{name}") for name in FIELDS}
         ex_values = in_ex | {
+            "pc_wdata": Mux(self.ex_taken, self.ex_target, in_ex["pc_wdata"]),
             "rd_we": self.ex_we & ~self.ex_is_base,
             "rd_addr": self.ex_addr,
             "rd_wdata": self.ex_data,

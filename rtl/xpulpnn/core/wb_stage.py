@@ -37,6 +37,8 @@ class WbStage(wiring.Component):
         The write happens at the end of this cycle.
     wb_is_base : Out(1)
         It is a Mac&Load base.
+    elw_stall : Out(1)
+        p.elw waits for its answer; only with performance counters.
     nn_we, nn_addr : Out
         NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
     """
@@ -53,6 +55,8 @@ class WbStage(wiring.Component):
             "wb_write": Out(1),
             "wb_is_base": Out(1),
         }
+        if config.performance_counters:
+            ports["elw_stall"] = Out(1)
         if config.mac_load:
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         super().__init__(ports)
@@ -66,6 +70,11 @@ class WbStage(wiring.Component):
         with m.Elif(self.lsu_done):
             m.d.sync += wb.we.eq(0)
         m.d.comb += self.wb_write.eq(wb.we & self.lsu_done)
+        if self.config.performance_counters:
+            elw = Signal()
+            with m.If(self.ex_ready):
+                m.d.sync += elw.eq(id_ex.valid & id_ex.elw)
+            m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
         if not self.config.mac_load:
             m.d.comb += wb.data.eq(self.lsu_rdata)
             return m

@@ -20,7 +20,7 @@ from xpulpnn_sim.commands.common import (
 NAME = "generate"
 HELP = "write the Verilog of a component and a description of its ports, configuration and names"
 
-TOP_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend")
+TOP_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,90 @@
+"""Decoder of compressed instructions, generated from the instruction table."""
+
+from amaranth.hdl import Cat, Const, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
+from xpulpnn.isa.insn import Insn
+
+XLEN = 32
+HALF_BITS = 16
+LENGTH_BITS = 2
+"""Low bits of an instruction; both set in 32-bit instructions."""
+
+
+def expansion_wiring(insn: Insn) -> list[int | None]:
+    """Source of every bit of the expanded word of a compressed row.
+
+    Bit ``i`` of the list is the number of a bit of the compressed word, ``None`` for constant 0 or ``-1`` for constant
+    1. Every expansion only moves bits (registers, scattered and sign-extended immediates), so toggling the free bits of
+    the row one at a time finds all of them.
+    """
+    expansion = EXPANSIONS[insn.mnemonic]
+    constant = expansion.word(insn.decode(insn.match))
+    sources: list[int | None] = [-1 if constant >> bit & 1 else None for bit in range(XLEN)]
+    for bit in range(HALF_BITS):
+        if insn.mask >> bit & 1:
+            continue
+        toggled = expansion.word(insn.decode(insn.match | 1 << bit)) ^ constant
+        for target in range(XLEN):
+            if toggled >> target & 1:
+                sources[target] = bit
+    return sources
+
+
+def excluded_pattern(field_parts: tuple[tuple[int, int, int], ...], inserted: int) -> str:
+    """Pattern of the half-words that hold the excluded value ``inserted`` in a field of these parts."""
+    mask = 0
+    for low, _, width in field_parts:
+        mask |= ((1 << width) - 1) << low
+    digits = {(0, 0): "-", (1, 0): "0", (1, 1): "1"}
+    return "".join(digits[mask >> bit & 1, inserted >> bit & 1] for bit in reversed(range(HALF_BITS)))
+
+
+class CompressedDecoder(wiring.Component):
+    """Expands a compressed instruction to the 32-bit word that does the same, but for the link of jumps.
+
+    Rows of the table that are special cases of others (``c.nop`` of ``c.addi``) have more fixed bits and are tried
+    first; what an exclusion leaves uncovered is reserved. Combinational.
+
+    Members
+    -------
+    word : In(32)
+        Instruction at the program counter; the upper half belongs to it only if it is not compressed.
+    expanded : Out(32)
+        32-bit instruction; 0, which is no instruction, for a reserved compressed word.
+    compressed : Out(1)
+        The instruction takes two bytes.
+    """
+
+    word: In(32)
+    expanded: Out(32)
+    compressed: Out(1)
+
+    def elaborate(self, platform):
+        """Build one Switch over the rows, most specific first."""
+        m = Module()
+        half = self.word[:HALF_BITS]
+        m.d.comb += [self.compressed.eq(~half[:LENGTH_BITS].all()), self.expanded.eq(self.word)]
+        rows = sorted(COMPRESSED_ROWS, key=lambda insn: insn.pattern.count("-"))
+        with m.If(self.compressed):
+            m.d.comb += self.expanded.eq(0)
+            with m.Switch(half):
+                for insn in rows:
+                    with m.Case(insn.pattern):
+                        self._expand(m, insn, half)
+        return m
+
+    def _expand(self, m, insn, half):
+        """Wire the bits of one row, unless a field holds its excluded value."""
+        constants = {None: Const(0, 1), -1: Const(1, 1)}
+        bits = [constants[bit] if bit in constants else half[bit] for bit in expansion_wiring(insn)]
+        excluded = [
+            excluded_pattern(token.field.parts, token.field.insert(token.excluded)) for token in insn.restricted
+        ]
+        if not excluded:
+            m.d.comb += self.expanded.eq(Cat(*bits))
+            return
+        with m.If(~half.matches(*excluded)):
+            m.d.comb += self.expanded.eq(Cat(*bits))

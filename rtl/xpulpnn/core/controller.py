@@ -1,0 +1,132 @@
+"""Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.control import System
+from xpulpnn.core.pipeline import RedirectSignature, SystemSignature, TrapSignature
+
+EXTERNAL_IRQ, SOFTWARE_IRQ, TIMER_IRQ = 11, 3, 7
+FIRST_CUSTOM_IRQ, IRQ_LINES = 16, 32
+IRQ_PRIORITY = (*reversed(range(FIRST_CUSTOM_IRQ, IRQ_LINES)), EXTERNAL_IRQ, SOFTWARE_IRQ, TIMER_IRQ)
+"""Usable interrupt lines, the most urgent first."""
+
+
+class Controller(wiring.Component):
+    """Decides where fetching goes on and when ID is held.
+
+    A branch resolved in EX goes first; it kills the instruction in ID, so nothing else asks in the same cycle. An
+    interrupt holds ID as soon as it may be taken and is taken, in place of the instruction in ID, when everything older
+    is complete. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
+    ``fetch_enable`` and then goes to ``boot_addr``.
+
+    Members
+    -------
+    fetch_enable : In(1), boot_addr : In(32)
+        Start of execution.
+    boot : Out(1)
+        Execution starts in this cycle.
+    branch, jump : In(RedirectSignature), trap : In(TrapSignature), system : In(SystemSignature)
+        Requests of the back end.
+    busy : In(1)
+        EX or WB holds an instruction.
+    loop_wrong : In(1), id_next : In(32)
+        Fetching is not at the instruction after the one that leaves ID; its address, also without ``loop_wrong``.
+    loop_hold : In(1)
+        The hardware loops hold ID.
+    id_valid : In(1), id_pc : In(32)
+        Instruction in ID.
+    pending : In(32), mie : In(1)
+        Interrupt lines pending and enabled, and the global enable.
+    handler : In(32), mepc : In(32)
+        Addresses of trap entry and return.
+    enter : Out(1), enter_interrupt : Out(1), enter_cause : Out(5), leave : Out(1)
+        Trap entry, saving ``id_pc``, and return.
+    hold : Out(1)
+        ID waits.
+    redirect : Out(1), target : Out(32)
+        Where fetching goes on.
+    irq_ack : Out(1), irq_id : Out(5)
+        The interrupt is taken.
+    asleep : Out(1)
+        wfi waits and nothing is under way.
+    """
+
+    fetch_enable: In(1)
+    boot_addr: In(32)
+    boot: Out(1)
+    branch: In(RedirectSignature())
+    jump: In(RedirectSignature())
+    trap: In(TrapSignature())
+    system: In(SystemSignature())
+    busy: In(1)
+    loop_wrong: In(1)
+    id_next: In(32)
+    loop_hold: In(1)
+    id_valid: In(1)
+    id_pc: In(32)
+    pending: In(32)
+    mie: In(1)
+    handler: In(32)
+    mepc: In(32)
+    enter: Out(1)
+    enter_interrupt: Out(1)
+    enter_cause: Out(5)
+    leave: Out(1)
+    hold: Out(1)
+    redirect: Out(1)
+    target: Out(32)
+    irq_ack: Out(1)
+    irq_id: Out(5)
+    asleep: Out(1)
+
+    def elaborate(self, platform):
+        """Build the interrupt arbiter, the sleep state and the redirect multiplexer."""
+        m = Module()
+        started = Signal()
+        sleeping = Signal()
+        any_pending = Signal()
+        wanted = Signal()
+        flush = Signal()
+        m.d.comb += [
+            self.boot.eq(self.fetch_enable & ~started),
+            any_pending.eq(self.pending.any()),
+            wanted.eq(self.mie & any_pending),
+            self.hold.eq(wanted | sleeping | self.loop_hold),
+            self.irq_ack.eq(wanted & self.id_valid & ~self.busy & ~sleeping),
+            self.asleep.eq(sleeping & ~self.busy & ~any_pending),
+        ]
+        with m.If(self.boot):
+            m.d.sync += started.eq(1)
+        for line in reversed(IRQ_PRIORITY):
+            with m.If(self.pending[line]):
+                m.d.comb += self.irq_id.eq(line)
+
+        with m.If(self.system.valid & (self.system.kind == System.WFI)):
+            m.d.sync += sleeping.eq(1)
+        with m.Elif(any_pending):
+            m.d.sync += sleeping.eq(0)
+
+        m.d.comb += [
+            self.enter.eq(self.trap.valid | self.irq_ack),
+            self.enter_interrupt.eq(self.irq_ack),
+            self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, self.trap.cause)),
+            self.leave.eq(self.system.valid & (self.system.kind == System.MRET)),
+            flush.eq(self.system.valid & (self.system.kind == System.FENCE_I)),
+        ]
+        redirects = {
+            "boot": (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
+            "branch": (self.branch.valid, self.branch.target),
+            "jump": (self.jump.valid, self.jump.target),
+            "enter": (self.enter, self.handler),
+            "leave": (self.leave, self.mepc),
+            "next": (flush | self.loop_wrong, self.id_next),
+        }
+        # at most one of them asks in a cycle
+        m.d.comb += self.redirect.eq(Cat(valid for valid, _ in redirects.values()).any())
+        target = 0
+        for valid, address in redirects.values():
+            target = target | Mux(valid, address, 0)
+        m.d.comb += self.target.eq(target)
+        return m

@@ -1,0 +1,214 @@
+"""The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.backend import Backend
+from xpulpnn.core.controller import Controller
+from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
+from xpulpnn.core.hwloops import HwLoops
+from xpulpnn.core.if_stage import IfStage
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.core.rvfi import FIELDS
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+
+ORDER_BITS = 64
+MACHINE_MODE = 3
+XLEN_32 = 1
+"""rvfi_ixl code of 32-bit registers."""
+
+RVFI_PORTS = (
+    {"valid": 1, "order": ORDER_BITS, "halt": 1, "mode": 2, "ixl": 2}
+    | {name: width for name, width in FIELDS.items() if name != "raw"}
+    | {"rs1_addr": 5, "rs2_addr": 5}
+)
+"""Widths of the ports ``rvfi_*`` in bits: the names of the RISC-V Formal Interface and the additions of FIELDS."""
+
+
+class Core(wiring.Component):
+    """In-order single-issue core with the stages IF, ID, EX and WB (RI5CY).
+
+    Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
+    taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry, mret and
+    fence.i 2; hardware-loop iterations add none. Interrupts are precise. Reset is synchronous; then the core waits for
+    ``fetch_enable``.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Extensions, dot-product structure, counters and retirement port.
+
+    Members
+    -------
+    boot_addr : In(32)
+        First instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base.
+    hart_id : In(32)
+        Value of mhartid.
+    fetch_enable : In(1)
+        Execution may start; ignored afterwards.
+    instr : Out(InstructionPortSignature)
+        Instruction memory.
+    data : Out(ObiSignature)
+        Data memory.
+    irq : In(32)
+        Level-sensitive interrupt lines, bits as in mip.
+    irq_ack : Out(1), irq_id : Out(5)
+        The interrupt is taken in this cycle, and which.
+    core_sleep : Out(1)
+        wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` rises.
+    rvfi_* : Out
+        Retirement records, named as in the RISC-V Formal Interface, ``insn`` as it was fetched; on request.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "boot_addr": In(32),
+            "hart_id": In(32),
+            "fetch_enable": In(1),
+            "instr": Out(InstructionPortSignature()),
+            "data": Out(ObiSignature()),
+            "irq": In(32),
+            "irq_ack": Out(1),
+            "irq_id": Out(5),
+            "core_sleep": Out(1),
+        }
+        if config.rvfi:
+            ports |= {f"rvfi_{name}": Out(width) for name, width in RVFI_PORTS.items()}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Connect the front end, the back end, the CSRs and the controller."""
+        m = Module()
+        m.submodules.if_stage = if_stage = IfStage(self.config)
+        m.submodules.backend = backend = Backend(self.config)
+        m.submodules.csr_file = csr_file = CsrFile(self.config)
+        m.submodules.controller = controller = Controller()
+        connect(m, if_stage.instr, flipped(self.instr))
+        connect(m, if_stage.insn, backend.insn)
+        connect(m, backend.data, flipped(self.data))
+        connect(m, backend.csr, csr_file.csr)
+        for name in ("branch", "jump", "trap", "system"):
+            connect(m, getattr(backend, name), getattr(controller, name))
+        insn = if_stage.insn
+        m.d.comb += [
+            if_stage.redirect.eq(controller.redirect),
+            if_stage.target.eq(controller.target),
+            backend.hold.eq(controller.hold),
+            controller.fetch_enable.eq(self.fetch_enable),
+            controller.boot_addr.eq(self.boot_addr),
+            controller.busy.eq(backend.busy),
+            controller.id_valid.eq(insn.valid),
+            controller.id_pc.eq(insn.payload.pc),
+            controller.id_next.eq(if_stage.id_after),
+            controller.pending.eq(csr_file.pending),
+            controller.mie.eq(csr_file.mie),
+            controller.handler.eq(csr_file.handler),
+            controller.mepc.eq(csr_file.mepc),
+            csr_file.boot.eq(controller.boot),
+            csr_file.boot_addr.eq(self.boot_addr),
+            csr_file.hart_id.eq(self.hart_id),
+            csr_file.irq.eq(self.irq),
+            csr_file.clock_runs.eq(~controller.asleep),
+            csr_file.retire.eq(backend.flow.ex_leaves),
+            csr_file.enter.eq(controller.enter),
+            csr_file.enter_pc.eq(insn.payload.pc),
+            csr_file.enter_interrupt.eq(controller.enter_interrupt),
+            csr_file.enter_cause.eq(controller.enter_cause),
+            csr_file.leave.eq(controller.leave),
+            self.irq_ack.eq(controller.irq_ack),
+            self.irq_id.eq(controller.irq_id),
+            self.core_sleep.eq(controller.asleep),
+        ]
+        if self.config.xpulpv2:
+            self._hwloops(m, if_stage, backend, csr_file, controller)
+        if self.config.performance_counters:
+            self._events(m, insn, backend, csr_file, controller)
+        if self.config.rvfi:
+            self._observe(m, if_stage, backend, controller)
+        return m
+
+    def _hwloops(self, m, if_stage, backend, csr_file, controller):
+        """Hardware loops."""
+        m.submodules.hwloops = loops = HwLoops()
+        connect(m, backend.hwloop, loops.setup)
+        insn = if_stage.insn
+        m.d.comb += [
+            loops.if_pc.eq(if_stage.pc),
+            if_stage.loop_back.eq(loops.if_back),
+            if_stage.loop_start.eq(loops.if_start),
+            loops.id_valid.eq(insn.valid),
+            loops.id_pc.eq(insn.payload.pc),
+            loops.id_after.eq(if_stage.id_after),
+            loops.id_looped.eq(if_stage.id_looped),
+            loops.id_leaves.eq(backend.flow.id_leaves),
+            loops.id_late.eq(backend.flow.id_late),
+            loops.ex_leaves.eq(backend.flow.ex_leaves),
+            loops.ex_taken.eq(backend.branch.valid),
+            loops.we.eq(csr_file.loop_we),
+            loops.wdata.eq(csr_file.wdata),
+            csr_file.loop_values.eq(Cat(getattr(loops, csr.name) for csr in LOOP_REGISTERS)),
+            controller.loop_hold.eq(loops.hold),
+            controller.loop_wrong.eq(loops.wrong),
+            controller.id_next.eq(loops.id_next),
+        ]
+
+    def _events(self, m, insn, backend, csr_file, controller):
+        """Events of the PULP performance counters; fetch stalls are those not caused by a redirect."""
+        refilling = Signal()
+        with m.If(controller.redirect):
+            m.d.sync += refilling.eq(1)
+        with m.Elif(insn.valid):
+            m.d.sync += refilling.eq(0)
+        events = backend.events
+        m.d.comb += csr_file.events.eq(
+            Cat(
+                {
+                    "cycles": ~controller.asleep,
+                    "instructions": backend.flow.ex_leaves,
+                    "load_use_stalls": events.load_use_stall,
+                    "jump_register_stalls": events.jump_register_stall,
+                    "fetch_stalls": ~insn.valid & ~refilling,
+                    "loads": events.load,
+                    "stores": events.store,
+                    "jumps": events.jump,
+                    "branches": events.branch,
+                    "taken_branches": events.taken_branch,
+                    "compressed": events.compressed,
+                    "elw_stalls": events.elw_stall,
+                }[name]
+                for name in PERFORMANCE_EVENTS
+            )
+        )
+
+    def _observe(self, m, if_stage, backend, controller):
+        """Retirement port."""
+        order = Signal(ORDER_BITS)
+        intr = Signal()
+        intr_id = Signal(5)
+        info, record = backend.info, backend.rvfi
+        with m.If(controller.irq_ack):
+            m.d.sync += [intr.eq(1), intr_id.eq(controller.irq_id)]
+        with m.Elif(if_stage.insn.valid & if_stage.insn.ready & ~backend.branch.valid):
+            m.d.sync += intr.eq(0)
+        with m.If(record.valid):
+            m.d.sync += order.eq(order + 1)
+        m.d.comb += [
+            info.raw.eq(if_stage.id_raw),
+            info.next_pc.eq(Mux(controller.redirect, controller.target, if_stage.pc)),
+            info.intr.eq(intr),
+            info.intr_id.eq(Mux(intr, intr_id, 0)),
+        ]
+        values = {name: getattr(record, name) for name in FIELDS} | {
+            "valid": record.valid,
+            "order": order,
+            "insn": record.raw,
+            "halt": Const(0),
+            "mode": Const(MACHINE_MODE),
+            "ixl": Const(XLEN_32),
+            "rs1_addr": record.insn[15:20],
+            "rs2_addr": record.insn[20:25],
+        }
+        m.d.comb += [getattr(self, f"rvfi_{name}").eq(values[name]) for name in RVFI_PORTS]

@@ -1,0 +1,47 @@
+"""Legality of CSR accesses."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS, CsrAccess
+
+ADDRESS_BITS = 12
+
+
+class CsrCheck(wiring.Component):
+    """Whether a CSR may be accessed (ISA.md section 10). Combinational.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Decides which registers exist.
+
+    Members
+    -------
+    addr : In(12)
+        CSR number.
+    write : In(1)
+        The access writes; otherwise it only reads.
+    legal : Out(1)
+        The register exists and may be accessed in this way.
+    """
+
+    addr: In(ADDRESS_BITS)
+    write: In(1)
+    legal: Out(1)
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        super().__init__()
+
+    def elaborate(self, platform):
+        """Build the list of addresses."""
+        m = Module()
+        with m.Switch(self.addr):
+            for csr in CSRS:
+                if csr.group in self.config.csr_groups:
+                    with m.Case(csr.address):
+                        m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)
+        return m

@@ -1,0 +1,229 @@
+"""Control and status registers, generated from their table."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.control import CsrOp
+from xpulpnn.core.machine_counter import MachineCounter
+from xpulpnn.core.performance_counters import PerformanceCounters
+from xpulpnn.core.pipeline import CsrSignature
+from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, IRQ_BITS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrGroup
+
+XLEN = 32
+MIE_BIT, MPIE_BIT = 3, 7
+"""Bits of mstatus."""
+CYCLE_INHIBIT_BIT, INSTRET_INHIBIT_BIT = 0, 2
+"""Bits of mcountinhibit."""
+VECTOR_TABLE_BITS = 8
+"""Bits of an address within the vector table."""
+INTERRUPT_BIT = 31
+CAUSE_BITS = 5
+HANDLER_BYTES_LOG2 = 2
+LOOP_REGISTERS = tuple(csr for csr in CSRS if csr.group is CsrGroup.HWLOOP)
+STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
+"""Registers kept here bit by bit."""
+
+
+class StoredCsr:
+    """Register with flip-flops for its writable bits only; the others are constants.
+
+    Parameters
+    ----------
+    csr : Csr
+        Row of the table.
+
+    Members
+    -------
+    value : Value, 32 bits
+        The register as software reads it.
+    """
+
+    def __init__(self, csr: Csr):
+        positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
+        resets = [csr.reset >> bit & 1 for bit in positions]
+        init = sum(value << index for index, value in enumerate(resets))
+        stored = Signal(len(positions), init=init, name=f"{csr.name}_bits")
+        self._bits = dict(zip(positions, stored, strict=True))
+        # stretches of neighbouring bits: lowest position, lowest flip-flop, width
+        self._runs: list[tuple[int, int, int]] = []
+        for index, position in enumerate(positions):
+            if index and position == positions[index - 1] + 1:
+                low, flop, width = self._runs.pop()
+                self._runs.append((low, flop, width + 1))
+            else:
+                self._runs.append((position, index, 1))
+        self._stored = stored
+        self.value = Cat(*(self._bits.get(bit, Const(csr.reset >> bit & 1, 1)) for bit in range(XLEN)))
+
+    def __getitem__(self, position: int):
+        """The flip-flop of a writable bit."""
+        return self._bits[position]
+
+    def set(self, value, above: int = 0):
+        """Statements that give the writable bits from ``above`` up their bits of ``value``, 32 bits wide."""
+        return [
+            self._stored[flop : flop + width].eq(value[low : low + width])
+            for low, flop, width in self._runs
+            if low >= above
+        ]
+
+
+class CsrFile(wiring.Component):
+    """CSRs of ISA.md section 10 and the trap state of section 11.
+
+    A CSR is read in EX and written at the end of the cycle in which the instruction leaves EX. Trap entry and return
+    happen at the end of the cycle in which they are asserted, never together with a write. Reset gives the reset
+    values; ``boot`` loads that of mtvec.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Registers that exist.
+
+    Members
+    -------
+    csr : In(CsrSignature)
+        Access from EX.
+    boot : In(1), boot_addr : In(32), hart_id : In(32), irq : In(32)
+        Start of fetching, and the inputs of the core.
+    clock_runs : In(1), retire : In(1)
+        mcycle and minstret count.
+    enter : In(1), enter_pc : In(32), enter_interrupt : In(1), enter_cause : In(5)
+        Trap entry.
+    leave : In(1)
+        mret.
+    handler : Out(32)
+        Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
+    mepc : Out(32)
+        Address to return to.
+    mie : Out(1)
+        Interrupts are enabled.
+    pending : Out(32)
+        Interrupt lines that are pending and enabled one by one.
+    loop_we : Out(6), loop_values : In(192), wdata : Out(32)
+        Hardware-loop registers, which are kept elsewhere: writes and values, a bit or a word per register; only with
+        XpulpV2. ``wdata`` is the value written to any CSR.
+    events : In(12)
+        Events of the PULP performance counters; only with them.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "csr": In(CsrSignature()),
+            "boot": In(1),
+            "boot_addr": In(32),
+            "hart_id": In(32),
+            "irq": In(32),
+            "clock_runs": In(1),
+            "retire": In(1),
+            "enter": In(1),
+            "enter_pc": In(32),
+            "enter_interrupt": In(1),
+            "enter_cause": In(CAUSE_BITS),
+            "leave": In(1),
+            "handler": Out(32),
+            "mepc": Out(32),
+            "mie": Out(1),
+            "pending": Out(32),
+            "wdata": Out(32),
+        }
+        if config.xpulpv2:
+            ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
+        if config.performance_counters:
+            ports["events"] = In(len(PERFORMANCE_EVENTS))
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the registers, the read multiplexer and the trap state."""
+        m = Module()
+        stored = {name: StoredCsr(CSR_BY_NAME[name]) for name in STORED}
+        counters = self._counters(m, stored["mcountinhibit"])
+        misa = CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else MISA_X)
+        values = {name: register.value for name, register in stored.items()}
+        values |= {"misa": Const(misa, XLEN), "mip": self.irq & IRQ_BITS, "mhartid": self.hart_id} | counters
+        if self.config.xpulpv2:
+            for index, csr in enumerate(LOOP_REGISTERS):
+                values[csr.name] = self.loop_values.word_select(index, XLEN)
+                m.d.comb += self.loop_we[index].eq(self._writes(csr))
+        if self.config.performance_counters:
+            values |= self._performance(m)
+
+        with m.Switch(self.csr.addr):
+            for csr in CSRS:
+                if csr.name in values:
+                    with m.Case(csr.address):
+                        m.d.comb += self.csr.rdata.eq(values[csr.name])
+        with m.Switch(self.csr.op):
+            with m.Case(CsrOp.SET):
+                m.d.comb += self.wdata.eq(self.csr.rdata | self.csr.wdata)
+            with m.Case(CsrOp.CLEAR):
+                m.d.comb += self.wdata.eq(self.csr.rdata & ~self.csr.wdata)
+            with m.Default():
+                m.d.comb += self.wdata.eq(self.csr.wdata)
+        for name, register in stored.items():
+            with m.If(self._writes(CSR_BY_NAME[name])):
+                m.d.sync += register.set(self.wdata)
+        self._traps(m, stored)
+        return m
+
+    def _writes(self, csr: Csr):
+        """Whether the access in EX writes this register in this cycle."""
+        return self.csr.valid & self.csr.write & (self.csr.addr == csr.address)
+
+    def _traps(self, m, stored):
+        """Trap entry, return, and the interrupt condition."""
+        mstatus, mtvec, mcause = stored["mstatus"], stored["mtvec"], stored["mcause"]
+        mie, mpie = mstatus[MIE_BIT], mstatus[MPIE_BIT]
+        with m.If(self.boot):
+            m.d.sync += mtvec.set(self.boot_addr, above=VECTOR_TABLE_BITS)
+        with m.If(self.enter):
+            cause = Cat(self.enter_cause, Const(0, INTERRUPT_BIT - CAUSE_BITS), self.enter_interrupt)
+            m.d.sync += [mpie.eq(mie), mie.eq(0), *stored["mepc"].set(self.enter_pc), *mcause.set(cause)]
+        with m.Elif(self.leave):
+            m.d.sync += [mie.eq(mpie), mpie.eq(1)]
+        entry = Mux(self.enter_interrupt & mtvec[0], self.enter_cause, 0)
+        padding = Const(0, VECTOR_TABLE_BITS - CAUSE_BITS - HANDLER_BYTES_LOG2)
+        m.d.comb += [
+            self.handler.eq(Cat(Const(0, HANDLER_BYTES_LOG2), entry, padding, mtvec.value[VECTOR_TABLE_BITS:])),
+            self.mepc.eq(stored["mepc"].value),
+            self.mie.eq(mie),
+            self.pending.eq(self.irq & stored["mie"].value),
+        ]
+
+    def _counters(self, m, inhibit):
+        """mcycle and minstret with their read-only views."""
+        values = {}
+        steps = {
+            "cycle": self.clock_runs & ~inhibit[CYCLE_INHIBIT_BIT],
+            "instret": self.retire & ~inhibit[INSTRET_INHIBIT_BIT],
+        }
+        for name, step in steps.items():
+            counter = MachineCounter()
+            m.submodules[f"m{name}"] = counter
+            m.d.comb += [
+                counter.step.eq(step),
+                counter.we_low.eq(self._writes(CSR_BY_NAME[f"m{name}"])),
+                counter.we_high.eq(self._writes(CSR_BY_NAME[f"m{name}h"])),
+                counter.wdata.eq(self.wdata),
+            ]
+            for view in (name, f"m{name}"):
+                values |= {view: counter.value[:XLEN], f"{view}h": counter.value[XLEN:]}
+        return values
+
+    def _performance(self, m):
+        """PULP performance counters."""
+        m.submodules.performance = counters = PerformanceCounters()
+        names = [f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))]
+        m.d.comb += [
+            counters.events.eq(self.events),
+            counters.we.eq(Cat(self._writes(CSR_BY_NAME[name]) for name in names)),
+            counters.we_all.eq(self._writes(CSR_BY_NAME["pccrall"])),
+            counters.we_enable.eq(self._writes(CSR_BY_NAME["pcer"])),
+            counters.we_mode.eq(self._writes(CSR_BY_NAME["pcmr"])),
+            counters.wdata.eq(self.wdata),
+        ]
+        values = {name: getattr(counters, f"count{event}") for event, name in enumerate(names)}
+        return values | {"pcer": counters.enable, "pcmr": counters.mode}

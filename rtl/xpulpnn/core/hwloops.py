@@ -1,0 +1,151 @@
+"""Hardware loops: the registers of two nested loops, and the next address at their ends (ISA.md section 9)."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.control import HwLoopOp
+from xpulpnn.core.pipeline import HwLoopSignature
+
+LOOPS = 2
+REGISTERS = ("lpstart", "lpend", "lpcount")
+"""Registers of a loop in the order of their CSR addresses."""
+
+
+class HwLoops(wiring.Component):
+    """Goes back to the start of a loop after its last instruction while iterations are left.
+
+    The decision is made twice. In IF, from the address about to enter ID, so that the first instruction of the body is
+    fetched without a bubble; and in ID, when the instruction leaves and everything older has written the registers.
+    The second counts; where the first was wrong (set-up right before the end of a short body) the fetch is corrected.
+    Loop 0 is the inner loop and goes first.
+
+    The count is decremented when the last instruction leaves ID, or EX if it is a branch, which counts only if it falls
+    through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. Reset
+    clears the registers.
+
+    Members
+    -------
+    if_pc : In(32)
+        Address of the next instruction to enter ID.
+    if_back : Out(1), if_start : Out(32)
+        What follows that instruction is at ``if_start``.
+    id_valid : In(1), id_pc : In(32), id_after : In(32)
+        Instruction in ID, its address and the one behind it.
+    id_looped : In(1)
+        ``if_back`` when it was in IF.
+    id_leaves : In(1)
+        It leaves ID in this cycle and is neither a jump nor mret nor trapping.
+    id_late : In(1)
+        It is a branch or a CSR access.
+    hold : Out(1)
+        It must wait in ID, for a decrement in EX.
+    wrong : Out(1), id_next : Out(32)
+        It leaves ID and ``if_pc`` is not the address ``id_next`` of the instruction after it.
+    ex_leaves, ex_taken : In(1)
+        The instruction in EX leaves it; it is a branch and taken.
+    setup : In(HwLoopSignature)
+        Set-up instruction leaving ID.
+    we : In(6), wdata : In(32)
+        CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
+    lpstart0, lpend0, lpcount0, lpstart1, lpend1, lpcount1 : Out(32)
+        The registers.
+    """
+
+    if_pc: In(32)
+    if_back: Out(1)
+    if_start: Out(32)
+    id_valid: In(1)
+    id_pc: In(32)
+    id_after: In(32)
+    id_looped: In(1)
+    id_leaves: In(1)
+    id_late: In(1)
+    hold: Out(1)
+    wrong: Out(1)
+    id_next: Out(32)
+    ex_leaves: In(1)
+    ex_taken: In(1)
+    setup: In(HwLoopSignature())
+    we: In(LOOPS * len(REGISTERS))
+    wdata: In(32)
+    lpstart0: Out(32)
+    lpend0: Out(32)
+    lpcount0: Out(32)
+    lpstart1: Out(32)
+    lpend1: Out(32)
+    lpcount1: Out(32)
+
+    def elaborate(self, platform):
+        """Build both decisions, the decrement and the registers."""
+        m = Module()
+        starts, ends, counts = ([getattr(self, f"{name}{loop}") for loop in range(LOOPS)] for name in REGISTERS)
+        late = Signal(LOOPS)
+        id_ends = Signal(LOOPS)
+        if_ends = Signal(LOOPS)
+        id_goes_back = Signal(LOOPS)
+        if_goes_back = Signal(LOOPS)
+        more = Signal(LOOPS)
+
+        def outer(goes_back, loop):
+            """Whether the loops inside this one are through."""
+            return ~goes_back[:loop].any() if loop else 1
+
+        for loop, (end, count) in enumerate(zip(ends, counts, strict=True)):
+            above_one = count[1:].any()
+            above_two = count[2:].any() | count[:2].all()
+            m.d.comb += [
+                id_ends[loop].eq(self.id_valid & (self.id_pc[1:] == end[1:])),
+                if_ends[loop].eq(self.if_pc[1:] == end[1:]),
+                id_goes_back[loop].eq(id_ends[loop] & above_one & outer(id_goes_back, loop)),
+                # the same loop may end on the instruction in ID too, which is going to take one iteration
+                more[loop].eq(Mux(id_goes_back[loop], above_two, above_one)),
+                if_goes_back[loop].eq(if_ends[loop] & more[loop] & outer(if_goes_back, loop)),
+            ]
+        id_start = Mux(id_goes_back[0], starts[0], starts[1])
+        m.d.comb += [
+            self.if_back.eq(if_goes_back.any()),
+            self.if_start.eq(Mux(if_goes_back[0], starts[0], starts[1])),
+            self.hold.eq(late.any() & id_ends.any()),
+            self.id_next.eq(Mux(id_goes_back.any(), id_start, self.id_after)),
+            self.wrong.eq(self.id_leaves & Mux(id_goes_back.any(), self.if_pc[1:] != id_start[1:], self.id_looped)),
+        ]
+
+        with m.If(self.id_leaves):
+            m.d.sync += late.eq(Mux(self.id_late, id_goes_back, 0))
+        with m.Elif(self.ex_leaves):
+            m.d.sync += late.eq(0)
+        counted = Signal(LOOPS)
+        decremented = Signal(32)
+        m.d.comb += [
+            counted.eq(
+                Mux(self.id_leaves & ~self.id_late, id_goes_back, 0) | Mux(self.ex_leaves & ~self.ex_taken, late, 0)
+            ),
+            # hold keeps the two sources apart: one decrementer is enough
+            decremented.eq(Mux(counted[0], counts[0], counts[1]) - 1),
+        ]
+        self._registers(m, counted, decremented)
+        return m
+
+    def _registers(self, m, counted, decremented):
+        """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""
+        op, setup = self.setup.op, self.setup
+        sets_up = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
+        sets = {
+            "lpstart": sets_up | (op == HwLoopOp.STARTI),
+            "lpend": sets_up | (op == HwLoopOp.ENDI),
+            "lpcount": sets_up | (op == HwLoopOp.COUNT) | (op == HwLoopOp.COUNTI),
+        }
+        values = {"lpstart": setup.start, "lpend": setup.end, "lpcount": setup.count}
+        for loop in range(LOOPS):
+            for index, name in enumerate(REGISTERS):
+                register = getattr(self, f"{name}{loop}")
+                # addresses are those of half-words
+                bits = slice(0 if name == "lpcount" else 1, None)
+                with m.If(setup.valid & (setup.loop == loop) & sets[name]):
+                    m.d.sync += register[bits].eq(values[name][bits])
+                with m.Elif(self.we[loop * len(REGISTERS) + index]):
+                    m.d.sync += register[bits].eq(self.wdata[bits])
+                if name == "lpcount":
+                    with m.Elif(counted[loop]):
+                        m.d.sync += register.eq(decremented)

@@ -1,0 +1,107 @@
+"""IF stage: prefetching, expansion of compressed instructions, and the IF/ID pipeline register."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.compressed_decoder import HALF_BITS, CompressedDecoder
+from xpulpnn.core.obi import InstructionPortSignature
+from xpulpnn.core.pipeline import InsnSignature
+from xpulpnn.core.prefetch import PrefetchBuffer
+
+COMPRESSED_HALVES, WORD_HALVES = 1, 2
+"""Length of an instruction in half-words."""
+
+
+class IfStage(wiring.Component):
+    """Delivers the instructions at the program counter to ID.
+
+    With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` made in cycle t is in
+    ID in t + 2, one later if it is a 32-bit instruction that crosses a word boundary. ``loop_back`` redirects behind
+    the instruction that enters ID, so that the first instruction of a hardware loop follows the last without a bubble.
+    Reset empties the stage; fetching starts with the first redirect.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        ``rvfi`` keeps the instruction as it was fetched.
+
+    Members
+    -------
+    redirect : In(1), target : In(32)
+        Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is dropped.
+    pc : Out(32)
+        Address of the instruction in IF, the next to enter ID.
+    loop_back : In(1), loop_start : In(32)
+        What follows the instruction at ``pc`` is at ``loop_start``.
+    insn : Out(InsnSignature)
+        Instruction in ID, from the pipeline register.
+    id_looped : Out(1)
+        Fetching went to the start of a hardware loop behind it.
+    id_after : Out(32)
+        Address behind it.
+    id_raw : Out(32)
+        The instruction as it was fetched, upper half 0 if it is compressed; on request.
+    instr : Out(InstructionPortSignature)
+        Instruction memory.
+    """
+
+    def __init__(self, config: CoreConfig):
+        self.config = config
+        ports = {
+            "redirect": In(1),
+            "target": In(32),
+            "pc": Out(32),
+            "insn": Out(InsnSignature()),
+            "id_after": Out(32),
+            "instr": Out(InstructionPortSignature()),
+        }
+        if config.xpulpv2:
+            ports |= {"loop_back": In(1), "loop_start": In(32), "id_looped": Out(1)}
+        if config.rvfi:
+            ports["id_raw"] = Out(32)
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Connect the prefetch buffer and the expansion, build the pipeline register."""
+        m = Module()
+        m.submodules.prefetch = prefetch = PrefetchBuffer()
+        m.submodules.compressed_decoder = expand = CompressedDecoder()
+        connect(m, prefetch.instr, flipped(self.instr))
+        insn, payload = self.insn, self.insn.payload
+        take = Signal()
+        m.d.comb += [
+            expand.word.eq(prefetch.word),
+            self.pc.eq(prefetch.pc),
+            take.eq(prefetch.valid & (~insn.valid | insn.ready) & ~self.redirect),
+            prefetch.take.eq(take),
+            prefetch.redirect.eq(self.redirect),
+            prefetch.target.eq(self.target),
+        ]
+        with m.If(self.redirect):
+            m.d.sync += insn.valid.eq(0)
+        with m.Elif(take):
+            m.d.sync += insn.valid.eq(1)
+        with m.Elif(insn.ready):
+            m.d.sync += insn.valid.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                payload.word.eq(expand.expanded),
+                payload.pc[1:].eq(prefetch.pc[1:]),
+                payload.compressed.eq(expand.compressed),
+            ]
+        if self.config.xpulpv2:
+            m.d.comb += [
+                prefetch.redirect.eq(self.redirect | (take & self.loop_back)),
+                prefetch.target.eq(Mux(self.redirect, self.target, self.loop_start)),
+            ]
+            with m.If(take):
+                m.d.sync += self.id_looped.eq(self.loop_back)
+        halves = Mux(payload.compressed, COMPRESSED_HALVES, WORD_HALVES)
+        m.d.comb += self.id_after[1:].eq(payload.pc[1:] + halves)
+        if self.config.rvfi:
+            raw = prefetch.word
+            with m.If(take):
+                m.d.sync += self.id_raw.eq(Cat(raw[:HALF_BITS], Mux(expand.compressed, 0, raw[HALF_BITS:])))
+        return m

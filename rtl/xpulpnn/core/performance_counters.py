@@ -1,0 +1,60 @@
+"""PULP performance counters (ISA.md section 10)."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
+
+XLEN = 32
+
+
+class PerformanceCounters(wiring.Component):
+    """Twelve 32-bit event counters with one enable each, a global enable and optional saturation. Reset clears all and
+    sets both mode bits.
+
+    Members
+    -------
+    events : In(12)
+        What happens in this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
+    we : In(12)
+        Write counter k.
+    we_all, we_enable, we_mode : In(1)
+        Write all counters, PCER, PCMR.
+    wdata : In(32)
+        Value written; it wins over the increment of the same cycle.
+    count0 ... count11 : Out(32)
+        PCCR0 to PCCR11.
+    enable : Out(12)
+        PCER.
+    mode : Out(2)
+        PCMR: global enable, saturate.
+    """
+
+    def __init__(self):
+        number = len(PERFORMANCE_EVENTS)
+        ports = {name: In(number) for name in ("events", "we")}
+        ports |= {name: In(1) for name in ("we_all", "we_enable", "we_mode")} | {"wdata": In(XLEN)}
+        ports |= {f"count{event}": Out(XLEN) for event in range(number)}
+        mode = CSR_BY_NAME["pcmr"]
+        ports |= {"enable": Out(number), "mode": Out(mode.writable.bit_length(), init=mode.reset)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the counters and their control registers."""
+        m = Module()
+        counting = Signal()
+        saturating = Signal()
+        m.d.comb += Cat(counting, saturating).eq(self.mode)
+        for event in range(len(PERFORMANCE_EVENTS)):
+            count = getattr(self, f"count{event}")
+            steps = self.events[event] & self.enable[event] & counting & ~(saturating & count.all())
+            with m.If(self.we_all | self.we[event]):
+                m.d.sync += count.eq(self.wdata)
+            with m.Elif(steps):
+                m.d.sync += count.eq(count + 1)
+        with m.If(self.we_enable):
+            m.d.sync += self.enable.eq(self.wdata)
+        with m.If(self.we_mode):
+            m.d.sync += self.mode.eq(self.wdata)
+        return m

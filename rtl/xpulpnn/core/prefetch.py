@@ -1,0 +1,155 @@
+"""Prefetch buffer: instruction words ahead of the program counter."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.obi import InstructionPortSignature
+
+HALF_BITS = 16
+WORD_BITS = 32
+WORD_BYTES = 4
+LENGTH_BITS = 2
+DEPTH = 4
+"""Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""
+
+
+class PrefetchBuffer(wiring.Component):
+    """Fetches ahead and offers the instruction at the program counter, compressed or not, at any half-word address.
+
+    A word is offered in the cycle of its response. Up to four words are buffered or under way. A redirect requests the
+    word of its target in the same cycle and drops everything older, what is still to be answered included; a request
+    that is not granted yet stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
+    nothing is fetched before the first redirect.
+
+    Members
+    -------
+    redirect : In(1)
+        Continue at ``target``. The instruction offered in the same cycle may still be taken.
+    target : In(32)
+        Byte address, bit 0 ignored.
+    valid : Out(1)
+        ``word`` holds the instruction at ``pc``.
+    word : Out(32)
+        The instruction; of a compressed one the upper half means nothing.
+    pc : Out(32)
+        Its address; also while ``valid`` is 0, the address of the next instruction.
+    take : In(1)
+        The instruction is taken in this cycle; only with ``valid``.
+    instr : Out(InstructionPortSignature)
+        Instruction memory.
+    """
+
+    redirect: In(1)
+    target: In(32)
+    valid: Out(1)
+    word: Out(32)
+    pc: Out(32)
+    take: In(1)
+    instr: Out(InstructionPortSignature())
+
+    def elaborate(self, platform):
+        """Build the word queue, the aligner and the request side."""
+        m = Module()
+        words = [Signal(WORD_BITS, name=f"word{i}") for i in range(DEPTH)]
+        count = Signal(range(DEPTH + 1))
+        dropped = Signal()
+        arriving = Signal()
+        unaligned = Signal()
+        compressed = Signal()
+        leaves = Signal()
+        m.d.comb += [
+            arriving.eq(self.instr.rvalid & ~dropped),
+            unaligned.eq(self.pc[1]),
+        ]
+
+        # the word at the program counter and the one after it, from the queue or straight from the bus
+        rdata = self.instr.rdata
+        first = Signal(WORD_BITS)
+        second = Signal(HALF_BITS)
+        has_first = Signal()
+        has_second = Signal()
+        m.d.comb += [
+            has_first.eq((count != 0) | arriving),
+            has_second.eq((count > 1) | ((count == 1) & arriving)),
+            first.eq(Mux(count != 0, words[0], rdata)),
+            second.eq(Mux(count > 1, words[1][:HALF_BITS], rdata[:HALF_BITS])),
+            self.word.eq(Mux(unaligned, Cat(first[HALF_BITS:], second), first)),
+            compressed.eq(~self.word[:LENGTH_BITS].all()),
+            self.valid.eq(has_first & (~unaligned | compressed | has_second)),
+            leaves.eq(self.take & (unaligned | ~compressed)),
+        ]
+        self._queue(m, words, count, arriving, leaves)
+
+        m.d.comb += self.pc[0].eq(0)
+        position = Signal(WORD_BITS - 1)
+        m.d.comb += self.pc[1:].eq(position)
+        with m.If(self.redirect):
+            m.d.sync += position.eq(self.target[1:])
+        with m.Elif(self.take):
+            m.d.sync += position.eq(position + Mux(compressed, 1, WORD_BYTES // 2))
+        self._requests(m, count, dropped)
+        return m
+
+    def _queue(self, m, words, count, arriving, leaves):
+        """Words shift towards the head when the first leaves; an arriving word goes behind the last."""
+        kept = Signal.like(count)
+        m.d.comb += kept.eq(count - leaves)
+        # a word that arrives and leaves in one cycle is never stored
+        with m.If(self.redirect):
+            m.d.sync += count.eq(0)
+        with m.Else():
+            m.d.sync += count.eq(count + arriving - leaves)
+        for index, word in enumerate(words):
+            with m.If(arriving & (kept == index)):
+                m.d.sync += word.eq(self.instr.rdata)
+            if index + 1 < len(words):
+                with m.Elif(leaves):
+                    m.d.sync += word.eq(words[index + 1])
+
+    def _requests(self, m, count, dropped):
+        """Requests: the word of a redirect at once, else the next word while there is room for it."""
+        running = Signal()
+        held = Signal()
+        stale = Signal()
+        next_word = Signal(WORD_BITS - 2)
+        live = Signal(range(DEPTH + 1))
+        drops = Signal(range(DEPTH + 1))
+        # next_word is the word address on the bus while a request is held for its grant, else that of the next request;
+        # a stale request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
+        fresh = Signal()
+        forsaken = Signal()
+        sequential = Signal()
+        can_request = Signal()
+        address = Signal(WORD_BITS - 2)
+        granted = Signal()
+        m.d.comb += [
+            dropped.eq(drops != 0),
+            can_request.eq(live + drops < DEPTH),
+            fresh.eq(self.redirect & ~held),
+            forsaken.eq(held & (stale | self.redirect)),
+            sequential.eq(running & (count + live < DEPTH)),
+            address.eq(Mux(fresh, self.target[2:], next_word)),
+            self.instr.req.eq(held | (can_request & (self.redirect | sequential))),
+            self.instr.addr.eq(Cat(Const(0, 2), address)),
+            granted.eq(self.instr.req & self.instr.gnt),
+        ]
+        m.d.sync += [held.eq(self.instr.req & ~self.instr.gnt), stale.eq(forsaken & ~self.instr.gnt)]
+        with m.If(self.redirect):
+            m.d.sync += [
+                running.eq(1),
+                live.eq(granted & ~forsaken),
+                drops.eq(drops + live - self.instr.rvalid + (granted & forsaken)),
+            ]
+        with m.Else():
+            m.d.sync += [
+                live.eq(live - (self.instr.rvalid & ~dropped) + (granted & ~forsaken)),
+                drops.eq(drops - (self.instr.rvalid & dropped) + (granted & forsaken)),
+            ]
+        with m.If(granted & ~forsaken):
+            m.d.sync += next_word.eq(address + 1)
+        with m.Elif(self.redirect & ~(held & ~self.instr.gnt)):
+            m.d.sync += next_word.eq(self.target[2:])
+        with m.Elif(granted):
+            # the pc has waited at the target of the redirect
+            m.d.sync += next_word.eq(self.pc[2:])
