@@ -1,7 +1,9 @@
 #!/bin/sh
-# Installs the named Debian packages whose commands are missing, where that is allowed; else says how.
-for package in "$@"; do
-    command -v "$package" >/dev/null && continue
+# Installs Debian packages whose commands are missing, where that is allowed; else says how. Arguments: PACKAGE or
+# PACKAGE=COMMAND.
+for wanted in "$@"; do
+    package=${wanted%%=*}
+    command -v "${wanted#*=}" >/dev/null && continue
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "Installing $package with apt-get ..."
         { apt-get update -qq && apt-get install -y -qq "$package"; } >/dev/null 2>&1 && continue

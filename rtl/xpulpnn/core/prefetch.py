@@ -112,11 +112,12 @@ class PrefetchBuffer(wiring.Component):
         running = Signal()
         held = Signal()
         stale = Signal()
-        next_word = Signal(WORD_BITS - 2)
+        current = Signal(WORD_BITS - 2)
+        exact = Signal()
         live = Signal(range(DEPTH + 1))
         drops = Signal(range(DEPTH + 1))
-        # next_word is the word address on the bus while a request is held for its grant, else that of the next request;
-        # a stale request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
+        # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
+        # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
         fresh = Signal()
         forsaken = Signal()
         sequential = Signal()
@@ -129,7 +130,8 @@ class PrefetchBuffer(wiring.Component):
             fresh.eq(self.redirect & ~held),
             forsaken.eq(held & (stale | self.redirect)),
             sequential.eq(running & (count + live < DEPTH)),
-            address.eq(Mux(fresh, self.target[2:], next_word)),
+            # the increment starts from a register: the target of a redirect comes late in the cycle
+            address.eq(Mux(fresh, self.target[2:], Mux(exact, current, current + 1))),
             self.instr.req.eq(held | (can_request & (self.redirect | sequential))),
             self.instr.addr.eq(Cat(Const(0, 2), address)),
             granted.eq(self.instr.req & self.instr.gnt),
@@ -146,10 +148,12 @@ class PrefetchBuffer(wiring.Component):
                 live.eq(live - (self.instr.rvalid & ~dropped) + (granted & ~forsaken)),
                 drops.eq(drops - (self.instr.rvalid & dropped) + (granted & forsaken)),
             ]
-        with m.If(granted & ~forsaken):
-            m.d.sync += next_word.eq(address + 1)
-        with m.Elif(self.redirect & ~(held & ~self.instr.gnt)):
-            m.d.sync += next_word.eq(self.target[2:])
-        with m.Elif(granted):
+        with m.If(fresh):
+            m.d.sync += [current.eq(self.target[2:]), exact.eq(~granted)]
+        with m.Elif(self.redirect & self.instr.gnt):
+            m.d.sync += [current.eq(self.target[2:]), exact.eq(1)]
+        with m.Elif(granted & forsaken):
             # the pc has waited at the target of the redirect
-            m.d.sync += next_word.eq(self.pc[2:])
+            m.d.sync += [current.eq(self.pc[2:]), exact.eq(1)]
+        with m.Elif(self.instr.req):
+            m.d.sync += [current.eq(address), exact.eq(~self.instr.gnt)]

@@ -161,6 +161,20 @@ TOOLS: tuple[Tool, ...] = (
         find=_program("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc"),
     ),
     Tool(
+        name="ziglang",
+        purpose="C programs for the core",
+        needed=False,
+        install="pip install ziglang",
+        find=_package("ziglang", "ziglang"),
+    ),
+    Tool(
+        name="pyelftools",
+        purpose="programs to run",
+        needed=True,
+        install="pip install 'pyelftools>=0.31'",
+        find=_package("pyelftools", "elftools"),
+    ),
+    Tool(
         name="opensta",
         purpose="static timing",
         needed=False,
