@@ -121,7 +121,7 @@ class HwLoops(wiring.Component):
             counted.eq(
                 Mux(self.id_leaves & ~self.id_late, id_goes_back, 0) | Mux(self.ex_leaves & ~self.ex_taken, late, 0)
             ),
-            # hold keeps the two sources apart, so one decrementer is enough; its operand is chosen by what is known early
+            # hold keeps the two sources apart, so one decrementer does; its operand is chosen by what is known early
             decremented.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) - 1),
         ]
         self._registers(m, counted, decremented)

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,6 +12,7 @@ from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.lanes import WORD
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.shared import DotpShared
+from xpulpnn.isa.formats import ElemFmt
 
 
 class DotpUnit(wiring.Component):
@@ -100,7 +101,7 @@ class DotpUnit(wiring.Component):
         else:
             m.d.comb += current.eq(self.ctrl)
         isolation = self.config.isolation
-        results: list[Value] = []
+        results: dict[ElemFmt, Value] = {}
         for fmt in self.config.formats:
             region = DotpRegion(fmt, registered=self.registered)
             m.submodules[f"region_{fmt.suffix}"] = region
@@ -119,7 +120,12 @@ class DotpUnit(wiring.Component):
             ]
             if self.registered:
                 m.d.comb += region.load.eq(self.enable & (self.ctrl.fmt == fmt))
-            # Behind AND gates an idle region already gives zero.
-            wanted = 1 if isolation == "and" else selected
-            results.append(Mux(wanted, region.result, 0))
-        m.d.comb += self.result.eq(reduce(or_, results))
+            results[fmt] = region.result
+        if isolation == "and":
+            # behind AND gates an idle region already gives zero
+            m.d.comb += self.result.eq(reduce(or_, results.values()))
+            return
+        with m.Switch(current.fmt):
+            for fmt, result in results.items():
+                with m.Case(fmt):
+                    m.d.comb += self.result.eq(result)
