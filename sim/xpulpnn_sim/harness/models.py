@@ -11,7 +11,7 @@ import amaranth
 
 import xpulpnn
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.harness.build import build_model, cache_directory
+from xpulpnn_sim.harness.build import build_core, build_model, cache_directory
 
 
 def _sources() -> Iterator[Path]:
@@ -19,19 +19,19 @@ def _sources() -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*.py")))
 
 
-def backend_verilog(config: CoreConfig) -> str:
-    """Verilog of the back end, cached under a hash of the generator's sources and the configuration."""
+def cached_verilog(top: str, config: CoreConfig) -> str:
+    """Verilog of a top, cached under a hash of the generator's sources and the configuration."""
     described = f"{amaranth.__version__} {_key(config)}"
     digest = hashlib.sha256(described.encode())
     for path in _sources():
         digest.update(path.read_bytes())
-    cached = cache_directory() / f"backend-{digest.hexdigest()[:24]}.v"
+    cached = cache_directory() / f"{top}-{digest.hexdigest()[:24]}.v"
     if cached.exists():
         return cached.read_text()
     # Amaranth and the generator take longer to import than a cached model to run
     from xpulpnn_sim.tops import emit_top
 
-    text = emit_top("backend", config).text
+    text = emit_top(top, config).text
     handle, name = tempfile.mkstemp(dir=cached.parent, suffix=".v")
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -42,7 +42,7 @@ def backend_verilog(config: CoreConfig) -> str:
 def _key(config: CoreConfig) -> str:
     """Text that is the same for equal configurations in every process."""
     structure = f"{sorted(config.dotp.widths)} {config.dotp.multipliers} {config.dotp.isolation}"
-    return f"{sorted(extension.value for extension in config.extensions)} {structure} {config.rvfi}"
+    return f"{sorted(extension.value for extension in config.extensions)} {structure} {config.performance_counters} {config.rvfi}"
 
 
 def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:
@@ -57,4 +57,17 @@ def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> 
     trace : bool
         Whether it can write waveforms.
     """
-    return build_model(backend_verilog(replace(config, rvfi=checked)), trace=trace)
+    return build_model(cached_verilog("backend", replace(config, rvfi=checked)), trace=trace)
+
+
+def core_library(config: CoreConfig, *, trace: bool = False) -> Path:
+    """Shared library simulating the core of ``config`` with its retirement port, compiled if need be.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Its ``rvfi`` is replaced by true.
+    trace : bool
+        Whether the model can write waveforms.
+    """
+    return build_core(cached_verilog("core", replace(config, rvfi=True)), trace=trace)

@@ -11,14 +11,20 @@ from xpulpnn.config import CoreConfig, DotpConfig, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
-from xpulpnn.core.control import ExCtrl, IdCtrl, LsuCtrl
+from xpulpnn.core.compressed_decoder import CompressedDecoder
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl
 from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.core import Core
+from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import DivCtrl, Divider, div_control
 from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.hwloops import HwLoops
+from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
+from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
@@ -161,6 +167,26 @@ def _backend(name: str, pairs: int, simulators: Iterable[str]) -> BenchedUnit:
     )
 
 
+def _core(name: str, programs: int, simulators: Iterable[str]) -> BenchedUnit:
+    return BenchedUnit(
+        top="core",
+        bench="bench_core",
+        make=lambda: Core(replace(preset(name), rvfi=True)),
+        describe=lambda: {"preset": name, "programs": programs},
+        simulators=tuple(simulators),
+    )
+
+
+def _compressed_decoder(stride: int, simulators: Iterable[str]) -> BenchedUnit:
+    return BenchedUnit(
+        top="compressed_decoder",
+        bench="bench_compressed_decoder",
+        make=CompressedDecoder,
+        describe=lambda: {"stride": stride},
+        simulators=tuple(simulators),
+    )
+
+
 def _lsu() -> Mapping[str, Any]:
     return {
         "rows": _rows(FULL, "ex_ctrl", LsuCtrl, _part("lsu", _accesses)),
@@ -169,7 +195,25 @@ def _lsu() -> Mapping[str, Any]:
     }
 
 
+def _loop_ops() -> Mapping[str, Any]:
+    return {"ops": {op.name: op.value for op in HwLoopOp}}
+
+
+def _csr_file(config: CoreConfig, simulators: Iterable[str]) -> BenchedUnit:
+    return BenchedUnit(
+        top="csr_file",
+        bench="bench_csr_file",
+        make=lambda: CsrFile(config),
+        describe=lambda: {
+            "groups": sorted(group.name for group in config.csr_groups),
+            "ops": {op.name: op.value for op in CsrOp},
+        },
+        simulators=tuple(simulators),
+    )
+
+
 _COMBINATIONAL_DOTP = replace(FULL, dotp=DotpConfig(isolation="and"))
+_PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 
@@ -196,9 +240,19 @@ UNITS: Mapping[str, BenchedUnit] = {
     ),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder("xpulpnn-full"),
+    "compressed-decoder": _compressed_decoder(1, ["verilator"]),
+    "compressed-decoder-part": _compressed_decoder(16, ["icarus"]),
+    "prefetch": BenchedUnit(top="prefetch", bench="bench_prefetch", make=PrefetchBuffer),
+    "if-stage": BenchedUnit(top="if_stage", bench="bench_if_stage", make=lambda: IfStage(FULL)),
+    "hwloops": BenchedUnit(top="hwloops", bench="bench_hwloops", make=HwLoops, describe=_loop_ops),
+    "csr-file-counters": _csr_file(replace(FULL, performance_counters=True), ["verilator", "icarus"]),
+    "csr-file-plain": _csr_file(_PLAIN, ["icarus"]),
     "backend-full": _backend("xpulpnn-full", _EVERY_PAIR, ["verilator"]),
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, ["verilator"]),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, ["verilator", "icarus"]),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, ["verilator"]),
+    "core-ri5cy": _core("ri5cy", 1, ["icarus"]),
+    "core-nn": _core("xpulpnn", 1, ["icarus"]),
+    "core-full": _core("xpulpnn-full", 2, ["verilator"]),
 }
 """The units by name."""

@@ -1,25 +1,19 @@
-"""Instruction-set simulator: one hart, one instruction per step, semantics from the golden models."""
+"""Instruction-set simulator: one hart, one instruction per step."""
 
-from dataclasses import dataclass
-
-import numpy as np
-
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn_sim.golden.dotp import ACTIVATION_SELECT, FIRST_WEIGHT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
-from xpulpnn_sim.golden.effects import U32, Effects, Sources
-from xpulpnn_sim.golden.execute import execute
-from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT, Cause, CsrFile
+from xpulpnn_sim.iss.fetched import COMPRESSED_BYTES, EVENT_CYCLES, WORD_BYTES, Fetched
 from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
+from xpulpnn_sim.iss.translate import Operation, Translator
 
 REGISTERS = 32
 NN_ENTRIES = 6
 WORD_MASK = 0xFFFF_FFFF
-COMPRESSED_BYTES, WORD_BYTES = 2, 4
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
     Extension.XPULPV2,
@@ -33,82 +27,16 @@ LENGTH_BITS = 0b11
 
 HALF_MASK = 0xFFFF
 
-REGISTER_LSB = {"rs1": 15, "rs2": 20, "rd": 7}
-"""Lowest bit of the register fields."""
-
 EXCEPTIONS = {"ecall": Cause.ENVIRONMENT_CALL, "ebreak": Cause.BREAKPOINT}
 CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})
 LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
-SYSTEM_OPS = CSR_OPS | LOOP_OPS | {"mret", "wfi"}
-"""Operations executed here and not by the golden models."""
-
-
-@dataclass(slots=True)
-class State:
-    """Architectural state next to the CSRs and the memory.
-
-    Members
-    -------
-    pc : int
-        Address of the next instruction.
-    regs : list of 32 int
-        GP-RF; entry 0 stays 0.
-    nn : list of 6 int
-        NN-RF: activations 0 and 1, weights 2 to 5.
-    asleep : bool
-        A wfi waits for an interrupt.
-    """
-
-    pc: int
-    regs: list[int]
-    nn: list[int]
-    asleep: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step did.
-
-    Members
-    -------
-    pc : int
-        Address of the instruction, or the one at which the interrupt was taken.
-    insn : Insn or None
-        The row executed, compressed rows expanded; None for interrupts, sleep and illegal words.
-    word : int
-        The instruction word, compressed ones expanded; 0 for interrupts and sleep.
-    cause : int or None
-        mcause of the trap taken, if any.
-    """
-
-    pc: int
-    insn: Insn | None = None
-    word: int = 0
-    cause: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Fetched:
-    """A decoded instruction: its 32-bit row and word, bytes in memory, register fields it reads."""
-
-    insn: Insn
-    word: int
-    length: int
-    reads: frozenset[str]
-
-
-def _array(value: int) -> U32:
-    return np.array([value], np.uint32)
-
-
-def _field(word: int, lsb: int) -> int:
-    return word >> lsb & (REGISTERS - 1)
 
 
 class Iss:
     """A hart and its memory.
 
-    mcycle counts one cycle per step: the simulator has no notion of time. The PULP performance counters do not exist.
+    mcycle and the performance counter of cycles count one cycle per step, the counters of stalls stay: the simulator
+    has no notion of time.
 
     Parameters
     ----------
@@ -118,10 +46,25 @@ class Iss:
         Instructions that exist; all others trap.
     widths : frozenset of int
         SIMD element widths in bits that exist.
+    performance_counters : bool
+        The PULP performance counters exist.
     hart_id : int
         Value of mhartid.
     memory : Memory or None
         An existing memory to run on, else a new one.
+
+    Members
+    -------
+    state : State
+        Registers; the lists stay the same objects.
+    csrs : CsrFile
+        CSRs and interrupt lines.
+    last_pc : int or None
+        Address of the instruction executed last.
+    executed : int
+        Instructions executed, those that trapped included.
+    visits : dict of int to int or None
+        If set before anything runs: executions by address of the instruction.
     """
 
     def __init__(
@@ -130,17 +73,46 @@ class Iss:
         *,
         extensions: frozenset[Extension] = DEFAULT_EXTENSIONS,
         widths: frozenset[int] = ALL_WIDTHS,
+        performance_counters: bool = False,
         hart_id: int = 0,
         memory: Memory | None = None,
     ) -> None:
         """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
         self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * NN_ENTRIES)
-        groups = {CsrGroup.BASE, CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else {CsrGroup.BASE}
+        groups = {CsrGroup.BASE}
+        groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
+        groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
         self.csrs = CsrFile(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
+        self.last_pc: int | None = None
+        self.executed = 0
+        self.visits: dict[int, int] | None = None
         self._decoder = Decoder(enabled(extensions, widths))
-        self._fetched: dict[int, _Fetched | None] = {}
+        self._fetched: dict[int, Fetched | None] = {}
+        self._translator = Translator(self.state.regs, self.state.nn, self.memory)
+        # operations by address, each for the instruction it was made of
+        self._operations: dict[int, tuple[Fetched, Operation | None]] = {}
+        # what a burst executes, hardware loops included; None where it has to stop
+        self._code: dict[int, Operation | None] = {}
+        self._loop_ends = self.csrs.loop_ends
+        self._stop: int | None = None
+        self._halted = False
+        # a memory of another class may give another word at each fetch
+        self._bursts = type(self.memory) is Memory
+        self.memory.watchers.append(self._forget)
+
+    @classmethod
+    def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
+        """The hart a core configuration describes."""
+        return cls(
+            boot_address,
+            extensions=config.extensions,
+            widths=config.widths,
+            performance_counters=config.performance_counters,
+            hart_id=hart_id,
+            memory=memory,
+        )
 
     def load(self, address: int, words: list[int]) -> None:
         """Put 32-bit words into memory."""
@@ -149,128 +121,247 @@ class Iss:
 
     def run(self, limit: int, until: int | None = None) -> int:
         """Step until ``pc`` is ``until`` or ``limit`` steps are done; returns the number of steps."""
-        for steps in range(limit):
-            if self.state.pc == until:
-                return steps
-            self.step()
-        return limit
+        steps = 0
+        while steps < limit and self.state.pc != until:
+            steps += self.burst(limit - steps, until)
+            if steps < limit and self.state.pc != until:
+                self.step()
+                steps += 1
+        return steps
+
+    def burst(self, limit: int, until: int | None = None) -> int:
+        """Execute up to ``limit`` instructions fast, before ``until``; returns how many.
+
+        Stops, maybe at once, before an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi,
+        interrupts, jumps to themselves; and after :meth:`halt`. An exception of the memory leaves
+        ``pc`` at the instruction.
+        """
+        csrs, state = self.csrs, self.state
+        if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
+            return 0
+        self._follow_loop_ends()
+        csrs.written.clear()
+        code, enter, pc, done = self._code, self._enter, state.pc, 0
+        self._stop, self._halted = until, False
+        if until is not None:
+            code.pop(until, None)
+        try:
+            while done < limit:
+                operation = code[pc] if pc in code else enter(pc)
+                if operation is None:
+                    break
+                self.last_pc, pc = pc, operation()
+                done += 1
+        finally:
+            state.pc = pc
+            self.executed += done
+            csrs.advance(done, done, csrs["mcountinhibit"])
+            if until is not None:
+                code.pop(until, None)
+        return done
+
+    def halt(self) -> None:
+        """End a burst after the instruction under way; for watchers of the memory."""
+        self._halted = True
+        self._code.clear()
 
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
-        pc, inhibit = self.state.pc, self.csrs["mcountinhibit"]
-        self.csrs.written.clear()
-        if self.state.asleep and not self.csrs.wakes:
-            self.csrs.count("mcycle", inhibit)
-            return Step(pc)
-        self.state.asleep = False
-        line = self.csrs.interrupt()
+        csrs, state = self.csrs, self.state
+        if state.asleep and not csrs.wakes:
+            csrs.written.clear()
+            self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
+            return Step(state.pc)
+        state.asleep = False
+        line = csrs.interrupt() if csrs.irq else None
         if line is not None:
-            return self._trap(Step(pc, cause=MCAUSE_INTERRUPT | line), inhibit)
-        raw = self.memory.read(pc, WORD_BYTES)
+            return self._trap(Step(state.pc, cause=MCAUSE_INTERRUPT | line))
+        return self.execute(self.peek())
+
+    def execute(self, fetched: Fetched | int) -> Step:
+        """Execute the instruction at ``pc``, which is what :meth:`peek` returned, whatever the interrupts."""
+        csrs, state = self.csrs, self.state
+        pc = state.pc
+        if isinstance(fetched, int):
+            return self._trap(Step(pc, word=fetched, cause=Cause.ILLEGAL_INSTRUCTION))
+        insn, word, regs = fetched.insn, fetched.word, state.regs
+        operation = self._operation(pc, fetched)
+        cause = self._exception(fetched) if operation is None else None
+        if cause is not None:
+            return self._trap(Step(pc, insn, word, cause))
+        inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
+        events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
+        csrs.written.clear()
+        endless = False
+        if operation is None:
+            self._execute_system(fetched)
+        else:
+            # a transfer of control goes where it goes and counts no iteration
+            leaves = fetched.transfers and fetched.taken(regs)
+            following = operation()
+            state.pc = following if leaves else self._loop(pc, following)
+            # a jump through a register it overwrites goes elsewhere the next time
+            endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
+        self._done(pc)
+        csrs.advance(1, 1, inhibit)
+        if enabled_events:
+            csrs.count_events((EVENT_CYCLES, *events), enabled_events, saturates=saturates)
+        return Step(pc, insn, word, endless=endless)
+
+    def peek(self) -> Fetched | int:
+        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so."""
+        raw = self.memory.fetch(self.state.pc)
         if raw & LENGTH_BITS != LENGTH_BITS:
             raw &= HALF_MASK
         fetched = self._decode(raw)
-        if fetched is None:
-            return self._trap(Step(pc, word=raw, cause=Cause.ILLEGAL_INSTRUCTION), inhibit)
-        insn, word = fetched.insn, fetched.word
-        if insn.op in EXCEPTIONS:
-            return self._trap(Step(pc, insn, word, EXCEPTIONS[insn.op]), inhibit)
-        if insn.op in CSR_OPS and not csr_is_legal(insn, word, self.csrs):
-            return self._trap(Step(pc, insn, word, Cause.ILLEGAL_INSTRUCTION), inhibit)
-        if insn.op in SYSTEM_OPS:
-            self._execute_system(fetched)
-        else:
-            self._execute(fetched)
-        self.csrs.count("mcycle", inhibit)
-        self.csrs.count("minstret", inhibit)
-        return Step(pc, insn, word)
+        return raw if fetched is None else fetched
 
-    def _trap(self, step: Step, inhibit: int) -> Step:
+    def take_interrupt(self, line: int) -> None:
+        """Enter the handler of ``line`` whether or not it is pending and enabled; ends sleep."""
+        self.state.asleep = False
+        self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
+
+    def _done(self, pc: int) -> None:
+        """The instruction at ``pc`` was executed or trapped."""
+        self.last_pc = pc
+        self.executed += 1
+        if self.visits is not None:
+            self.visits[pc] = self.visits.get(pc, 0) + 1
+
+    def _exception(self, fetched: Fetched) -> int | None:
+        """Cause of the exception a legal word raises."""
+        op = fetched.insn.op
+        if op in CSR_OPS and not csr_is_legal(fetched, self.csrs):
+            return Cause.ILLEGAL_INSTRUCTION
+        return EXCEPTIONS.get(op)
+
+    def _pass_time(self, inhibit: int, enabled_events: int) -> None:
+        """A step that retires nothing."""
+        self.csrs.advance(1, 0, inhibit)
+        if enabled_events:
+            self.csrs.count_events((EVENT_CYCLES,), enabled_events, saturates=self.csrs.saturates)
+
+    def _trap(self, step: Step) -> Step:
+        """Enter the handler; an instruction that traps counts as executed, though not as retired."""
         assert step.cause is not None
-        self.state.pc = self.csrs.enter_trap(step.cause, step.pc)
-        self.csrs.count("mcycle", inhibit)
+        csrs = self.csrs
+        csrs.written.clear()
+        if not step.cause & MCAUSE_INTERRUPT:
+            self._done(step.pc)
+        self.state.pc = csrs.enter_trap(step.cause, step.pc)
+        self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
 
-    def _decode(self, raw: int) -> _Fetched | None:
+    def _decode(self, raw: int) -> Fetched | None:
         """The instruction in a word, or in a half-word if it is compressed; None if it is illegal."""
         if raw not in self._fetched:
             row, word, length = self._decoder.decode(raw), raw, WORD_BYTES
             if row is not None and row.size == COMPRESSED_BYTES:
                 word, length = expand_compressed(raw), COMPRESSED_BYTES
                 row = self._decoder.decode(word)
-            self._fetched[raw] = None if row is None else _Fetched(row, word, length, row.reads)
+            self._fetched[raw] = None if row is None else Fetched(raw, row, word, length)
         return self._fetched[raw]
 
-    def _sources(self, fetched: _Fetched) -> Sources:
-        insn, word, nn = fetched.insn, fetched.word, self.state.nn
-        sources = Sources(word=_array(word), pc=_array(self.state.pc), length=fetched.length)
-        for name in fetched.reads:
-            setattr(sources, name, _array(self.state.regs[_field(word, REGISTER_LSB[name])]))
-        if insn.op == "pv.mlsdot":
-            selector = _field(word, REGISTER_LSB["rs2"])
-            sources.act = _array(nn[selector & ACTIVATION_SELECT])
-            sources.wgt = _array(nn[FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)])
-        elif insn.entry is not None and insn.is_mac_load:
-            sources.wgt = _array(nn[FIRST_WEIGHT + insn.entry])
-        return sources
+    def _operation(self, pc: int, fetched: Fetched) -> Operation | None:
+        known = self._operations.get(pc)
+        if known is not None and known[0] is fetched:
+            return known[1]
+        operation = self._translator.operation(fetched, pc)
+        self._operations[pc] = fetched, operation
+        return operation
 
-    def _effects(self, insn: Insn, sources: Sources) -> Effects:
-        if insn.op == "pv.qnt":
-            return quantise(insn, sources, lambda address: _array(self.memory.read(int(address[0]), 2)))
-        effects = execute(insn, sources)
-        if effects.address is not None and effects.store is None:
-            # The address does not depend on the loaded word: ask for it first, then execute with the word.
-            sources.loaded = _array(self.memory.read(int(effects.address[0]), WORD_BYTES))
-            return execute(insn, sources)
-        return effects
+    def _forget(self, address: int, size: int) -> None:
+        """A store changed memory: what was made of these bytes, and of instructions that reach into them, is void."""
+        first = (address & ~1) - COMPRESSED_BYTES
+        for pc in range(first, address + size, COMPRESSED_BYTES):
+            self._code.pop(pc & WORD_MASK, None)
 
-    def _write(self, register: int, value: int) -> None:
-        if register:
-            self.state.regs[register] = value
+    def _follow_loop_ends(self) -> None:
+        """The ends of the hardware loops may have moved."""
+        ends = self.csrs.loop_ends
+        if ends != self._loop_ends:
+            for pc in (*ends, *self._loop_ends):
+                if pc is not None:
+                    self._code.pop(pc, None)
+            self._loop_ends = ends
 
-    def _sequel(self, length: int) -> int:
-        """Next pc without a transfer of control: the start of a hardware loop that ends here, or what follows."""
-        target = self.csrs.next_of_loop(self.state.pc)
-        return (self.state.pc + length) & WORD_MASK if target is None else target
+    def _loop(self, pc: int, following: int) -> int:
+        """The address after the instruction at ``pc``, which may be the last of a hardware loop."""
+        start = self.csrs.next_of_loop(pc)
+        return following if start is None else start
 
-    def _execute_system(self, fetched: _Fetched) -> None:
+    def _enter(self, pc: int) -> Operation | None:
+        """What a burst executes at ``pc``, which it has not seen before; None if it has to stop there."""
+        if self._halted:
+            return None
+        self.state.pc = pc
+        fetched = self.peek()
+        operation = None
+        if not isinstance(fetched, int) and pc != self._stop:
+            operation = self._burst_operation(pc, fetched)
+        if operation is not None and self.visits is not None:
+            operation = _counted(operation, pc, self.visits)
+        self._code[pc] = operation
+        for address in (pc, pc + COMPRESSED_BYTES):
+            self.memory.watch(address & WORD_MASK)
+        return operation
+
+    def _burst_operation(self, pc: int, fetched: Fetched) -> Operation | None:
+        insn, is_end = fetched.insn, pc in self.csrs.loop_ends
+        operation = self._operation(pc, fetched)
+        if insn.op in LOOP_OPS:
+            return None if is_end else lambda: self._set_loop(fetched, pc)
+        if operation is None or (insn.is_branch and is_end) or fetched.jumps_to_itself:
+            return None
+        if insn.op == "jalr":
+            return lambda: self._jump_register(operation, pc)
+        if is_end and not insn.is_jump:
+            return lambda: self._loop(pc, operation())
+        return operation
+
+    def _jump_register(self, operation: Operation, pc: int) -> int:
+        """A jump in a burst that may turn out to be to itself: the burst is to stop there."""
+        target = operation()
+        if target == pc:
+            self._code[pc] = None
+        return target
+
+    def _set_loop(self, fetched: Fetched, pc: int) -> int:
+        """Hardware-loop setup away from the end of a loop."""
+        for name, value in loop_writes(fetched, self.state.regs[fetched.rs1], pc).items():
+            self.csrs[name] = value
+        self._follow_loop_ends()
+        return (pc + fetched.length) & WORD_MASK
+
+    def _execute_system(self, fetched: Fetched) -> None:
         """CSR access, hardware-loop setup, mret and wfi.
 
         A loop that ends here counts down before the instruction writes, so that the written value stays.
         """
-        insn, word, pc = fetched.insn, fetched.word, self.state.pc
+        insn, pc, regs = fetched.insn, self.state.pc, self.state.regs
         if insn.op == "mret":
             self.state.pc = self.csrs.leave_trap()
             return
-        operand = self.state.regs[_field(word, REGISTER_LSB["rs1"])]
-        if insn.op in CSR_OPS:
-            access = csr_access(insn, word, operand, self.csrs)
-            self.state.pc = self._sequel(fetched.length)
+        operand = regs[fetched.rs1]
+        access = csr_access(fetched, operand, self.csrs) if insn.op in CSR_OPS else None
+        self.state.pc = self._loop(pc, (pc + fetched.length) & WORD_MASK)
+        if access is not None:
             if access.written is not None:
                 self.csrs.write(access.csr, access.written)
-            self._write(_field(word, REGISTER_LSB["rd"]), access.read)
-            return
-        self.state.pc = self._sequel(fetched.length)
-        if insn.op == "wfi":
+            if fetched.rd:
+                regs[fetched.rd] = access.read
+        elif insn.op == "wfi":
             self.state.asleep = True
-            return
-        for name, value in loop_writes(insn, word, operand, pc).items():
-            self.csrs[name] = value
-
-    def _execute(self, fetched: _Fetched) -> None:
-        """An instruction of the golden models: commit its effects, the base register before rd."""
-        insn, word = fetched.insn, fetched.word
-        sources = self._sources(fetched)
-        effects = self._effects(insn, sources)
-        if effects.store is not None and effects.address is not None and effects.size is not None:
-            self.memory.write(int(effects.address[0]), effects.size, int(effects.store[0]))
-        if effects.nn_index is not None and effects.nn_written is not None and effects.nn_written[0]:
-            self.state.nn[int(effects.nn_index[0])] = int(sources.loaded[0])
-        if effects.base is not None and effects.base_written is not None and effects.base_written[0]:
-            self._write(_field(word, REGISTER_LSB["rs1"]), int(effects.base[0]))
-        if effects.rd is not None:
-            self._write(_field(word, REGISTER_LSB["rd"]), int(effects.rd[0]))
-        if effects.taken is not None and effects.target is not None and effects.taken[0]:
-            self.state.pc = int(effects.target[0])
         else:
-            self.state.pc = self._sequel(fetched.length)
+            for name, value in loop_writes(fetched, operand, pc).items():
+                self.csrs[name] = value
+
+
+def _counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation:
+    """The operation, its executions counted."""
+
+    def visit() -> int:
+        visits[pc] = visits.get(pc, 0) + 1
+        return operation()
+
+    return visit

@@ -1,8 +1,19 @@
 """CSR values of the instruction-set simulator, hardware loops included (ISA.md sections 9 to 11)."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
-from xpulpnn.isa.csr import ALL_BITS, CSR_BY_ADDRESS, CSRS, IRQ_BITS, MISA_X, Csr, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import (
+    ALL_BITS,
+    CSR_BY_ADDRESS,
+    CSRS,
+    IRQ_BITS,
+    MISA_X,
+    PERFORMANCE_EVENTS,
+    Csr,
+    CsrAccess,
+    CsrGroup,
+)
 
 MSTATUS_MIE = 1 << 3
 MSTATUS_MPIE = 1 << 7
@@ -12,6 +23,13 @@ MTVEC_VECTORED = 1
 VECTOR_BYTES = 4
 INHIBIT = {"mcycle": 1 << 0, "minstret": 1 << 2}
 """Bit of mcountinhibit that stops each counter."""
+
+COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
+"""Names of the PULP performance counters by event."""
+
+PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
+
+_LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1"))
 
 IRQ_PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 """Interrupt lines from the most to the least urgent."""
@@ -68,10 +86,16 @@ class CsrFile:
         """The value software sees."""
         if csr.name == "mip":
             return self.irq & IRQ_BITS
+        if csr.access is CsrAccess.WO:
+            return 0
         return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
 
     def write(self, csr: Csr, value: int) -> None:
         """Change the writable bits; nothing if writes are ignored."""
+        if csr.name == "pccrall":
+            for name in COUNTERS:
+                self[name] = value
+            return
         self.values[csr.name] = (self.values[csr.name] & ~csr.writable) | (value & csr.writable)
         self.written.add(csr.name)
 
@@ -84,13 +108,41 @@ class CsrFile:
         self.values[name] = value
         self.written.add(name)
 
-    def count(self, name: str, inhibit: int) -> None:
-        """Step the 64-bit counter ``name`` unless it is inhibited or was just written."""
-        high = f"{name}h"
-        if inhibit & INHIBIT[name] or self.written & {name, high}:
-            return
-        total = (self.values[high] << 32 | self.values[name]) + 1
-        self.values[name], self.values[high] = total & ALL_BITS, total >> 32 & ALL_BITS
+    def advance(self, cycles: int, retired: int, inhibit: int) -> None:
+        """Step the counters of cycles and retired instructions, unless inhibited or just written.
+
+        Parameters
+        ----------
+        cycles, retired : int
+            How far.
+        inhibit : int
+            mcountinhibit before the instruction.
+        """
+        for name, high, amount in (("mcycle", "mcycleh", cycles), ("minstret", "minstreth", retired)):
+            if not amount or inhibit & INHIBIT[name] or (self.written and self.written & {name, high}):
+                continue
+            total = (self.values[high] << 32 | self.values[name]) + amount
+            self.values[name], self.values[high] = total & ALL_BITS, total >> 32 & ALL_BITS
+
+    @property
+    def counted_events(self) -> int:
+        """Events the performance counters count at present, a bit each."""
+        return self.values.get("pcer", 0) if self.values.get("pcmr", 0) & PCMR_COUNTS else 0
+
+    def count_events(self, events: Iterable[int], enabled: int, *, saturates: bool) -> None:
+        """Step the counters of ``events`` that are ``enabled``; one written by this instruction keeps its value."""
+        for event in events:
+            name = COUNTERS[event]
+            if not enabled >> event & 1 or name in self.written:
+                continue
+            value = self.values[name]
+            if not (saturates and value == ALL_BITS):
+                self.values[name] = (value + 1) & ALL_BITS
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the performance counters stick at their largest value."""
+        return bool(self.values.get("pcmr", 0) & PCMR_SATURATES)
 
     @property
     def wakes(self) -> bool:
@@ -127,8 +179,14 @@ class CsrFile:
 
         To be called before the instruction's own CSR writes, which stay.
         """
-        for loop in "01":
-            if self.values.get(f"lpend{loop}") == pc and self.values[f"lpcount{loop}"] > 1:
-                self.values[f"lpcount{loop}"] -= 1
-                return self.values[f"lpstart{loop}"]
+        values = self.values
+        for start, end, count in _LOOPS:
+            if values.get(end) == pc and values[count] > 1:
+                values[count] -= 1
+                return values[start]
         return None
+
+    @property
+    def loop_ends(self) -> tuple[int | None, int | None]:
+        """Where the hardware loops end; None without them."""
+        return self.values.get("lpend0"), self.values.get("lpend1")

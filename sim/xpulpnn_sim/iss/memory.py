@@ -1,40 +1,139 @@
 """Memory of the instruction-set simulator: sparse, little-endian, any alignment, zero where never written."""
 
+from collections.abc import Callable, Iterable
+
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
-_ADDRESS_MASK = 0xFFFF_FFFF
+_ADDRESS_SPACE = 1 << 32
+_ADDRESS_MASK = _ADDRESS_SPACE - 1
+_HALF_BYTES, _WORD_BYTES = 2, 4
+_LENGTH_BITS = 0b11
+
+Listener = Callable[[int, int], None]
+"""Told the address and size of a store."""
+
+
+class AccessError(Exception):
+    """An access outside memory. Ends the run: the machine itself has no access faults.
+
+    Members
+    -------
+    kind : str
+        "load", "store" or "fetch".
+    address, size : int
+        What was accessed.
+    """
+
+    def __init__(self, kind: str, address: int, size: int) -> None:
+        super().__init__(f"{kind} of {size} bytes at 0x{address:08x}")
+        self.kind, self.address, self.size = kind, address, size
 
 
 class Memory:
-    """A 32-bit address space of bytes, allocated in pages on the first write."""
+    """A 32-bit address space of bytes, allocated in pages.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    windows : iterable of (int, int) or None
+        First address and size of the pieces that exist; an access outside raises :class:`AccessError`. None: all of
+        the address space.
+
+    Members
+    -------
+    watchers : list of Listener
+        Called after every store into a page named to :meth:`watch`.
+    """
+
+    def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
         """Start with an empty memory."""
+        self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
+        # the pages that are memory from end to end, and of those the ones nobody watches
+        self._whole: dict[int, bytearray] = {}
+        self._unwatched: dict[int, bytearray] = {}
+        self._watched: set[int] = set()
+        self.watchers: list[Listener] = []
 
-    def _byte(self, address: int) -> int:
-        page = self._pages.get(address >> _PAGE_BITS)
-        return 0 if page is None else page[address % _PAGE]
+    def inside(self, address: int, size: int) -> bool:
+        """Whether ``size`` bytes from ``address`` are memory."""
+        if self._windows is None:
+            return True
+        end = address + size
+        if end > _ADDRESS_SPACE:
+            return self.inside(address, _ADDRESS_SPACE - address) and self.inside(0, end - _ADDRESS_SPACE)
+        return any(base <= address and end <= base + length for base, length in self._windows)
+
+    def watch(self, address: int) -> None:
+        """Report stores into the page that holds ``address``."""
+        number = address >> _PAGE_BITS
+        self._watched.add(number)
+        self._unwatched.pop(number, None)
+
+    def _page(self, number: int) -> bytearray:
+        """The page, allocated if need be."""
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = bytearray(_PAGE)
+            if self.inside(number << _PAGE_BITS, _PAGE):
+                self._whole[number] = page
+                if number not in self._watched:
+                    self._unwatched[number] = page
+        return page
 
     def read_bytes(self, address: int, count: int) -> bytes:
-        """``count`` bytes from ``address``, wrapping at 2**32."""
-        offset = address % _PAGE
-        page = self._pages.get((address & _ADDRESS_MASK) >> _PAGE_BITS)
-        if page is not None and offset + count <= _PAGE:
-            return bytes(page[offset : offset + count])
-        return bytes(self._byte((address + index) & _ADDRESS_MASK) for index in range(count))
+        """``count`` bytes from ``address``, wrapping at 2**32; zeros outside memory."""
+        data = bytearray()
+        while len(data) < count:
+            where = (address + len(data)) & _ADDRESS_MASK
+            offset = where % _PAGE
+            piece = min(_PAGE - offset, count - len(data))
+            page = self._pages.get(where >> _PAGE_BITS)
+            data += bytes(piece) if page is None else page[offset : offset + piece]
+        return bytes(data)
 
     def write_bytes(self, address: int, data: bytes) -> None:
-        """Store ``data`` from ``address``, wrapping at 2**32."""
-        for index, value in enumerate(data):
-            where = (address + index) & _ADDRESS_MASK
-            page = self._pages.setdefault(where >> _PAGE_BITS, bytearray(_PAGE))
-            page[where % _PAGE] = value
+        """Store ``data`` from ``address``, wrapping at 2**32; nobody is told."""
+        done = 0
+        while done < len(data):
+            where = (address + done) & _ADDRESS_MASK
+            offset = where % _PAGE
+            piece = data[done : done + _PAGE - offset]
+            self._page(where >> _PAGE_BITS)[offset : offset + len(piece)] = piece
+            done += len(piece)
 
     def read(self, address: int, size: int) -> int:
-        """The ``size``-byte number at ``address``, zero-extended."""
+        """The ``size``-byte number at ``address``, zero-extended; raises :class:`AccessError`."""
+        page, offset = self._whole.get(address >> _PAGE_BITS), address & (_PAGE - 1)
+        if page is not None and offset + size <= _PAGE:
+            return int.from_bytes(page[offset : offset + size], "little")
+        return self._read(address, size, "load")
+
+    def _read(self, address: int, size: int, kind: str) -> int:
+        if not self.inside(address, size):
+            raise AccessError(kind, address, size)
+        if self._windows is not None:
+            self._page(address >> _PAGE_BITS)
         return int.from_bytes(self.read_bytes(address, size), "little")
 
+    def fetch(self, address: int) -> int:
+        """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory."""
+        in_page = address & (_PAGE - 1) <= _PAGE - _WORD_BYTES
+        if (in_page and address >> _PAGE_BITS in self._whole) or self.inside(address, _WORD_BYTES):
+            return self.read(address, _WORD_BYTES)
+        half = self._read(address, _HALF_BYTES, "fetch")
+        return half if half & _LENGTH_BITS != _LENGTH_BITS else self._read(address, _WORD_BYTES, "fetch")
+
     def write(self, address: int, size: int, value: int) -> None:
-        """Store the low ``size`` bytes of ``value`` at ``address``."""
-        self.write_bytes(address, (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little"))
+        """Store the low ``size`` bytes of ``value`` at ``address``; raises :class:`AccessError`."""
+        data = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+        page, offset = self._unwatched.get(address >> _PAGE_BITS), address & (_PAGE - 1)
+        if page is not None and offset + size <= _PAGE:
+            page[offset : offset + size] = data
+            return
+        if not self.inside(address, size):
+            raise AccessError("store", address, size)
+        self.write_bytes(address, data)
+        last = (address + size - 1) & _ADDRESS_MASK
+        if self._watched and (address >> _PAGE_BITS in self._watched or last >> _PAGE_BITS in self._watched):
+            for watcher in self.watchers:
+                watcher(address, size)

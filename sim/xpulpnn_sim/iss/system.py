@@ -3,10 +3,8 @@
 from typing import NamedTuple
 
 from xpulpnn.isa.csr import Csr, CsrAccess
-from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.iss.csrs import CsrFile
-
-WORD_BYTES = 4
+from xpulpnn_sim.iss.fetched import WORD_BYTES, Fetched
 
 
 class CsrTransfer(NamedTuple):
@@ -27,31 +25,29 @@ class CsrTransfer(NamedTuple):
     written: int | None
 
 
-def _writes(insn: Insn, values: dict[str, int]) -> bool:
-    """csrrs and csrrc with x0 or a zero immediate only read."""
-    return insn.op == "csrrw" or values.get("rs1", values.get("zimm5")) != 0
+def _writes(fetched: Fetched) -> bool:
+    """csrrs and csrrc with x0 or a zero immediate, which is in the field rs1 as well, only read."""
+    return fetched.insn.op == "csrrw" or fetched.rs1 != 0
 
 
-def csr_is_legal(insn: Insn, word: int, csrs: CsrFile) -> bool:
+def csr_is_legal(fetched: Fetched, csrs: CsrFile) -> bool:
     """Whether the register exists and, if it is read-only, is only read."""
-    values = insn.decode(word)
-    csr = csrs.find(values["csr"])
-    return csr is not None and (csr.access is not CsrAccess.RO or not _writes(insn, values))
+    csr = csrs.find(fetched.operands["csr"])
+    return csr is not None and (csr.access is not CsrAccess.RO or not _writes(fetched))
 
 
-def csr_access(insn: Insn, word: int, rs1: int, csrs: CsrFile) -> CsrTransfer:
+def csr_access(fetched: Fetched, rs1: int, csrs: CsrFile) -> CsrTransfer:
     """The transfer of a legal CSR instruction."""
-    values = insn.decode(word)
-    csr = csrs.find(values["csr"])
+    csr = csrs.find(fetched.operands["csr"])
     assert csr is not None
-    old, operand = csrs.read(csr), values.get("zimm5", rs1)
+    old, operand = csrs.read(csr), fetched.operands.get("zimm5", rs1)
     results = {"csrrw": operand, "csrrs": old | operand, "csrrc": old & ~operand}
-    return CsrTransfer(csr, old, results[insn.op] if _writes(insn, values) else None)
+    return CsrTransfer(csr, old, results[fetched.insn.op] if _writes(fetched) else None)
 
 
-def loop_writes(insn: Insn, word: int, rs1: int, pc: int) -> dict[str, int]:
+def loop_writes(fetched: Fetched, rs1: int, pc: int) -> dict[str, int]:
     """Loop registers set by an ``lp.*`` instruction, by CSR name."""
-    values = insn.decode(word)
+    values = fetched.operands
     loop, count = values["L"], values.get("lpcnt12", rs1)
     target = pc + values.get("lpoff12", values.get("lpoff5", 0))
     writes = {
@@ -60,4 +56,4 @@ def loop_writes(insn: Insn, word: int, rs1: int, pc: int) -> dict[str, int]:
         "lp.count": {"lpcount": count},
         "lp.setup": {"lpstart": pc + WORD_BYTES, "lpend": target, "lpcount": count},
     }
-    return {f"{name}{loop}": value & 0xFFFF_FFFF for name, value in writes[insn.op].items()}
+    return {f"{name}{loop}": value & 0xFFFF_FFFF for name, value in writes[fetched.insn.op].items()}

@@ -28,10 +28,15 @@ class Bus {
     static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
 
     Bus(const Settings& settings, Memory& memory)
+        : Bus(memory, settings.seed, settings.grant_stall, settings.response_latency, FAULT_DATA) {}
+
+    // `fault_data` answers reads outside the memory.
+    Bus(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t response_latency, uint32_t fault_data)
         : memory_(memory),
-          random_(settings.seed),
-          grant_stall_(settings.grant_stall),
-          latency_(std::max(settings.response_latency, 1u)) {}
+          random_(seed),
+          grant_stall_(grant_stall),
+          latency_(std::max(response_latency, 1u)),
+          fault_data_(fault_data) {}
 
     bool grant = false;   // driven in the coming cycle
     bool rvalid = false;  // likewise
@@ -42,7 +47,7 @@ class Bus {
     // Takes the request of the cycle that ends; false if the address is outside the memory.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
         uint8_t* bytes = memory_.locate(address);
-        uint32_t word = FAULT_DATA;
+        uint32_t word = fault_data_;
         if (bytes) {
             std::memcpy(&word, bytes, sizeof word);
             if (we) {
@@ -74,7 +79,7 @@ class Bus {
 
     Memory& memory_;
     Random random_;
-    uint32_t grant_stall_, latency_;
+    uint32_t grant_stall_, latency_, fault_data_;
     uint64_t ready_at_ = 0;
     Response responses_[DEPTH];
     uint32_t head_ = 0, tail_ = 0;

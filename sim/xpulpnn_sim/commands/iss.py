@@ -1,0 +1,99 @@
+"""``xpulpnn iss``: a program on the instruction-set simulator."""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from xpulpnn_sim import trace
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    add_configuration,
+    add_json,
+    configuration,
+    output,
+    progress_bar,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.commands.program import (
+    add_program,
+    by_function,
+    dumps,
+    end_record,
+    hart_id,
+    load_program,
+    profile_table,
+    report,
+    require_file,
+    show,
+    write_dumps,
+)
+from xpulpnn_sim.exits import Exit
+from xpulpnn_sim.iss.observe import Retired
+from xpulpnn_sim.iss.session import Session
+
+NAME = "iss"
+HELP = "run a program on the instruction-set simulator; an instruction counts as a cycle"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    add_program(parser, limit_options=("--max-instructions", "--max-cycles"), unit="instructions")
+    add_configuration(parser, "xpulpnn-full")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the program; fails unless it reports success."""
+    config = configuration(arguments)
+    executable, ram = load_program(arguments)
+    pieces = dumps(arguments, executable, ram)
+    require_writable(arguments.json)
+    require_file(arguments.trace, "--trace")
+    visits: dict[int, int] | None = {} if arguments.profile else None
+
+    def execute(observer: Callable[[Retired], None] | None) -> tuple[Session, Exit]:
+        session = Session(
+            executable, config, ram=ram, hart_id=hart_id(arguments), output=show, observer=observer, visits=visits
+        )
+        with progress_bar("instructions", None) as (progress, task):
+            return session, session.run(arguments.limit, lambda done: progress.update(task, completed=done))
+
+    begin = time.perf_counter()
+    if arguments.trace is None:
+        session, ended = execute(None)
+    else:
+        with arguments.trace.open("w") as file:
+            session, ended = execute(_writer(file))
+    seconds = time.perf_counter() - begin
+    executed = session.iss.executed
+    speed = executed / seconds
+    report(ended, f"{executed} instructions, {speed:,.0f} per second")
+    record = end_record(executable, ended) | {
+        "engine": "iss",
+        "instructions": executed,
+        "wall_s": round(seconds, 3),
+        "instructions_per_s": round(speed, 1),
+    }
+    if visits is not None:
+        record["profile"] = by_function(executable, visits)
+        output().print(profile_table(record["profile"], "instructions"))
+    write_dumps(pieces, session.memory.read_bytes)
+    write_json(arguments.json, record)
+    return OK if ended.ok else FAILED
+
+
+def _writer(file: TextIO) -> Callable[[Retired], None]:
+    """An observer that writes the trace, numbered by instruction."""
+    file.write(trace.HEADER + "\n")
+    blank = dict.fromkeys(trace.FIELDS, 0)
+    number = 0
+
+    def write(retired: Retired) -> None:
+        nonlocal number
+        file.write(trace.line_of(blank | retired.fields() | {"cycle": number}) + "\n")
+        number += 1
+
+    return write

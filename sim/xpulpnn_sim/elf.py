@@ -1,0 +1,356 @@
+"""Programs to run: 32-bit little-endian RISC-V executables in ELF, of any compiler."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, Symbol, SymbolTableSection
+
+from xpulpnn.errors import InputError
+
+ADDRESS_SPACE = 1 << 32
+WORD_BYTES = 4
+SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+TOHOST, FROMHOST = "tohost", "fromhost"
+
+Window = tuple[int, int]
+"""First address and size of a piece of memory."""
+
+_MAGIC = b"\x7fELF"
+_CLASS_32, _LITTLE_ENDIAN = 1, 1
+_CLASS_AT, _DATA_AT = 4, 5
+_HEADER_BYTES = 52
+_EXECUTABLE_SECTION = 0x4
+_INSTRUCTION_ALIGNMENT = 2
+_KINDS = {
+    "ET_REL": "a relocatable object: link it",
+    "ET_DYN": "a shared object or position-independent executable",
+    "ET_CORE": "a core dump",
+}
+
+
+class ElfError(InputError):
+    """A file that is no program this machine can run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of the program in memory.
+
+    Members
+    -------
+    address : int
+        Where it starts.
+    data : bytes
+        Its initial content.
+    size : int
+        Bytes in memory; what follows ``data`` (.bss) is zero.
+    """
+
+    address: int
+    data: bytes
+    size: int
+
+
+class Function(NamedTuple):
+    """Code that belongs to one symbol.
+
+    Members
+    -------
+    address : int
+        First instruction.
+    size : int
+        Bytes; of a label without a size, up to the next symbol or the end of its section.
+    name : str
+        The symbol.
+    """
+
+    address: int
+    size: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A program.
+
+    Members
+    -------
+    path : Path
+        The file.
+    entry : int
+        First instruction.
+    segments : tuple of Segment
+        Content of the memory, by address, disjoint.
+    symbols : mapping of str to int
+        Value of every named symbol; a global one hides local ones.
+    functions : tuple of Function
+        The code by address, disjoint.
+    tohost : int
+        Address of the exit channel.
+    fromhost : int or None
+        Address of its return channel, if the program has one.
+    """
+
+    path: Path
+    entry: int
+    segments: tuple[Segment, ...]
+    symbols: Mapping[str, int]
+    functions: tuple[Function, ...]
+    tohost: int
+    fromhost: int | None
+
+    def function_at(self, address: int) -> Function | None:
+        """The function that holds ``address``."""
+        position = bisect_right(self.functions, address, key=lambda function: function.address) - 1
+        if position < 0:
+            return None
+        function = self.functions[position]
+        return function if address < function.address + max(function.size, 1) else None
+
+    def symbol_at(self, address: int) -> str:
+        """``main+0x12``, ``main`` at its start, empty outside all functions."""
+        function = self.function_at(address)
+        if function is None:
+            return ""
+        offset = address - function.address
+        return f"{function.name}+0x{offset:x}" if offset else function.name
+
+
+class _Symbol(NamedTuple):
+    name: str
+    value: int
+    size: int
+    kind: str
+    is_global: bool
+    section: int | None
+    """Number of the section of code it is defined in."""
+
+
+class _Parsed(NamedTuple):
+    """Plain values of an ELF file."""
+
+    kind: str
+    machine: str
+    entry: int
+    loads: list[Segment]
+    zeroes: list[Segment]
+    symbols: list[_Symbol]
+    code: dict[int, Window]
+
+
+def parse_number(text: str) -> int:
+    """A decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
+    unit = SIZE_UNITS.get(text[-1:].upper(), 1)
+    return int(text[:-1] if unit > 1 else text, 0) * unit
+
+
+def parse_ram(text: str) -> Window:
+    """Address and size of ``BASE:SIZE`` such as ``0x80000000:1M``; raises :class:`InputError`."""
+    base_text, colon, size_text = text.partition(":")
+    try:
+        base, size = parse_number(base_text), parse_number(size_text)
+    except ValueError:
+        base = size = 0
+    aligned = base % WORD_BYTES == 0 and size % WORD_BYTES == 0
+    if not colon or base < 0 or size <= 0 or base + size > ADDRESS_SPACE or not aligned:
+        raise InputError(
+            f"memory must be BASE:SIZE within 4 GiB, both multiples of {WORD_BYTES}, such as 0x80000000:1M, not {text}"
+        )
+    return base, size
+
+
+def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
+    """The memory of a run: segments rounded out to words and ``ram``, by address, touching pieces joined."""
+    return _joined([_rounded(segment) for segment in executable.segments] + list(ram))
+
+
+def _rounded(segment: Segment) -> Window:
+    first = segment.address // WORD_BYTES * WORD_BYTES
+    return first, -(-(segment.address + segment.size) // WORD_BYTES) * WORD_BYTES - first
+
+
+def _joined(pieces: Iterable[Window]) -> tuple[Window, ...]:
+    joined: list[Window] = []
+    for base, size in sorted(pieces):
+        if joined and base <= joined[-1][0] + joined[-1][1]:
+            first, length = joined[-1]
+            joined[-1] = first, max(length, base + size - first)
+        else:
+            joined.append((base, size))
+    return tuple(joined)
+
+
+def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
+    """The program in the file ``path``; raises :class:`ElfError`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    ram : sequence of (int, int)
+        Memory beside the segments, where the entry and the exit channel may be as well.
+    """
+    content = _content(path)
+    parsed = _parse(path, content)
+    if parsed.kind != "ET_EXEC":
+        raise ElfError(f"{path} must be an executable, not {_KINDS.get(parsed.kind, f'of type {parsed.kind}')}")
+    if parsed.machine != "EM_RISCV":
+        raise ElfError(f"{path} must be a RISC-V program, not for machine {parsed.machine}")
+    segments = _disjoint(path, [*parsed.loads, *parsed.zeroes])
+    symbols = {symbol.name: symbol.value for symbol in sorted(parsed.symbols, key=lambda symbol: symbol.is_global)}
+    if TOHOST not in symbols:
+        raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
+    functions = tuple(_functions(parsed.symbols, parsed.code))
+    entry = parsed.entry & ~1
+    executable = Executable(path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST))
+    memory = windows(executable, ram)
+    _require_inside(path, memory, "entry", entry, _INSTRUCTION_ALIGNMENT)
+    for name in (TOHOST, FROMHOST):
+        if name in symbols:
+            _require_inside(path, memory, name, symbols[name], WORD_BYTES)
+    return executable
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ElfError(f"{path} must be a readable file, not failing with: {error.strerror}") from None
+    if not content:
+        raise ElfError(f"{path} must be an ELF file, not empty")
+    if not content.startswith(_MAGIC):
+        # a piece of the magic number alone is a truncated file, anything else is not ELF at all
+        what = "truncated" if _MAGIC.startswith(content) else "something else"
+        raise ElfError(f"{path} must be an ELF file, not {what}")
+    if len(content) < _HEADER_BYTES:
+        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
+    if content[_CLASS_AT] != _CLASS_32:
+        raise ElfError(f"{path} must be a 32-bit ELF file, not of class {content[_CLASS_AT]}")
+    if content[_DATA_AT] != _LITTLE_ENDIAN:
+        raise ElfError(f"{path} must be a little-endian ELF file, not of data encoding {content[_DATA_AT]}")
+    return content
+
+
+def _parse(path: Path, content: bytes) -> _Parsed:
+    """All that is read of the file, as plain values."""
+    try:
+        elf = ELFFile(BytesIO(content))
+        return _read(path, elf, len(content))
+    except ElfError:
+        raise
+    except Exception as error:
+        # on a damaged file the reader raises whatever the damage provokes
+        raise ElfError(f"{path} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
+
+
+def _read(path: Path, elf: ELFFile, size: int) -> _Parsed:
+    header = elf.header
+    for what, first, entries, entry_size in (
+        ("program headers", header["e_phoff"], header["e_phnum"], header["e_phentsize"]),
+        ("section headers", header["e_shoff"], header["e_shnum"], header["e_shentsize"]),
+    ):
+        if first + entries * entry_size > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated before its {what}")
+    loads: list[Segment] = []
+    zeroes: list[Segment] = []
+    for segment in elf.iter_segments("PT_LOAD"):
+        if segment["p_offset"] + segment["p_filesz"] > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated in a segment")
+        _place(segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"], loads, zeroes)
+    sections = list(elf.iter_sections())
+    for section in sections:
+        if section["sh_type"] != "SHT_NOBITS" and section["sh_offset"] + section["sh_size"] > size:
+            raise ElfError(f"{path} must be a whole ELF file, not truncated in a section")
+    code = {number: _code(section) for number, section in enumerate(sections) if _is_code(section)}
+    symbols = [
+        symbol
+        for section in sections
+        if isinstance(section, SymbolTableSection)
+        for symbol in _symbols(section.iter_symbols(), code)
+    ]
+    return _Parsed(header["e_type"], str(header["e_machine"]), header["e_entry"], loads, zeroes, symbols, code)
+
+
+def _place(
+    data: bytes, load_address: int, address: int, size: int, loads: list[Segment], zeroes: list[Segment]
+) -> None:
+    """Where a segment goes: its content to its load address; where it will live, start-up code may still copy it."""
+    if load_address == address:
+        loads += [Segment(address, data, size)] if size else []
+        return
+    loads += [Segment(load_address, data, len(data))] if data else []
+    zeroes += [Segment(address, b"", size)] if size else []
+
+
+def _is_code(section: Section) -> bool:
+    return bool(section["sh_flags"] & _EXECUTABLE_SECTION) and section["sh_size"] > 0
+
+
+def _code(section: Section) -> Window:
+    return section["sh_addr"], section["sh_size"]
+
+
+def _symbols(entries: Iterable[Symbol], code: Mapping[int, Window]) -> Iterator[_Symbol]:
+    for symbol in entries:
+        where, kind = symbol["st_shndx"], symbol["st_info"]["type"]
+        if symbol.name and where != "SHN_UNDEF" and kind not in ("STT_FILE", "STT_SECTION"):
+            section = where if where in code else None
+            is_global = symbol["st_info"]["bind"] != "STB_LOCAL"
+            yield _Symbol(symbol.name, symbol["st_value"], symbol["st_size"], kind, is_global, section)
+
+
+def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
+    if not segments:
+        raise ElfError(f"{path} must have something to load, not no segment")
+    ordered = sorted(segments, key=lambda segment: segment.address)
+    end = 0
+    for segment in ordered:
+        if len(segment.data) > segment.size:
+            raise ElfError(f"{path} must have segments that hold their content, not 0x{segment.address:08x}")
+        if segment.address < end:
+            raise ElfError(f"{path} must have segments apart from each other, not two at 0x{segment.address:08x}")
+        end = segment.address + segment.size
+        if end > ADDRESS_SPACE:
+            raise ElfError(f"{path} must have segments below 4 GiB, not one that ends at 0x{end:x}")
+    return tuple(ordered)
+
+
+def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterator[Function]:
+    """Sized functions, and labels of assembly code outside them, each up to the next."""
+    labels = [
+        symbol
+        for symbol in symbols
+        if symbol.section is not None
+        and symbol.kind in ("STT_FUNC", "STT_NOTYPE")
+        # mapping symbols and labels the assembler made up
+        and not symbol.name.startswith(("$", ".L"))
+    ]
+    # at one address the sized and global names come first
+    labels.sort(key=lambda symbol: (symbol.value, -symbol.size, not symbol.is_global))
+    end = 0
+    kept: list[_Symbol] = []
+    for label in labels:
+        if label.value >= end and not (kept and kept[-1].value == label.value):
+            kept.append(label)
+            end = label.value + label.size
+    for label, following in zip_longest(kept, kept[1:]):
+        assert label.section is not None
+        first, length = code[label.section]
+        limit = first + length
+        if following is not None and following.section == label.section:
+            limit = following.value
+        yield Function(label.value, label.size or max(limit - label.value, 0), label.name)
+
+
+def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: int, size: int) -> None:
+    if address % size:
+        raise ElfError(f"{path} must have its {what} at a multiple of {size}, not at 0x{address:08x}")
+    if not any(base <= address and address + size <= base + length for base, length in memory):
+        raise ElfError(f"{path} must have its {what} inside memory, not at 0x{address:08x}")

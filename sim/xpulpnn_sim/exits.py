@@ -1,0 +1,161 @@
+"""How a program's run ends, and its output channel: the vocabulary that ``run`` and ``iss`` share.
+
+A program talks through the word at its symbol ``tohost`` (the host-target interface of the RISC-V test programs):
+
+* 1: done and correct; another odd value: failed with code ``value >> 1``;
+* the 8-byte aligned address of a block of four 64-bit little-endian words {64, fd, buffer, length}: print the bytes;
+* any other even value but 0: failed with code ``value >> 1``.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+SYS_WRITE = 64
+CALL = struct.Struct("<4Q")
+"""System call, file descriptor, buffer address, length."""
+
+CALL_ALIGNMENT = 8
+STDOUT, STDERR = 1, 2
+TOHOST_PASS = 1
+FROMHOST_DONE = 1
+"""What the host writes to ``fromhost`` when it has served a call."""
+
+_ADDRESS_SPACE = 1 << 32
+
+NameOf = Callable[[int], str]
+"""Symbol and offset of an address, empty if there is none."""
+
+
+class Reason(StrEnum):
+    """Why a run ended."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    MAX_CYCLES = "max-cycles"
+    TRAP_LOOP = "trap-loop"
+    ENDLESS_LOOP = "endless-loop"
+    BAD_ACCESS = "bad-access"
+    BAD_FETCH = "bad-fetch"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of a run.
+
+    Members
+    -------
+    reason : Reason
+        What ended it.
+    code : int
+        The program's own code for FAIL, else 0.
+    pc : int
+        Address of the last instruction, or of the one that could not be fetched.
+    address : int or None
+        Data address of a bad access.
+    text : str
+        One line for people.
+    """
+
+    reason: Reason
+    code: int
+    pc: int
+    address: int | None
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program reported success."""
+        return self.reason is Reason.PASS
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Bytes a program prints.
+
+    Members
+    -------
+    descriptor : int
+        STDOUT or STDERR.
+    data : bytes
+        What it prints.
+    """
+
+    descriptor: int
+    data: bytes
+
+
+def place(pc: int, name_of: NameOf) -> str:
+    """``0x1c000080 (main+0x12)``, or the address alone where no symbol is known."""
+    name = name_of(pc)
+    return f"0x{pc:08x} ({name})" if name else f"0x{pc:08x}"
+
+
+def reported(value: int, pc: int, name_of: NameOf) -> Exit:
+    """The program wrote a final ``value`` to ``tohost``."""
+    if value == TOHOST_PASS:
+        return Exit(Reason.PASS, 0, pc, None, "pass")
+    code = value >> 1
+    return Exit(Reason.FAIL, code, pc, None, f"fail: the program reports code {code} at {place(pc, name_of)}")
+
+
+def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
+    """The program was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
+    text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
+    return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
+
+
+def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
+    """The first instruction of the exception handler, at ``pc``, raises an exception itself."""
+    text = f"trap loop: the exception handler at {place(pc, name_of)} traps at its first instruction (mcause {cause})"
+    return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
+
+
+def endless_loop(pc: int, name_of: NameOf) -> Exit:
+    """An instruction that can only jump to itself, or a wfi that nothing ends, at ``pc``."""
+    return Exit(Reason.ENDLESS_LOOP, 0, pc, None, f"endless loop at {place(pc, name_of)}, no interrupt can end it")
+
+
+def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
+    """A ``kind`` ("load", "store") of ``size`` bytes outside memory."""
+    text = f"{kind} of {size} bytes outside memory: address 0x{address:08x}, instruction at {place(pc, name_of)}"
+    return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
+
+
+def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
+    """The program continues outside memory at ``pc``; ``previous`` is the instruction executed before, if any."""
+    came = "" if previous is None else f", coming from {place(previous, name_of)}"
+    return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
+
+
+def difference(pc: int, name_of: NameOf) -> Exit:
+    """The design and its reference disagree about the instruction at ``pc``."""
+    return Exit(Reason.DIFFERENCE, 0, pc, None, f"difference from the reference at {place(pc, name_of)}")
+
+
+def host_call(
+    value: int,
+    read_memory: Callable[[int, int], bytes],
+    inside: Callable[[int, int], bool],
+) -> Output | None:
+    """What to print for a ``value`` written to ``tohost``; None if it is not the address of a valid call.
+
+    Parameters
+    ----------
+    value : int
+        The word written.
+    read_memory : callable
+        ``size`` bytes from an address.
+    inside : callable
+        Whether ``size`` bytes from an address are memory.
+    """
+    if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
+        return None
+    call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))
+    if call != SYS_WRITE or descriptor not in (STDOUT, STDERR) or buffer + length > _ADDRESS_SPACE:
+        return None
+    if length and not inside(buffer, length):
+        return None
+    return Output(descriptor, read_memory(buffer, length) if length else b"")

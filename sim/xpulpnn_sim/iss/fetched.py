@@ -1,0 +1,224 @@
+"""A decoded instruction with everything about it that does not depend on the state of the hart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.insn import Insn
+from xpulpnn_sim.golden import fields
+from xpulpnn_sim.golden.dotp import (
+    ACTIVATION_SELECT,
+    FIRST_WEIGHT,
+    INCREMENT,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+)
+from xpulpnn_sim.golden.memory import LOADS, STORES
+from xpulpnn_sim.iss.scalar import MASK, SIGN, immediate
+
+REGISTER_MASK = 31
+RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
+COMPRESSED_BYTES = 2
+WORD_BYTES = 4
+
+EVENT_CYCLES = PERFORMANCE_EVENTS.index("cycles")
+EVENT_INSTRUCTIONS = PERFORMANCE_EVENTS.index("instructions")
+EVENT_LOADS = PERFORMANCE_EVENTS.index("loads")
+EVENT_STORES = PERFORMANCE_EVENTS.index("stores")
+EVENT_JUMPS = PERFORMANCE_EVENTS.index("jumps")
+EVENT_BRANCHES = PERFORMANCE_EVENTS.index("branches")
+EVENT_TAKEN = PERFORMANCE_EVENTS.index("taken_branches")
+EVENT_COMPRESSED = PERFORMANCE_EVENTS.index("compressed")
+
+CONDITIONS: dict[str, Callable[[int, int], bool]] = {
+    "beq": lambda a, b: a == b,
+    "bne": lambda a, b: a != b,
+    "blt": lambda a, b: a ^ SIGN < b ^ SIGN,
+    "bge": lambda a, b: a ^ SIGN >= b ^ SIGN,
+    "bltu": lambda a, b: a < b,
+    "bgeu": lambda a, b: a >= b,
+}
+"""When a branch is taken."""
+
+_OFFSETS = {"imm12": fields.imm12, "stimm12": fields.stimm12}
+_OFFSET_REGISTERS = {"rs2": RS2_LSB, "rs3": RD_LSB}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A memory access.
+
+    Members
+    -------
+    size : int
+        Bytes.
+    offset : int
+        Constant added to the base.
+    offset_register : int or None
+        Register added to the base instead.
+    updates_base : bool
+        The address is the old base, which then moves by the offset.
+    """
+
+    size: int
+    offset: int
+    offset_register: int | None
+    updates_base: bool
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A decoded instruction.
+
+    Members
+    -------
+    raw : int
+        As in memory, 16 bits if compressed.
+    insn : Insn
+        Its 32-bit row.
+    word : int
+        Its 32-bit word.
+    length : int
+        Bytes in memory.
+    """
+
+    raw: int
+    insn: Insn
+    word: int
+    length: int
+
+    @cached_property
+    def rd(self) -> int:
+        """Number in the field rd, which is rs3 of some stores."""
+        return self.word >> RD_LSB & REGISTER_MASK
+
+    @cached_property
+    def rs1(self) -> int:
+        """Number in the field rs1."""
+        return self.word >> RS1_LSB & REGISTER_MASK
+
+    @cached_property
+    def rs2(self) -> int:
+        """Number in the field rs2."""
+        return self.word >> RS2_LSB & REGISTER_MASK
+
+    @cached_property
+    def destination(self) -> int:
+        """Register written by field rd, 0 if none."""
+        return self.rd if self.insn.writes_rd else 0
+
+    @cached_property
+    def operands(self) -> dict[str, int]:
+        """Values of the operand fields by name."""
+        return self.insn.decode(self.word)
+
+    @cached_property
+    def transfers(self) -> bool:
+        """Whether it may transfer control: a branch or jump."""
+        return self.insn.is_branch or self.insn.is_jump
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Register fields whose values matter; of a Mac&Load without an access the base does not."""
+        reads = self.insn.reads
+        return reads - {"rs1"} if self.insn.op == "pv.mlsdot" and self.access is None else reads
+
+    @cached_property
+    def nn_loaded(self) -> int | None:
+        """NN-RF entry a Mac&Load reloads."""
+        if self.insn.op == "pv.cusdot":
+            assert self.insn.entry is not None
+            return FIRST_WEIGHT + self.insn.entry
+        if self.insn.op != "pv.mlsdot":
+            return None
+        if self.rs2 & RELOADS_ACTIVATION:
+            return self.nn_activation
+        return self.nn_weight if self.rs2 & RELOADS_WEIGHT else None
+
+    @cached_property
+    def nn_activation(self) -> int | None:
+        """NN-RF entry used as the activation."""
+        return self.rs2 & ACTIVATION_SELECT if self.insn.op == "pv.mlsdot" else None
+
+    @cached_property
+    def nn_weight(self) -> int | None:
+        """NN-RF entry used as the weight."""
+        if self.insn.op == "pv.mlsdot":
+            return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+        return self.nn_loaded
+
+    @cached_property
+    def access(self) -> Access | None:
+        """The access to memory, None of pv.qnt, which has several."""
+        insn = self.insn
+        if insn.is_mac_load:
+            return None if self.nn_loaded is None else Access(INCREMENT, INCREMENT, None, updates_base=True)
+        if not (insn.is_load or insn.is_store):
+            return None
+        size = (LOADS[insn.op] if insn.is_load else STORES[insn.op])[0]
+        token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
+        updates = "!" in insn.operands
+        if token in _OFFSET_REGISTERS:
+            return Access(size, 0, self.word >> _OFFSET_REGISTERS[token] & REGISTER_MASK, updates)
+        return Access(size, immediate(_OFFSETS[token], self.word), None, updates)
+
+    @cached_property
+    def base(self) -> int:
+        """Register moved by the access, 0 if none."""
+        return self.rs1 if self.access is not None and self.access.updates_base else 0
+
+    def address(self, regs: list[int]) -> int:
+        """Address of the access, from the registers before the instruction."""
+        access = self.access
+        assert access is not None
+        if access.updates_base:
+            return regs[self.rs1]
+        offset = access.offset if access.offset_register is None else regs[access.offset_register]
+        return (regs[self.rs1] + offset) & MASK
+
+    def taken(self, regs: list[int]) -> bool:
+        """Whether a branch or jump is taken, from the registers before it."""
+        if self.insn.is_jump:
+            return True
+        other = self.branch_immediate
+        return CONDITIONS[self.insn.op](regs[self.rs1], regs[self.rs2] if other is None else other)
+
+    @cached_property
+    def branch_immediate(self) -> int | None:
+        """The constant a branch compares with, None if it is rs2."""
+        return None if self.insn.operands.startswith("rs1,rs2") else immediate(fields.simm5, self.word)
+
+    @cached_property
+    def jumps_to_itself(self) -> bool:
+        """Whether it is a jump or branch whose target is its own address."""
+        offset = fields.boff13 if self.insn.is_branch else fields.joff21 if self.insn.op == "jal" else None
+        return offset is not None and immediate(offset, self.word) == 0
+
+    @cached_property
+    def events(self) -> tuple[int, ...]:
+        """Events of the performance counters that each execution causes; more may depend on the operands."""
+        insn = self.insn
+        loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
+        if self.access is not None and not insn.is_store:
+            loads = 1
+        happen = (
+            (EVENT_INSTRUCTIONS, 1),
+            (EVENT_LOADS, loads),
+            (EVENT_STORES, insn.is_store),
+            (EVENT_JUMPS, insn.is_jump),
+            (EVENT_BRANCHES, insn.is_branch),
+            (EVENT_COMPRESSED, self.length == COMPRESSED_BYTES),
+        )
+        return tuple(event for event, times in happen for _ in range(times))
+
+    def events_with(self, regs: list[int]) -> tuple[int, ...]:
+        """Events of one execution, from the registers before it: a misaligned access counts twice."""
+        if self.insn.is_branch:
+            return (*self.events, EVENT_TAKEN) if self.taken(regs) else self.events
+        access = self.access
+        if access is not None and self.address(regs) % WORD_BYTES + access.size > WORD_BYTES:
+            return (*self.events, EVENT_STORES if self.insn.is_store else EVENT_LOADS)
+        return self.events

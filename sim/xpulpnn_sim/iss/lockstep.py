@@ -1,0 +1,315 @@
+"""A design beside the simulator: every retirement compared, the first difference told."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSR_BY_NAME, IRQ_BITS
+from xpulpnn_sim import trace
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.exits import place
+from xpulpnn_sim.iss.core import CSR_OPS, Iss
+from xpulpnn_sim.iss.csrs import MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
+from xpulpnn_sim.iss.fetched import Fetched
+from xpulpnn_sim.iss.observe import Observer, Retired
+from xpulpnn_sim.iss.session import HostChannel, loaded_memory
+from xpulpnn_sim.retirement import CAUSE_CODE, RETIREMENT, Records
+
+Record = tuple[int, ...]
+
+HISTORY = 8
+"""Retirements shown before the one that differs."""
+
+PATIENCE = 8
+"""Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
+
+TIMED_EVENTS = (0, 2, 3, 4, 11)
+"""Performance counters that count cycles."""
+
+TIMED_CSRS = frozenset(
+    CSR_BY_NAME[name].address
+    for name in ("mcycle", "mcycleh", "cycle", "cycleh", "mip", *(f"pccr{event}" for event in TIMED_EVENTS))
+)
+"""CSRs whose value depends on time: what the design read is taken over."""
+
+_CSR_LSB = 20
+
+_NAMES = RETIREMENT.names or ()
+_AT = {name: position for position, name in enumerate(_NAMES)}
+_TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
+_RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
+_BASE_WE, _BASE_ADDR, _BASE_WDATA = (_AT[name] for name in ("base_we", "base_addr", "base_wdata"))
+_MEM_ADDR, _RMASK, _WMASK = (_AT[name] for name in ("mem_addr", "mem_rmask", "mem_wmask"))
+_RDATA, _WDATA = _AT["mem_rdata"], _AT["mem_wdata"]
+_NN_WE, _NN_ADDR, _NN_WDATA = (_AT[name] for name in ("nn_we", "nn_addr", "nn_wdata"))
+_ACT, _WGT = _AT["nn_act_rdata"], _AT["nn_wgt_rdata"]
+_INSN, _NEXT_PC = _AT["insn"], _AT["pc_wdata"]
+_READS = {name: (_AT[f"{name}_rdata"], _AT.get(f"{name}_addr")) for name in ("rs1", "rs2", "rd")}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first retirement that is not what the simulator expects.
+
+    Members
+    -------
+    order, cycle, pc : int
+        Which retirement, when and where.
+    field : str
+        Field of the record, or "interrupt".
+    expected, got : int
+        Value of the simulator and of the design.
+    text : str
+        Report of several lines.
+    """
+
+    order: int
+    cycle: int
+    pc: int
+    field: str
+    expected: int
+    got: int
+    text: str
+
+
+class MismatchError(Exception):
+    """One field of one record differs.
+
+    Parameters
+    ----------
+    field : str
+        The field.
+    expected, got : int
+        Its values.
+    why : str
+        More for people.
+    """
+
+    def __init__(self, field: str, expected: int, got: int, why: str = "") -> None:
+        super().__init__(field)
+        self.field, self.expected, self.got, self.why = field, expected, got, why
+
+
+class Lockstep:
+    """The simulator, stepped by the records of a design.
+
+    Values that depend on time (cycle counters, pending interrupts) are taken from the records. An interrupt is taken
+    where the records say so, and must be one that may be taken there.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program.
+    config : CoreConfig
+        Configuration of the design.
+    hart_id : int
+        Value of mhartid.
+    boot_address : int or None
+        First instruction; None: the entry of the program.
+    context : str
+        How to run this again (a seed), repeated in the report.
+    patience : int
+        Retirements an interrupt may stay pending and enabled.
+
+    Members
+    -------
+    iss : Iss
+        The simulator after the last record that agreed.
+    compared : int
+        Records that agreed.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: CoreConfig,
+        *,
+        hart_id: int = 0,
+        boot_address: int | None = None,
+        context: str = "",
+        patience: int = PATIENCE,
+    ) -> None:
+        # the design's own memory decides what is outside
+        memory = loaded_memory(executable, ((0, 1 << 32),))
+        boot = executable.entry if boot_address is None else boot_address
+        self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
+        self.compared = 0
+        self._name_of = executable.symbol_at
+        self._context = context
+        self._patience = patience
+        self._observer = Observer(self.iss)
+        # what the program prints is shown by who runs the design
+        self._channel = HostChannel(executable, self.iss, lambda printed: None)
+        self._history: deque[Record] = deque(maxlen=HISTORY)
+        self._waiting = 0
+
+    def compare(self, records: Records, lines: Any = None) -> Difference | None:
+        """Compare a block of records that follows those already compared; the first difference ends it for good.
+
+        Parameters
+        ----------
+        records : array of RETIREMENT
+            The records.
+        lines : array of int or None
+            Interrupt lines at each retirement; with them an interrupt that is never taken is a difference.
+        """
+        levels = None if lines is None else [int(level) for level in lines]
+        for position, record in enumerate(records.tolist()):
+            try:
+                self._advance(record)
+                if levels is not None:
+                    self._watch_interrupts(record, levels[position])
+            except MismatchError as mismatch:
+                return self._difference(record, mismatch)
+            self._history.append(record)
+            self.compared += 1
+        return None
+
+    def _advance(self, record: Record) -> None:
+        """Execute one instruction and compare; raises :class:`MismatchError`."""
+        iss = self.iss
+        iss.state.asleep = False
+        if record[_INTR]:
+            self._interrupt(record)
+        if record[_PC] != iss.state.pc:
+            raise MismatchError("pc_rdata", iss.state.pc, record[_PC])
+        _, retired = self._observer.step()
+        assert retired is not None
+        fetched = retired.fetched
+        if record[_INSN] != retired.raw:
+            raise MismatchError("insn", retired.raw, record[_INSN])
+        if record[_TRAP] != (retired.cause is not None):
+            raise MismatchError("trap", int(retired.cause is not None), record[_TRAP])
+        if record[_CAUSE] != retired.reported_cause:
+            raise MismatchError("cause", retired.reported_cause, record[_CAUSE])
+        if retired.cause is not None or fetched is None:
+            self._no_effects(record)
+            return
+        if fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB in TIMED_CSRS and retired.rd:
+            retired.rd_value = iss.state.regs[retired.rd] = record[_RD_WDATA]
+        self._operands(record, retired, fetched)
+        self._results(record, retired, fetched)
+        self._memory(record, retired)
+        if record[_NEXT_PC] != retired.next_pc:
+            raise MismatchError("pc_wdata", retired.next_pc, record[_NEXT_PC])
+
+    @staticmethod
+    def _operands(record: Record, retired: Retired, fetched: Fetched) -> None:
+        for name, value in retired.reads.items():
+            data, address = _READS[name]
+            if record[data] != value:
+                raise MismatchError(f"{name}_rdata", value, record[data])
+            if address is not None and name != "rd":
+                number = fetched.rs1 if name == "rs1" else fetched.rs2
+                if record[address] != number:
+                    raise MismatchError(f"{name}_addr", number, record[address])
+        if retired.activation is not None and record[_ACT] != retired.activation:
+            raise MismatchError("nn_act_rdata", retired.activation, record[_ACT])
+        if retired.weight is not None and record[_WGT] != retired.weight:
+            raise MismatchError("nn_wgt_rdata", retired.weight, record[_WGT])
+
+    @staticmethod
+    def _results(record: Record, retired: Retired, fetched: Fetched) -> None:
+        """Registers written. Writes of x0 are none; a base that is also rd may be reported or not."""
+        rd = record[_RD_ADDR] if record[_RD_WE] else 0
+        if rd != retired.rd:
+            raise MismatchError("rd_addr", retired.rd, rd)
+        if rd and record[_RD_WDATA] != retired.rd_value:
+            raise MismatchError("rd_wdata", retired.rd_value, record[_RD_WDATA])
+        base = record[_BASE_ADDR] if record[_BASE_WE] else 0
+        if base != retired.base and not (base == retired.rd == fetched.base):
+            raise MismatchError("base_addr", retired.base, base)
+        if retired.base and record[_BASE_WDATA] != retired.base_value:
+            raise MismatchError("base_wdata", retired.base_value, record[_BASE_WDATA])
+        if record[_NN_WE] != (retired.nn is not None):
+            raise MismatchError("nn_we", int(retired.nn is not None), record[_NN_WE])
+        if retired.nn is not None:
+            if record[_NN_ADDR] != retired.nn:
+                raise MismatchError("nn_addr", retired.nn, record[_NN_ADDR])
+            if record[_NN_WDATA] != retired.data:
+                raise MismatchError("nn_wdata", retired.data, record[_NN_WDATA])
+
+    @staticmethod
+    def _memory(record: Record, retired: Retired) -> None:
+        reads = retired.mask if not retired.is_store else 0
+        writes = retired.mask if retired.is_store else 0
+        if record[_RMASK] != reads:
+            raise MismatchError("mem_rmask", reads, record[_RMASK])
+        if record[_WMASK] != writes:
+            raise MismatchError("mem_wmask", writes, record[_WMASK])
+        if retired.address is None:
+            return
+        if record[_MEM_ADDR] != retired.address:
+            raise MismatchError("mem_addr", retired.address, record[_MEM_ADDR])
+        name, at = ("mem_wdata", _WDATA) if retired.is_store else ("mem_rdata", _RDATA)
+        got = record[at] & ((1 << 8 * retired.size) - 1) if retired.is_store else record[at]
+        if got != retired.data:
+            raise MismatchError(name, retired.data, got)
+
+    @staticmethod
+    def _no_effects(record: Record) -> None:
+        """An instruction that traps changes nothing."""
+        for name, at in (("rd_we", _RD_WE), ("base_we", _BASE_WE), ("nn_we", _NN_WE), ("mem_rmask", _RMASK)):
+            if record[at]:
+                raise MismatchError(name, 0, record[at])
+        if record[_WMASK]:
+            raise MismatchError("mem_wmask", 0, record[_WMASK])
+
+    def _interrupt(self, record: Record) -> None:
+        """The record is the first of an interrupt handler: the interrupt must be allowed here."""
+        csrs = self.iss.csrs
+        line = self._interrupt_line(record)
+        if not csrs["mstatus"] & MSTATUS_MIE:
+            raise MismatchError("intr", 0, 1, "interrupts are disabled (mstatus.MIE = 0)")
+        if not IRQ_BITS >> line & 1 or not csrs["mie"] >> line & 1:
+            raise MismatchError("intr", 0, 1, f"interrupt {line} is not enabled (mie = 0x{csrs['mie']:08x})")
+        self.iss.take_interrupt(line)
+        self._observer.interrupted(line)
+        self._waiting = 0
+
+    def _interrupt_line(self, record: Record) -> int:
+        """Which interrupt: told by the record, unless the first instruction of the handler traps."""
+        if not record[_TRAP]:
+            return record[_CAUSE] & CAUSE_CODE
+        csrs = self.iss.csrs
+        if csrs["mtvec"] & MTVEC_VECTORED:
+            return (record[_PC] - (csrs["mtvec"] & MTVEC_BASE)) // VECTOR_BYTES & CAUSE_CODE
+        # one handler for all: which one leaves no trace, the trap overwrites mcause
+        return (csrs["mie"] & IRQ_BITS).bit_length() - 1
+
+    def _watch_interrupts(self, record: Record, level: int) -> None:
+        csrs = self.iss.csrs
+        ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
+        self._waiting = self._waiting + 1 if ready else 0
+        if self._waiting > self._patience:
+            line = ready.bit_length() - 1
+            why = f"interrupt {line} has been pending and enabled for {self._waiting} retirements"
+            raise MismatchError("interrupt", 1, 0, why)
+
+    def _difference(self, record: Record, mismatch: MismatchError) -> Difference:
+        values = dict(zip(_NAMES, record, strict=True))
+        pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
+        why = f": {mismatch.why}" if mismatch.why else ""
+        expected, got = _shown(mismatch.field, mismatch.expected), _shown(mismatch.field, mismatch.got)
+        lines = [
+            f"difference at retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
+            f"  instruction: {trace.digits_of(values['insn'])}  {trace.text_of(values['insn'], pc)}",
+            f"  {mismatch.field} must be {expected}, not {got}{why}",
+        ]
+        if mismatch.field == "pc_rdata":
+            lines.append(f"  expected instruction: {place(mismatch.expected, self._name_of)}")
+        if self._context:
+            lines.append(f"  {self._context}")
+        lines.append("before it, and as the design reports it:")
+        shown = [*self._history, record]
+        lines += [f"  {trace.line_of(dict(zip(_NAMES, each, strict=True)))}" for each in shown]
+        text = "\n".join(lines)
+        return Difference(order, cycle, pc, mismatch.field, mismatch.expected, mismatch.got, text)
+
+
+def _shown(name: str, value: int) -> str:
+    """A value as people read it."""
+    if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
+        return trace.register_name(value)
+    return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"

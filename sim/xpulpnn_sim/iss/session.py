@@ -1,0 +1,165 @@
+"""A program on the simulator: from the executable to the reason it ended."""
+
+from collections.abc import Callable, Sequence
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.elf import Executable, Window, windows
+from xpulpnn_sim.exits import (
+    FROMHOST_DONE,
+    Exit,
+    Output,
+    bad_access,
+    bad_fetch,
+    endless_loop,
+    host_call,
+    out_of_time,
+    reported,
+    trap_loop,
+)
+from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT
+from xpulpnn_sim.iss.memory import AccessError, Memory
+from xpulpnn_sim.iss.observe import Observer, Retired
+
+WORD_BYTES = 4
+
+_CHUNK = 1 << 17
+"""Instructions between two reports of progress."""
+
+
+class HostChannel:
+    """Serves the exit channel of a program.
+
+    Parameters
+    ----------
+    executable : Executable
+        Says where the channel is.
+    iss : Iss
+        The hart that runs it; halted by a final value.
+    output : callable
+        Takes what the program prints.
+
+    Members
+    -------
+    final : int or None
+        The final value written.
+    """
+
+    def __init__(self, executable: Executable, iss: Iss, output: Callable[[Output], None]) -> None:
+        self._tohost, self._fromhost = executable.tohost, executable.fromhost
+        self._iss, self._memory, self._output = iss, iss.memory, output
+        self.final: int | None = None
+        memory = iss.memory
+        memory.watch(self._tohost)
+        memory.watchers.append(self._stored)
+
+    def _stored(self, address: int, size: int) -> None:
+        """A store to the channel's page."""
+        memory, tohost = self._memory, self._tohost
+        if address >= tohost + WORD_BYTES or address + size <= tohost:
+            return
+        value = memory.read(tohost, WORD_BYTES)
+        if value == 0:
+            return
+        printed = host_call(value, memory.read_bytes, memory.inside)
+        if printed is None:
+            self.final = value
+            self._iss.halt()
+            return
+        self._output(printed)
+        memory.write_bytes(tohost, bytes(WORD_BYTES))
+        if self._fromhost is not None:
+            memory.write_bytes(self._fromhost, FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
+
+
+def loaded_memory(executable: Executable, ram: Sequence[Window] = ()) -> Memory:
+    """The memory of a run with the program in it."""
+    memory = Memory(windows(executable, ram))
+    for segment in executable.segments:
+        memory.write_bytes(segment.address, segment.data)
+    return memory
+
+
+class Session:
+    """One run of a program.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program.
+    config : CoreConfig
+        Decides which instructions and CSRs there are.
+    ram : sequence of (int, int)
+        Memory beside the program's segments.
+    hart_id : int
+        Value of mhartid.
+    output : callable
+        Takes what the program prints.
+    observer : callable or None
+        Takes every retired instruction; the run is then slower.
+    visits : dict of int to int or None
+        Filled with the executions of each instruction address.
+
+    Members
+    -------
+    iss : Iss
+        The hart.
+    memory : Memory
+        Its memory.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        config: CoreConfig,
+        *,
+        ram: Sequence[Window] = (),
+        hart_id: int = 0,
+        output: Callable[[Output], None],
+        observer: Callable[[Retired], None] | None = None,
+        visits: dict[int, int] | None = None,
+    ) -> None:
+        self.memory = loaded_memory(executable, ram)
+        self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
+        self.iss.visits = visits
+        self._name_of = executable.symbol_at
+        self._observed = observer
+        self._observer = Observer(self.iss)
+        self._channel = HostChannel(executable, self.iss, output)
+
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
+        """Execute until the program ends, can only go on forever, leaves its memory, or ``limit`` is reached."""
+        iss, end, reported_at = self.iss, None, 0
+        try:
+            while iss.executed < limit and end is None:
+                if self._observed is None:
+                    iss.burst(min(_CHUNK, limit - iss.executed))
+                if self._channel.final is None and iss.executed < limit:
+                    end = self._step()
+                if self._channel.final is not None:
+                    assert iss.last_pc is not None
+                    return reported(self._channel.final, iss.last_pc, self._name_of)
+                if progress is not None and iss.executed - reported_at >= _CHUNK:
+                    reported_at = iss.executed
+                    progress(reported_at)
+        except AccessError as error:
+            pc = iss.state.pc
+            if error.kind == "fetch":
+                return bad_fetch(pc, iss.last_pc, self._name_of)
+            return bad_access(error.kind, error.address, error.size, pc, self._name_of)
+        return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+
+    def _step(self) -> Exit | None:
+        """One exact step; the end if from here on nothing can change."""
+        state = self.iss.state
+        if self._observed is None:
+            step = self.iss.step()
+        else:
+            step, retired = self._observer.step()
+            if retired is not None:
+                self._observed(retired)
+        if step.endless or (state.asleep and not self.iss.csrs.wakes):
+            return endless_loop(step.pc, self._name_of)
+        if step.cause is not None and not step.cause & MCAUSE_INTERRUPT and state.pc == step.pc:
+            return trap_loop(step.pc, step.cause, self._name_of)
+        return None

@@ -1,0 +1,148 @@
+"""``xpulpnn iss``."""
+
+import argparse
+import json
+
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands import iss
+from xpulpnn_sim.commands.common import Parser
+
+pytestmark = pytest.mark.unit
+
+ENTRY, DATA = 0x1C00_0080, 0x1000_0000
+SOURCE = """
+_start: li x5, 7
+    li x8, data
+    li x9, 100
+loop: addi x9, x9, -1
+    bne x9, x0, loop
+    sw x5, 4(x8)
+    csrrs x6, mhartid, x0
+    sw x6, 8(x8)
+    li x31, tohost; li x30, {}; sw x30, 0(x31)
+"""
+
+
+def run(*arguments):
+    parser = Parser(prog="iss")
+    iss.add_arguments(parser)
+    return iss.run(parser.parse_args([str(argument) for argument in arguments], argparse.Namespace()))
+
+
+def test_pass(elf_file, tmp_path, capsys):
+    record = tmp_path / "out.json"
+    assert run(elf_file(SOURCE.format(1)), "--json", record) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("pass (210 instructions, ")
+    result = json.loads(record.read_text())
+    assert result.keys() == {
+        "program", "reason", "code", "pc", "symbol", "address", "text", "engine", "instructions", "wall_s",
+        "instructions_per_s",
+    }  # fmt: skip
+    assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)
+
+
+def test_fail(elf_file, capsys):
+    assert run(elf_file(SOURCE.format(9))) == 1
+    assert "fail: the program reports code 4 at 0x1c0000ac (loop+0x20)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--max-instructions", "--max-cycles"])
+def test_limit(elf_file, capsys, option):
+    assert run(elf_file(SOURCE.format(1)), option, 50) == 1
+    assert capsys.readouterr().err.startswith("not finished after 50 instructions, at 0x1c000090 (loop+0x4)")
+
+
+def test_dumps_by_address_and_symbol(elf_file, tmp_path):
+    one, two = tmp_path / "one.bin", tmp_path / "two.bin"
+    path = elf_file(SOURCE.format(1))
+    assert run(path, "--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:0x4:{two}") == 0
+    assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
+    assert two.read_bytes() == b"\x01\0\0\0"
+
+
+def test_trace(elf_file, tmp_path):
+    path = tmp_path / "trace.txt"
+    assert run(elf_file(SOURCE.format(1)), "--trace", path) == 0
+    lines = path.read_text().splitlines()
+    assert len(lines) == 1 + 210
+    assert lines[1].split() == ["0", "1c000080", "00700293", "addi", "t0,", "zero,", "7", "t0=0x00000007"]
+    assert lines[-1].split()[:3] == ["209", "1c0000ac", "01efa023"]
+    assert lines[-1].endswith("[0x10000800]<-0x00000001")
+
+
+def test_profile(elf_file, tmp_path, capsys):
+    record = tmp_path / "out.json"
+    assert run(elf_file(SOURCE.format(1)), "--profile", "--json", record) == 0
+    profile = json.loads(record.read_text())["profile"]
+    assert profile == [
+        {"symbol": "loop", "address": ENTRY + 12, "count": 207, "share": 0.9857},
+        {"symbol": "_start", "address": ENTRY, "count": 3, "share": 0.0143},
+    ]
+    assert "98.6%" in capsys.readouterr().out
+
+
+def test_the_programs_output_is_passed_on(elf_file, capfdbinary):
+    source = """
+        li x8, data
+        li x5, 64; sw x5, 0(x8)
+        li x5, {}; sw x5, 8(x8)
+        li x5, data+64; sw x5, 16(x8)
+        li x5, 3; sw x5, 24(x8)
+        li x5, 0xff0a41; sw x5, 64(x8)
+        li x31, tohost; sw x8, 0(x31)
+        li x5, 1; sw x5, 0(x31)
+    """
+    assert run(elf_file(source.format(1))) == 0
+    assert capfdbinary.readouterr().out == b"A\n\xff"
+    assert run(elf_file(source.format(2))) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out == b""
+    assert captured.err.startswith(b"A\n\xff")
+
+
+def test_ram_and_configuration(elf_file, capsys):
+    source = "li x5, 0x20000000; sw x5, 0(x5); pv.add.n x6, x5, x5;" + SOURCE.format(1)
+    path = elf_file(source, vectors="ecall")
+    assert run(path, "--ram", "0x20000000:4K") == 0
+    assert run(path) == 1
+    assert "store of 4 bytes outside memory: address 0x20000000" in capsys.readouterr().err
+    assert run(path, "--ram", "0x20000000:4K", "--preset", "ri5cy") == 1
+    assert "trap loop" in capsys.readouterr().err
+    assert run(path, "--ram", "0x20000000:4K", "--set", "widths=8") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        (["--max-cycles", "0"], "--max-cycles must be at least 1, not 0"),
+        (["--hart-id", "-1"], "--hart-id must be a number from 0 to 4294967295, not -1"),
+        (["--hart-id", "x"], "--hart-id must be a number from 0 to 4294967295, not x"),
+        (["--dump", "0x10000000:4"], "--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not 0x10000000:4"),
+        (["--dump", "nobody:4:f"], "--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not nobody:4:f"),
+        (
+            ["--dump", "0x10000000:-4:f"],
+            "--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not 0x10000000:-4:f",
+        ),
+        (["--dump", "0x10000ffe:4:f"], "--dump must be inside memory, not 0x10000ffe with 4 bytes"),
+        (["--dump", "tohost:4:{folder}"], "--dump must be a file, not the folder {folder}"),
+        (["--trace", "{folder}"], "--trace must be a file, not the folder {folder}"),
+        (
+            ["--ram", "5"],
+            "memory must be BASE:SIZE within 4 GiB, both multiples of 4, such as 0x80000000:1M, not 5",
+        ),
+    ],
+)
+def test_bad_arguments(elf_file, tmp_path, arguments, rule):
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    with pytest.raises(InputError) as caught:
+        run(elf_file(SOURCE.format(1)), *given)
+    assert str(caught.value) == rule.format(folder=tmp_path)
+
+
+def test_missing_program(tmp_path):
+    with pytest.raises(InputError, match="must be a readable file"):
+        run(tmp_path / "none.elf")
