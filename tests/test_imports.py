@@ -13,6 +13,9 @@ OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors")
 """What everything may import: facts, without gates."""
 
+SHARED = tuple(f"xpulpnn_sim.{name}" for name in ("elf", "exits", "retirement", "trace"))
+"""What the simulator and the harness of the design have in common."""
+
 ALLOWED = {
     "rtl/xpulpnn/isa": (("xpulpnn.isa", "xpulpnn.errors"), set()),
     "rtl/xpulpnn/config.py": (("xpulpnn.isa", "xpulpnn.errors"), set()),
@@ -23,7 +26,7 @@ ALLOWED = {
     "rtl/xpulpnn/verilog.py": (("xpulpnn",), {"amaranth"}),
     "sw/xpulpnn_sw": ((*DESCRIPTION, "xpulpnn_sw"), {"numpy"}),
     "sim/xpulpnn_sim/golden": ((*DESCRIPTION, "xpulpnn_sim.golden"), {"numpy"}),
-    "sim/xpulpnn_sim/iss": ((*DESCRIPTION, "xpulpnn_sim.golden", "xpulpnn_sim.iss"), {"numpy"}),
+    "sim/xpulpnn_sim/iss": ((*DESCRIPTION, "xpulpnn_sim.golden", "xpulpnn_sim.iss", *SHARED, "xpulpnn_sw"), {"numpy"}),
 }
 """Folder or file: prefixes of our own modules and other packages it may import."""
 

@@ -97,17 +97,18 @@ def test_stored_instructions_are_executed():
 
 
 def test_an_instruction_across_pages_follows_stores_to_both():
-    iss = Iss(0x1FFE)
-    body = assemble("addi x10, x10, 1; c.j pc-4", 0x1FFE).to_bytes()
-    iss.memory.write_bytes(0x1FFE, body)
+    """The only instruction in the second page is the upper half of a jump that closes a loop."""
+    source = "addi x11, x11, 1; addi x10, x10, 1; jal x0, pc-4"
+    iss = Iss(0x1FFA)
+    iss.memory.write_bytes(0x1FF6, assemble(source).to_bytes())
     iss.run(20)
-    assert iss.state.regs[10] == 10
-    iss.memory.write(0x2000, 2, assemble("addi x10, x10, 5").words[0] >> 16)
-    iss.run(2)
-    assert iss.state.regs[10] == 15
-    iss.memory.write(0x1FFE, 2, assemble("addi x11, x10, 5").words[0] & 0xFFFF)
-    iss.run(2)
-    assert iss.state.regs[10:12] == [15, 20]
+    assert iss.state.regs[10:12] == [10, 0]
+    iss.memory.write(0x2000, 2, assemble("jal x0, pc-8").words[0] >> 16)
+    iss.run(30)
+    assert iss.state.regs[10:12] == [20, 10]
+    iss.memory.write(0x1FFE, 2, assemble("jal x5, pc-8").words[0] & 0xFFFF)
+    iss.run(3)
+    assert iss.state.regs[5] == 0x2002
 
 
 def test_moving_a_loop_end_in_the_middle():
@@ -127,6 +128,30 @@ def test_moving_a_loop_end_in_the_middle():
     )
     iss.run(1000, until=BASE + 32)
     assert iss.state.regs[10:14] == [6, 6, 6, 2]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "lp.starti 0, body; lp.endi 0, last; lp.counti 0, 3",
+        "csrrw x0, lpstart0, x6; csrrw x0, lpend0, x7; csrrwi x0, lpcount0, 3",
+    ],
+)
+def test_code_executed_before_becomes_a_loop(setup):
+    source = f"""
+        jal x1, body
+        {setup}
+        jal x1, body
+        ebreak
+    body: addi x10, x10, 1
+    last: addi x11, x11, 1
+        jalr x0, 0(x1)
+    """
+    labels = assemble(source, BASE).labels
+    iss = boot(source)
+    iss.state.regs[6:8] = [labels["body"], labels["last"]]
+    iss.run(100, until=labels["body"] - 4)
+    assert iss.state.regs[10:12] == [4, 4]
 
 
 def test_until_stops_before_the_address():
@@ -177,6 +202,15 @@ def test_halt_ends_a_burst_after_the_store():
     assert iss.state.regs[5] == 2
 
 
+def test_halt_ends_a_burst_in_code_executed_before():
+    iss = boot("li x8, 0x2000; 1: addi x5, x5, 1; sw x5, 0(x8); c.j 1b")
+    iss.memory.watch(0x2000)
+    iss.memory.watchers.append(lambda address, size: iss.halt() if iss.memory.read(0x2000, 4) == 5 else None)
+    iss.burst(100)
+    assert iss.state.regs[5] == 5
+    assert iss.burst(30) == 30
+
+
 def test_interrupts_are_taken_between_bursts():
     iss = boot("1: addi x10, x10, 1; c.j 1b")
     iss.csrs["mstatus"], iss.csrs["mie"] = 0x1808, 1 << 16
@@ -184,6 +218,7 @@ def test_interrupts_are_taken_between_bursts():
     iss.csrs.irq = 1 << 16
     assert iss.burst(10) == 0
     assert iss.step().cause == 0x8000_0010
+    assert (iss.executed, iss.last_pc) == (10, BASE + 4)
 
 
 def test_memories_of_another_class_are_stepped():

@@ -126,7 +126,7 @@ def test_a_count_written_by_the_last_instruction_counts_from_the_next(run, write
     1:  {write}
     """
     iss = run(source, x6=5)
-    assert loops(iss)[0] == 2
+    assert (regs(iss, 10), loops(iss)[0]) == ([5], 2)
 
 
 def test_an_end_written_by_the_last_instruction_counts_from_the_next(run):

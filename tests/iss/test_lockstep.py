@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn.isa.table import find
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.lockstep import HISTORY, Lockstep
 from xpulpnn_sim.iss.observe import Observer
@@ -24,6 +25,7 @@ main: lp.setupi 0, 3, 1f
     pv.mlsdotsup.b x0, (x8!), 8
     pv.mlsdotsup.b x11, (x8!), 16
     p.sw x10, x9(x8!)
+    pv.mlsdotsp.h x12, (x8!), 0
     pv.cusdotusp.n.1 x12, (x8!), x10
     c.addi x13, 1
 1:  p.mac x11, x9, x10
@@ -165,6 +167,12 @@ def test_a_trap_with_an_effect_is_found(executable, records, enable):
 def test_writes_of_x0_do_not_matter(executable, records):
     number = at(records, "mem_wmask")
     records["rd_we"][number] = 1
+    assert Lockstep(executable, CONFIG).compare(records) is None
+
+
+def test_the_base_of_a_mac_load_without_access_does_not_matter(executable, records):
+    number = at(records, "insn", find("pv.mlsdotsp.h").encode(rd=12, rs1=8, nnimm5=0))
+    records["rs1_rdata"][number] ^= 4
     assert Lockstep(executable, CONFIG).compare(records) is None
 
 

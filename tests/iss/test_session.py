@@ -51,6 +51,10 @@ def test_failing_code(session):
 def test_final_value_in_pieces_counts_as_the_word(session):
     end = session("li x31, tohost; li x30, 5; sb x30, 0(x31)").run(100)
     assert (end.reason, end.code) == (Reason.FAIL, 2)
+    end = session("li x31, tohost; li x30, 6; sb x30, 1(x31); j pc+0").run(100)
+    assert (end.reason, end.code) == (Reason.FAIL, 0x300)
+    end = session("li x31, tohost; li x30, 0x0700; sh x30, -1(x31); j pc+0").run(100)
+    assert (end.reason, end.code) == (Reason.FAIL, 3)
 
 
 def test_stores_beside_the_channel_do_not_end(session):

@@ -31,6 +31,8 @@ class Controller(wiring.Component):
         Requests of the back end.
     busy : In(1)
         EX or WB holds an instruction.
+    fetch_idle : In(1)
+        Nothing is being fetched.
     loop_wrong : In(1), id_next : In(32)
         Fetching is not at the instruction after the one that leaves ID; its address, also without ``loop_wrong``.
     loop_hold : In(1)
@@ -61,6 +63,7 @@ class Controller(wiring.Component):
     trap: In(TrapSignature())
     system: In(SystemSignature())
     busy: In(1)
+    fetch_idle: In(1)
     loop_wrong: In(1)
     id_next: In(32)
     loop_hold: In(1)
@@ -95,7 +98,7 @@ class Controller(wiring.Component):
             wanted.eq(self.mie & any_pending),
             self.hold.eq(wanted | sleeping | self.loop_hold),
             self.irq_ack.eq(wanted & self.id_valid & ~self.busy & ~sleeping),
-            self.asleep.eq(sleeping & ~self.busy & ~any_pending),
+            self.asleep.eq(sleeping & ~self.busy & self.fetch_idle & ~any_pending),
         ]
         with m.If(self.boot):
             m.d.sync += started.eq(1)

@@ -100,6 +100,7 @@ class Core(wiring.Component):
             controller.fetch_enable.eq(self.fetch_enable),
             controller.boot_addr.eq(self.boot_addr),
             controller.busy.eq(backend.busy),
+            controller.fetch_idle.eq(if_stage.idle),
             controller.id_valid.eq(insn.valid),
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),

@@ -43,6 +43,8 @@ class IfStage(wiring.Component):
         Address behind it.
     id_raw : Out(32)
         The instruction as it was fetched, upper half 0 if it is compressed; on request.
+    idle : Out(1)
+        Nothing is being fetched.
     instr : Out(InstructionPortSignature)
         Instruction memory.
     """
@@ -55,6 +57,7 @@ class IfStage(wiring.Component):
             "pc": Out(32),
             "insn": Out(InsnSignature()),
             "id_after": Out(32),
+            "idle": Out(1),
             "instr": Out(InstructionPortSignature()),
         }
         if config.xpulpv2:
@@ -74,6 +77,7 @@ class IfStage(wiring.Component):
         m.d.comb += [
             expand.word.eq(prefetch.word),
             self.pc.eq(prefetch.pc),
+            self.idle.eq(prefetch.idle),
             take.eq(prefetch.valid & (~insn.valid | insn.ready) & ~self.redirect),
             prefetch.take.eq(take),
             prefetch.redirect.eq(self.redirect),

@@ -36,6 +36,8 @@ class PrefetchBuffer(wiring.Component):
         Its address; also while ``valid`` is 0, the address of the next instruction.
     take : In(1)
         The instruction is taken in this cycle; only with ``valid``.
+    idle : Out(1)
+        Nothing is requested or under way.
     instr : Out(InstructionPortSignature)
         Instruction memory.
     """
@@ -46,6 +48,7 @@ class PrefetchBuffer(wiring.Component):
     word: Out(32)
     pc: Out(32)
     take: In(1)
+    idle: Out(1)
     instr: Out(InstructionPortSignature())
 
     def elaborate(self, platform):
@@ -126,6 +129,7 @@ class PrefetchBuffer(wiring.Component):
         granted = Signal()
         m.d.comb += [
             dropped.eq(drops != 0),
+            self.idle.eq(~self.instr.req & (live == 0) & (drops == 0)),
             can_request.eq(live + drops < DEPTH),
             fresh.eq(self.redirect & ~held),
             forsaken.eq(held & (stale | self.redirect)),

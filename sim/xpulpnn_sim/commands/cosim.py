@@ -1,7 +1,7 @@
 """``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,7 +25,8 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.harness.engine import BusTiming, Waves
 from xpulpnn_sim.harness.kernel_run import Case, Result, run_case
-from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.models import core_library, model_library
+from xpulpnn_sim.harness.program_run import run_program_case
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -34,6 +35,9 @@ NAME = "cosim"
 HELP = "run kernels on the design, check every instruction and result, and show the cycles"
 
 WIDTHS = ("16", "8", "4", "2")
+ENGINES = {"stream": run_case, "core": run_program_case}
+"""What runs a case, by the names of ``--engine``."""
+
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
 DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 
@@ -66,6 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"out of {','.join(VARIANTS)}, or all (default {DEFAULT_VARIANTS})",
     )
     add_configuration(parser, "xpulpnn-full")
+    parser.add_argument(
+        "--engine",
+        choices=tuple(ENGINES),
+        default="stream",
+        help="stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a "
+        "program from memory (default stream)",
+    )
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores; only 1")
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
@@ -81,13 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
     cases = _cases(arguments)
     window = _window(arguments)
+    if arguments.engine == "core" and arguments.waves is not None:
+        raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
-    model_library(cases[0].config, checked=cases[0].checked)
+    if arguments.engine == "core":
+        core_library(cases[0].config)
+    else:
+        model_library(cases[0].config, checked=cases[0].checked)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
-        for result in _run_all(cases, arguments.jobs):
+        for result in _run_all(ENGINES[arguments.engine], cases, arguments.jobs):
             results.append(result)
             progress.advance(task)
     console = output()
@@ -141,13 +157,13 @@ def _window(arguments: argparse.Namespace) -> tuple[int, int] | None:
     return int(first), int(last)
 
 
-def _run_all(cases: list[Case], jobs: int) -> Iterator[Result]:
+def _run_all(run_one: Callable[[Case], Result], cases: list[Case], jobs: int) -> Iterator[Result]:
     if jobs == 1 or len(cases) == 1:
-        yield from map(run_case, cases)
+        yield from map(run_one, cases)
         return
     # a fresh interpreter for each process: the progress bar's thread must not be forked
     with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_case, cases)
+        yield from pool.map(run_one, cases)
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:

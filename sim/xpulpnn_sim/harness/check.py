@@ -20,7 +20,9 @@ KEPT = 64
 
 _SOURCES = ("rs1", "rs2", "rd_old", "loaded", "act", "wgt")
 _RD_IS_BASE, _RD_IS_X0 = 1, 2
+_RS1_FIELD = np.uint32(31 << 15)
 _STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
+_TEXT = {"rd": "result", "base": "incremented base", "address": "memory address", "store": "stored data"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,80 @@ class Mismatch:
     operands: dict[str, int]
 
 
+def kinds_of(table: NDArray[Any]) -> NDArray[Any]:
+    """What of the register numbers decides which results count, for each element of a static table.
+
+    Instructions of one row are to be compared separately where this differs.
+    """
+    return (table["rd"] == 0) * _RD_IS_X0 + (table["rd"] == table["rs1"]) * _RD_IS_BASE
+
+
+def sources_of(insn: Insn, words: U32, pcs: U32, values: Values, length: int | None = None) -> Sources:
+    """What the executions of a row read according to their records.
+
+    Parameters
+    ----------
+    insn : Insn
+        The 32-bit row.
+    words, pcs : uint32[N]
+        Expanded words and addresses.
+    values : mapping
+        The arrays of N record values by field name.
+    length : int or None
+        Bytes in memory, None: those of the row.
+    """
+    reads, absent = insn.reads, np.zeros(0, np.uint32)
+    return Sources(
+        word=words,
+        rs1=values["rs1"] if "rs1" in reads else absent,
+        rs2=values["rs2"] if "rs2" in reads else absent,
+        rd=values["rd_old"] if "rd" in reads else absent,
+        pc=pcs,
+        loaded=values["loaded"],
+        act=values["act"],
+        wgt=values["wgt"],
+        length=insn.size if length is None else length,
+    )
+
+
+def differences(kind: int, expected: Effects, words: U32, values: Values) -> list[tuple[str, Any, U32, U32]]:
+    """Results that differ, as (field of the records, where, reference values, values of the design).
+
+    Parameters
+    ----------
+    kind : int
+        Of all the instructions, from :func:`kinds_of`.
+    expected : Effects
+        The reference results.
+    words : uint32[N]
+        Expanded words.
+    values : mapping
+        The arrays of N record values by field name.
+    """
+    found: list[tuple[str, Any, U32, U32]] = []
+
+    def differ(name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None) -> None:
+        different = want != got
+        if counts is not None:
+            different &= counts
+        if different.any():
+            found.append((name, np.flatnonzero(different), want, got))
+
+    rd_is_x0, rd_is_base = bool(kind & _RD_IS_X0), bool(kind & _RD_IS_BASE)
+    if expected.rd is not None and not rd_is_x0:
+        differ("rd", expected.rd, values["rd"])
+    if expected.base is not None and (rd_is_x0 or not rd_is_base or expected.rd is None):
+        counts = (words & _RS1_FIELD) != 0
+        if expected.base_written is not None:
+            counts &= expected.base_written
+        differ("base", expected.base, values["base"], counts)
+    if expected.address is not None:
+        differ("address", expected.address, values["address"], expected.accessed)
+    if expected.store is not None and expected.size is not None:
+        differ("store", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
+    return found
+
+
 class BlockChecker:
     """Compares blocks of records of one program with the reference semantics.
 
@@ -61,10 +137,8 @@ class BlockChecker:
     """
 
     def __init__(self, program: ProgramText, table: NDArray[Any]) -> None:
-        # a row is split where the register numbers decide which results count
         rows: dict[tuple[int, int], int] = {}
-        kinds = (table["rd"] == 0) * _RD_IS_X0 + (table["rd"] == table["rs1"]) * _RD_IS_BASE
-        pairs = zip(map(id, program.insns), kinds.tolist(), strict=True)
+        pairs = zip(map(id, program.insns), kinds_of(table).tolist(), strict=True)
         numbers = [rows.setdefault(pair, len(rows)) for pair in pairs]
         self._row_of = np.array(numbers, np.uint16)
         named = {id(insn): insn for insn in program.insns}
@@ -72,7 +146,6 @@ class BlockChecker:
         self._words = np.ascontiguousarray(table["word"])
         self._pcs = np.ascontiguousarray(table["pc"])
         self._lengths = table["length"].astype(np.uint32)
-        self._rs1_numbers = table["rs1"]
         self._loop_end = (table["properties"] & Property.LOOP_END) != 0
 
     def check(self, sequence: U32, records: Values, first_position: int) -> tuple[int, list[Mismatch]]:
@@ -102,8 +175,9 @@ class BlockChecker:
                 continue
             chosen = order[start:stop]
             values = {name: records[name][chosen] for name in RECORD_FIELDS}
-            expected = execute(insn, self._sources(insn, words[start:stop], sorted_index[start:stop], values))
-            found = self._compare(kind, expected, values, sorted_index[start:stop])
+            word = words[start:stop]
+            expected = execute(insn, sources_of(insn, word, self._pcs[sorted_index[start:stop]], values))
+            found = [(_TEXT[name], at, want, got) for name, at, want, got in differences(kind, expected, word, values)]
             if expected.taken is not None:
                 found += self._redirects(expected, chosen, index, following)
             for what, at, want, got in found:
@@ -118,45 +192,6 @@ class BlockChecker:
                     )
         kept.sort(key=lambda mismatch: mismatch.position)
         return total, kept[:KEPT]
-
-    def _sources(self, insn: Insn, words: U32, index: U32, values: Values) -> Sources:
-        reads = insn.reads
-        return Sources(
-            word=words,
-            rs1=values["rs1"] if "rs1" in reads else np.zeros(0, np.uint32),
-            rs2=values["rs2"] if "rs2" in reads else np.zeros(0, np.uint32),
-            rd=values["rd_old"] if "rd" in reads else np.zeros(0, np.uint32),
-            pc=self._pcs[index],
-            loaded=values["loaded"],
-            act=values["act"],
-            wgt=values["wgt"],
-            length=insn.size,
-        )
-
-    def _compare(self, kind: int, expected: Effects, values: Values, index: U32) -> list[tuple[str, Any, U32, U32]]:
-        """Differences as (what, where, reference values, values of the design)."""
-        found: list[tuple[str, Any, U32, U32]] = []
-
-        def differ(what: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None) -> None:
-            different = want != got
-            if counts is not None:
-                different &= counts
-            if different.any():
-                found.append((what, np.flatnonzero(different), want, got))
-
-        rd_is_x0, rd_is_base = bool(kind & _RD_IS_X0), bool(kind & _RD_IS_BASE)
-        if expected.rd is not None and not rd_is_x0:
-            differ("result", expected.rd, values["rd"])
-        if expected.base is not None and (rd_is_x0 or not rd_is_base or expected.rd is None):
-            counts = self._rs1_numbers[index] != 0
-            if expected.base_written is not None:
-                counts &= expected.base_written
-            differ("incremented base", expected.base, values["base"], counts)
-        if expected.address is not None:
-            differ("memory address", expected.address, values["address"], expected.accessed)
-        if expected.store is not None and expected.size is not None:
-            differ("stored data", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
-        return found
 
     def _redirects(self, expected: Effects, chosen: U32, index: U32, following: U32) -> list[tuple[str, Any, U32, U32]]:
         """Control transfers of the stream that the operands do not ask for, and the other way round."""

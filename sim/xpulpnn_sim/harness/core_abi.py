@@ -1,7 +1,8 @@
-"""Python side of the C interface in ``native/core_model.cpp``: structures, events and the loaded library."""
+"""Python side of the C interface in ``native/core_model.cpp``: structures, and the library that runs and checks."""
 
 import ctypes
-from enum import IntFlag, auto
+import weakref
+from enum import IntEnum, IntFlag, auto
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.harness.abi import KEPT_ERRORS, RECORD_FIELDS, STATIC_INSN
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
 
@@ -29,7 +31,10 @@ class CoreSettings(ctypes.Structure):
     """``CoreSettings`` of native/core_driver.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_uint32) for name in ("grant_stall", "response_latency", "fetch_grant_stall", "fetch_latency")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("grant_stall", "response_latency", "fetch_grant_stall", "fetch_latency")
+        ),
         *((name, ctypes.c_uint32) for name in ("irq_rate", "seed", "boot_addr", "hart_id", "tohost", "collect")),
         *((name, ctypes.c_uint32) for name in ("watchdog", "unused")),
         ("dump_from", ctypes.c_uint64),
@@ -50,6 +55,13 @@ class CoreStatus(ctypes.Structure):
 IRQ = np.dtype([("cycle", "<u8"), ("line", "<u4"), ("unused", "<u4")])
 
 
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ToolError(f"{path.name} must be a loadable model, not one that fails with: {error}") from None
+
+
 class CoreLibrary:
     """A compiled core model.
 
@@ -60,10 +72,7 @@ class CoreLibrary:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            library = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise ToolError(f"{path.name} must be a loadable model, not one that fails with: {error}") from None
+        library = _load(path)
         pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
         self.create = library.core_create
         self.create.argtypes, self.create.restype = [ctypes.POINTER(CoreSettings)], pointer
@@ -143,3 +152,137 @@ class CoreModel:
 def record_buffer(size: int) -> Records:
     """Room for ``size`` retirements."""
     return np.zeros(size, RETIREMENT)
+
+
+class Action(IntEnum):
+    """``CoreAction`` of native/core_checker.hpp."""
+
+    NO_ACTION = 0
+    TRANSFER = auto()
+    RAISE = auto()
+    RETURN = auto()
+    CSR_READ = auto()
+    CSR_WRITE = auto()
+    CSR_SET = auto()
+    CSR_CLEAR = auto()
+    SET_LOOP_START = auto()
+    SET_LOOP_END = auto()
+    SET_LOOP_COUNT = auto()
+    SET_LOOP = auto()
+
+
+class CsrFlag(IntFlag):
+    """``CoreCsrFlag`` of native/core_checker.hpp."""
+
+    PRESENT = auto()
+    READ_ONLY = auto()
+    FREE = auto()
+
+
+NO_GROUP = 2**32 - 1
+"""Group of instructions without results to compare."""
+
+CORE_INSN = np.dtype(
+    [("insn", STATIC_INSN)]
+    + [(name, "<u4") for name in ("raw", "action", "number", "is_constant", "constant", "offset", "group")]
+)
+"""``CoreInsn`` of native/core_checker.hpp."""
+
+CORE_CSR = np.dtype([(name, "<u4") for name in ("address", "flags", "value", "writable")])
+"""``CoreCsr`` of native/core_checker.hpp."""
+
+CORE_ERROR = np.dtype([(name, "<u4") for name in ("position", "field", "expected", "got")])
+"""``CoreError`` of native/core_checker.hpp; ``field`` is an offset in :data:`RETIREMENT`."""
+
+VALUE_FIELDS = (*RECORD_FIELDS, "word", "pc", "position")
+"""Arrays of ``CoreValues`` of native/core_checker.hpp."""
+
+
+class _ValuePointers(ctypes.Structure):
+    """``CoreValues`` of native/core_checker.hpp."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in VALUE_FIELDS]
+
+
+class CoreChain:
+    """The compiled checker of the state that retirements leave to later ones.
+
+    A block is looked up with :meth:`find`, then :meth:`distribute` sorts its values into groups, then :meth:`check`
+    follows it.
+
+    Parameters
+    ----------
+    path : Path
+        A compiled core model.
+    entry, tohost : int
+        First instruction; word that the host changes.
+    fromhost : int or None
+        Another one.
+    memory : dict of int to numpy array of uint8
+        Memory by base address; stores are applied to the arrays.
+    csrs : array of CORE_CSR
+        The control and status registers.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        entry: int,
+        tohost: int,
+        fromhost: int | None,
+        memory: dict[int, NDArray[np.uint8]],
+        csrs: NDArray[Any],
+    ) -> None:
+        pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
+        signatures: dict[str, tuple[Any, list[Any]]] = {
+            "create": (pointer, [u32, u32, u32]),
+            "destroy": (None, [pointer]),
+            "add_memory": (None, [pointer, u32, u32, pointer]),
+            "add_csrs": (None, [pointer, pointer, u32]),
+            "add_insns": (None, [pointer, pointer, u32]),
+            "find": (u32, [pointer, pointer, u32, pointer]),
+            "distribute": (None, [pointer, pointer, u32, u32, pointer, ctypes.POINTER(_ValuePointers)]),
+            "block": (u32, [pointer, pointer, u32, pointer, pointer, pointer]),
+        }
+        self._calls: dict[str, Any] = {}
+        library = _load(path)
+        for name, (result, arguments) in signatures.items():
+            call = getattr(library, f"core_check_{name}")
+            call.restype, call.argtypes = result, arguments
+            self._calls[name] = call
+        self._memory = memory
+        handle = self._calls["create"](entry, tohost, tohost if fromhost is None else fromhost)
+        self._handle = handle
+        weakref.finalize(self, self._calls["destroy"], handle)
+        for base, content in memory.items():
+            self._calls["add_memory"](handle, base, content.size, content.ctypes.data)
+        self._calls["add_csrs"](handle, csrs.ctypes.data, len(csrs))
+
+    def add(self, insns: NDArray[Any]) -> None:
+        """Make instructions known: an array of :data:`CORE_INSN`."""
+        self._calls["add_insns"](self._handle, insns.ctypes.data, len(insns))
+
+    def find(self, records: Records) -> NDArray[np.uint32]:
+        """The distinct words of a block that are not known; the block is looked up if there is none."""
+        unknown = np.empty(len(records), np.uint32)
+        count = self._calls["find"](self._handle, records.ctypes.data, len(records), unknown.ctypes.data)
+        return np.unique(unknown[:count])
+
+    def distribute(self, records: Records, groups: int) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]]]:
+        """Where each group starts, and the arrays :data:`VALUE_FIELDS` of the values by group."""
+        starts = np.empty(groups + 1, np.uint32)
+        values = {name: np.empty(len(records), np.uint32) for name in VALUE_FIELDS}
+        pointers = _ValuePointers(*(array.ctypes.data for array in values.values()))
+        self._calls["distribute"](self._handle, records.ctypes.data, len(records), groups, starts.ctypes.data, pointers)
+        return starts, values
+
+    def check(
+        self, records: Records, taken: NDArray[np.bool_], targets: NDArray[np.uint32]
+    ) -> tuple[int, NDArray[Any]]:
+        """Number of differences, and the first of them as an array of :data:`CORE_ERROR`."""
+        errors = np.empty(KEPT_ERRORS, CORE_ERROR)
+        count = self._calls["block"](
+            self._handle, records.ctypes.data, len(records), taken.ctypes.data, targets.ctypes.data, errors.ctypes.data
+        )
+        return count, errors[:count]

@@ -383,10 +383,20 @@ class _Session:
             return exits.out_of_time(self._limit, "cycles", status.pc, name_of)
         return None
 
+    def _retire_store(self) -> None:
+        """Advance until the store that ends the program, whose request has been granted, has retired as well."""
+        status = self._model.status
+        retired = status.retired
+        if self._filled == len(self._buffers[0]):
+            self._hand_over()
+        while status.retired == retired and Event.STUCK not in self._model.events:
+            self._filled += len(self._model.advance(status.cycles + 1, self._buffers[0][self._filled :]))
+
     def _told(self, value: int) -> Exit | None:
         """Serve what the program wrote to ``tohost``."""
         printed = exits.host_call(value, self._memory.read, self._memory.inside)
         if printed is None:
+            self._retire_store()
             return exits.reported(value, self._model.status.pc, self._executable.symbol_at)
         if printed.descriptor == exits.STDOUT:
             self.printed += printed.data

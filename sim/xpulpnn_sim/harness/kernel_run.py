@@ -1,6 +1,6 @@
 """One kernel on the design under test: prepare, run, compare the result in memory, put the figures together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.engine import BusTiming, Engine, Outcome, Waves
+from xpulpnn_sim.harness.engine import BusTiming, Engine, Waves
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.report import describe
 from xpulpnn_sw.kernels.conv import conv_kernel
@@ -87,28 +87,41 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
     The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
     cycle, is repeated on a model that writes waveforms.
     """
-    tensors = _tensors(case)
-    kernel = _kernel(case, tensors)
+    tensors = case_tensors(case)
+    kernel = case_kernel(case, tensors)
     memory = kernel.image.data.copy()
     library = model_library(case.config, checked=case.checked, trace=waves is not None)
     window = [(kernel.image.base, memory)]
     with Engine(library, kernel.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
         outcome = engine.run(kernel.stream.blocks(), progress=progress)
     reports = [describe(kernel.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
-    wrong = _compare(kernel, memory, _reference(case.layer, tensors, case.bits))
+    wrong = wrong_results(kernel, memory, case, tensors)
     if wrong is not None:
         reports.append(wrong[1])
-    record = _record(case, kernel, outcome, wrong[0] if wrong else 0)
+    record = figures(
+        case,
+        kernel,
+        engine="rtl",
+        executions=outcome.executions,
+        cycles_at=outcome.cycles_at,
+        cycles=outcome.cycles,
+        stalls=outcome.stalls,
+        mismatches=outcome.mismatch_count + (wrong[0] if wrong else 0),
+        wall_s=outcome.wall_s,
+        simulated_cycles=outcome.cycles,
+    )
     position = min((mismatch.position for mismatch in outcome.mismatches), default=None)
     return Result(record=record, reports=reports, mismatch_position=position)
 
 
-def _tensors(case: Case) -> LayerTensors:
+def case_tensors(case: Case) -> LayerTensors:
+    """The random tensors of a case."""
     rng = np.random.default_rng(case.timing.seed)
     return random_tensors(case.layer, case.bits, rng, requantise=case.kernel == "conv")
 
 
-def _kernel(case: Case, tensors: LayerTensors) -> KernelRun:
+def case_kernel(case: Case, tensors: LayerTensors) -> KernelRun:
+    """The kernel of a case."""
     if isinstance(case.layer, ConvLayer):
         return conv_kernel(case.layer, case.bits, case.variant, tensors)
     return matmul_kernel(case.layer, case.bits, case.variant, tensors)
@@ -129,8 +142,11 @@ def _reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int
     return layers.quantise_bn(accumulators, quantisation.kappa, quantisation.lam, quantisation.shift, bits)
 
 
-def _compare(kernel: KernelRun, memory: NDArray[np.uint8], expected: NDArray[np.int32]) -> tuple[int, str] | None:
-    """Number of wrong results and the first of them, or None."""
+def wrong_results(
+    kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: LayerTensors
+) -> tuple[int, str] | None:
+    """Number of results in ``memory`` that differ from the reference layer and the first of them, or None."""
+    expected = _reference(case.layer, tensors, case.bits)
     got = kernel.output.decode(kernel.image, memory)
     different = np.argwhere(got != expected)
     if not len(different):
@@ -140,28 +156,63 @@ def _compare(kernel: KernelRun, memory: NDArray[np.uint8], expected: NDArray[np.
     return len(different), f"output{place}: expected {expected[at]}, got {got[at]} ({len(different)} wrong results)"
 
 
-def _record(case: Case, kernel: KernelRun, outcome: Outcome, wrong: int) -> dict[str, Any]:
+def figures(
+    case: Case,
+    kernel: KernelRun,
+    *,
+    engine: str,
+    executions: NDArray[np.int64],
+    cycles_at: NDArray[np.int64],
+    cycles: int,
+    stalls: Mapping[str, int],
+    mismatches: int,
+    wall_s: float,
+    simulated_cycles: int,
+) -> dict[str, Any]:
+    """The record of a case.
+
+    Parameters
+    ----------
+    case : Case
+        What was run.
+    kernel : KernelRun
+        Its kernel.
+    engine : str
+        ``rtl`` (back end and stream) or ``core``.
+    executions, cycles_at : int64[N]
+        Per static instruction.
+    cycles : int
+        Of the whole kernel.
+    stalls : mapping of str to int
+        Lost cycles by cause.
+    mismatches : int
+        Everything that was wrong.
+    wall_s : float
+        Seconds of simulation.
+    simulated_cycles : int
+        Cycles simulated in them.
+    """
     program, layer = kernel.program, kernel.layer
-    matmul = int(outcome.cycles_at[program.region("matmul")].sum())
-    sdotp = int(outcome.executions[program.is_dotp].sum())
-    scalar = int(outcome.executions[program.is_mul].sum())
+    matmul = int(cycles_at[program.region("matmul")].sum())
+    sdotp = int(executions[program.is_dotp].sum())
+    scalar = int(executions[program.is_mul].sum())
     return {
         "kernel": case.kernel,
         "layer": str(layer),
         "bits": case.bits,
         "variant": case.variant,
         "cores": 1,
-        "engine": "rtl",
-        "instructions": outcome.instructions,
-        "cycles": outcome.cycles,
+        "engine": engine,
+        "instructions": int(executions.sum()),
+        "cycles": cycles,
         "matmul_cycles": matmul,
         "sdotp": sdotp,
         "macs": layer.macs,
-        "cycles_per_sdotp": round(matmul / (sdotp or scalar), _DIGITS),
-        "macs_per_cycle": round(layer.macs / outcome.cycles, _DIGITS),
+        "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), _DIGITS),
+        "macs_per_cycle": round(layer.macs / max(cycles, 1), _DIGITS),
         "opef": round(program.opef, _DIGITS),
-        "stalls": outcome.stalls,
-        "mismatches": outcome.mismatch_count + wrong,
-        "wall_s": round(outcome.wall_s, _DIGITS),
-        "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
+        "stalls": dict(stalls),
+        "mismatches": mismatches,
+        "wall_s": round(wall_s, _DIGITS),
+        "sim_cycles_per_s": round(simulated_cycles / wall_s),
     }

@@ -42,7 +42,8 @@ def cached_verilog(top: str, config: CoreConfig) -> str:
 def _key(config: CoreConfig) -> str:
     """Text that is the same for equal configurations in every process."""
     structure = f"{sorted(config.dotp.widths)} {config.dotp.multipliers} {config.dotp.isolation}"
-    return f"{sorted(extension.value for extension in config.extensions)} {structure} {config.performance_counters} {config.rvfi}"
+    ports = f"{config.performance_counters} {config.rvfi}"
+    return f"{sorted(extension.value for extension in config.extensions)} {structure} {ports}"
 
 
 def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:

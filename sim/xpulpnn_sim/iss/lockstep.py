@@ -6,7 +6,6 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_NAME, IRQ_BITS
-from xpulpnn_sim import trace
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
@@ -15,6 +14,7 @@ from xpulpnn_sim.iss.fetched import Fetched
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import CAUSE_CODE, RETIREMENT, Records
+from xpulpnn_sim.trace import digits_of, line_of, register_name, text_of
 
 Record = tuple[int, ...]
 
@@ -294,7 +294,7 @@ class Lockstep:
         expected, got = _shown(mismatch.field, mismatch.expected), _shown(mismatch.field, mismatch.got)
         lines = [
             f"difference at retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
-            f"  instruction: {trace.digits_of(values['insn'])}  {trace.text_of(values['insn'], pc)}",
+            f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc)}",
             f"  {mismatch.field} must be {expected}, not {got}{why}",
         ]
         if mismatch.field == "pc_rdata":
@@ -303,7 +303,7 @@ class Lockstep:
             lines.append(f"  {self._context}")
         lines.append("before it, and as the design reports it:")
         shown = [*self._history, record]
-        lines += [f"  {trace.line_of(dict(zip(_NAMES, each, strict=True)))}" for each in shown]
+        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)))}" for each in shown]
         text = "\n".join(lines)
         return Difference(order, cycle, pc, mismatch.field, mismatch.expected, mismatch.got, text)
 
@@ -311,5 +311,5 @@ class Lockstep:
 def _shown(name: str, value: int) -> str:
     """A value as people read it."""
     if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
-        return trace.register_name(value)
+        return register_name(value)
     return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"

@@ -46,6 +46,22 @@ def fits_immediate(value: int) -> bool:
     return -_LOW // 2 <= value < _LOW // 2
 
 
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """An address in a pair of lui and addi, for linking the text elsewhere.
+
+    Parameters
+    ----------
+    symbol : str
+        What the address lies in.
+    offset : int
+        Distance from its start in bytes.
+    """
+
+    symbol: str
+    offset: int
+
+
 @dataclass(slots=True)
 class _Label:
     """A place in the text, known once it is reached."""
@@ -61,6 +77,7 @@ class _Line:
     operands: tuple[int, ...]
     region: str
     target: _Label | None
+    relocation: "Relocation | None" = None
 
 
 class Builder:
@@ -105,6 +122,15 @@ class Builder:
         self("lui", rd, (value - low & _MASK) >> _LOW_BITS)
         if low:
             self("addi", rd, rd, low)
+
+    def address(self, rd: int, symbol: str, offset: int, base: int) -> None:
+        """Load the address ``offset`` bytes into ``symbol``, which lies at ``base`` here; always two instructions."""
+        value = base + offset & _MASK
+        low = (value + _LOW // 2) % _LOW - _LOW // 2
+        self("lui", rd, (value - low & _MASK) >> _LOW_BITS)
+        self("addi", rd, rd, low)
+        for line in self._lines[-2:]:
+            line.relocation = Relocation(symbol, offset)
 
     def mv(self, rd: int, rs: int) -> None:
         """Copy a register."""
@@ -276,6 +302,12 @@ class Builder:
             inner=np.isin(positions, list(self._inner)),
         )
         return Stream(program, tuple(self._scopes[0]))
+
+    @property
+    def relocations(self) -> dict[int, Relocation]:
+        """The addresses in the text by position; both instructions of a pair have the same."""
+        lines = enumerate(self._lines)
+        return {position: line.relocation for position, line in lines if line.relocation is not None}
 
 
 def needs_counter(count: int, length: int) -> bool:

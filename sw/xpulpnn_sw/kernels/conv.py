@@ -52,11 +52,13 @@ def conv_kernel(layer: ConvLayer, bits: int, name: str, tensors: LayerTensors) -
     )
     memory.fill("state", np.array([value & _MASK for value in im2col.initial_state(source)], dtype=np.uint32))
     shape = (layer.out_height, layer.out_width, layer.out_channels)
+    stream = code.write(im2col.emit, 0)
     return KernelRun(
         layer=layer,
         bits=bits,
         variant=chosen,
-        stream=code.write(im2col.emit, 0),
+        stream=stream,
         image=memory.finish(),
         output=output_layout(blocking, shape),
+        relocations=code.relocations,
     )

@@ -85,17 +85,17 @@ class Im2col:
         y, x, source, target, pixels, *scratch = self.registers
         with b.region("im2col"):
             work = scratch[0]
-            b.li(work, self.state)
+            b.address(work, "state", 0, self.state)
             for number, register in enumerate((y, x, source)):
                 b("lw", register, number * WORD, work)
-            b.li(target, self.buffer)
+            b.address(target, "im2col", 0, self.buffer)
             copy = _Pixel(self, b, y, x, source, target, scratch)
             with b.loop(self.variant.npx, pixels, index="pixel"):
                 copy.emit()
                 self._next_pixel(b, y, x, source, work)
                 if self.variant.interleaved:
                     b.advance(target, WORD - self.row_words * self.step, work)
-            b.li(work, self.state)
+            b.address(work, "state", 0, self.state)
             for number, register in enumerate((y, x, source)):
                 b("sw", register, number * WORD, work)
 

@@ -99,6 +99,11 @@ class InnerLoop(ABC):
         """Instructions of the body, without those of the loop itself."""
 
     @property
+    def group_pointers(self) -> list[int]:
+        """Registers that move with the activation rows from one pixel group to the next."""
+        return [register for register, _ in self.activations]
+
+    @property
     def group_prefetch(self) -> list[Operation]:
         """What is fetched ahead once per pixel group."""
         return []
@@ -218,11 +223,19 @@ class ScalarLoop(InnerLoop):
         shifts = 2 * self._elements * self.variant.nch if self._elements > 1 else 0
         return loads + shifts + 2 * self._elements * self.variant.nch * self.variant.npx + self._pointers
 
+    @property
+    def group_pointers(self) -> list[int]:
+        """The activation pointers and the end of the first row."""
+        return [*super().group_pointers, self.bound]
+
+    def constants(self, b: Builder) -> None:
+        """The end of the first activation row."""
+        b.li(self.bound, self.row_words * WORD)
+        b("add", self.bound, self.bound, self._activation(0))
+
     def emit(self, b: Builder) -> None:
         """The loop."""
         elements, first = self._elements, self._activation(0)
-        b.li(self.bound, self.row_words * WORD)
-        b("add", self.bound, self.bound, first)
         with b.branch_loop(self.iterations, first, self.bound):
             if elements == 1:
                 for lane, register in enumerate(self._w):

@@ -1,11 +1,11 @@
 """What all kernels share: the pixel-group loop around MatMul blocks, and the result handed to the harness."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Relocation
 from xpulpnn_sw.kernels.inner import InnerLoop, Registers, inner_loop
 from xpulpnn_sw.kernels.quant import Store
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -45,6 +45,8 @@ class KernelRun:
         Initial data memory.
     output : OutputLayout
         Where the results are afterwards.
+    relocations : mapping of int to Relocation
+        Text positions that hold addresses of the image's symbols.
     """
 
     layer: Layer
@@ -53,6 +55,7 @@ class KernelRun:
     stream: Stream
     image: Image
     output: OutputLayout
+    relocations: Mapping[int, Relocation]
 
     @property
     def program(self) -> Program:
@@ -185,6 +188,7 @@ class KernelCode:
         self, blocking: Blocking, words: int, operands: Operands, activations: list[int], tensors: LayerTensors
     ) -> None:
         """Assign the registers."""
+        self.relocations: Mapping[int, Relocation] = {}
         self.blocking, self.operands, self._rows = blocking, operands, activations
         self._has_bias = tensors.bias is not None
         requantisation = tensors.requantisation
@@ -208,6 +212,7 @@ class KernelCode:
             out=self._out,
             parameters=self._parameters,
             temporaries=temporaries,
+            skipped=variant.nch * WORD if self._has_bias else 0,
             partial=partial,
         )
 
@@ -223,13 +228,14 @@ class KernelCode:
         """
         b = Builder(TEXT_BASE, hardware_loops=self.blocking.variant.xpulp)
         inner, blocking = self.inner, self.blocking
+        weights, rows = self.operands.weights, self._rows
         for register, lane, _ in inner.weights:
-            b.li(register, self.operands.weights[lane])
-        for (register, _), address in zip(inner.activations, self._rows, strict=False):
-            b.li(register, address)
-        b.li(self._parameters, self.operands.parameters)
+            b.address(register, "weights", weights[lane] - weights[0], weights[0])
+        for (register, _), address in zip(inner.activations, rows, strict=False):
+            b.address(register, "im2col" if fill_rows else "input", address - rows[0], rows[0])
+        b.address(self._parameters, "parameters", 0, self.operands.parameters)
         for pixel, register in enumerate(self._out):
-            b.li(register, self.operands.output + pixel * blocking.pixel_bytes)
+            b.address(register, "output", pixel * blocking.pixel_bytes, self.operands.output)
         inner.constants(b)
         with b.loop(blocking.groups, self._group, index="group"):
             if fill_rows is not None:
@@ -239,12 +245,13 @@ class KernelCode:
                     b(*operation)
                 self._channels(b)
                 self._rewind(b)
-                for register, _ in inner.activations:
+                for register in inner.group_pointers:
                     b.advance(register, group_bytes, self._temporary)
             with b.region("quant"):
                 distance = blocking.variant.npx * blocking.pixel_bytes - blocking.steps * blocking.step_bytes
                 for register in self._out:
                     b.advance(register, distance, self._temporary)
+        self.relocations = b.relocations
         return b.finish()
 
     def _channels(self, b: Builder) -> None:
@@ -266,8 +273,6 @@ class KernelCode:
                     b("p.lw", accumulator, WORD, self._parameters)
                 else:
                     b("lw", accumulator, number * WORD, self._parameters)
-            if not self.blocking.variant.xpulp:
-                b("addi", self._parameters, self._parameters, len(first) * WORD)
         else:
             for accumulator in first:
                 b.mv(accumulator, ZERO)

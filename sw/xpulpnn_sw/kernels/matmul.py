@@ -42,11 +42,13 @@ def matmul_kernel(layer: MatmulLayer, bits: int, name: str, tensors: LayerTensor
     operands = place_operands(memory, blocking, tensors, pack_words(tensors.weights, bits))
     rows = [first + pixel * row_bytes for pixel in range(chosen.npx)]
     code = KernelCode(blocking, words, operands, rows, tensors)
+    stream = code.write(None, chosen.npx * row_bytes)
     return KernelRun(
         layer=layer,
         bits=bits,
         variant=chosen,
-        stream=code.write(None, chosen.npx * row_bytes),
+        stream=stream,
         image=memory.finish(),
         output=output_layout(blocking, (layer.pixels, layer.out_channels)),
+        relocations=code.relocations,
     )

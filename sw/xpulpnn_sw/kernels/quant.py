@@ -29,6 +29,9 @@ class Store:
         Pointer to ``lambda, kappa`` of the channels, moved past them.
     temporaries : list of int
         Three registers.
+    skipped : int
+        Parameter bytes of the block before those, already read; without post-increment the pointer is still before
+        them.
     partial : list of int
         For each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a
         byte.
@@ -41,6 +44,7 @@ class Store:
     out: list[int]
     parameters: int
     temporaries: list[int]
+    skipped: int
     partial: list[int]
 
     @property
@@ -50,16 +54,18 @@ class Store:
 
     def emit(self, b: Builder, first_channel: int) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
+        stored = [0] * len(self.acc)
         if self.shift is None:
             for pixel, accumulators in enumerate(self.acc):
-                self._store(b, pixel, accumulators)
+                self._store(b, pixel, accumulators, stored)
+            self._move_pointers(b, stored, 0)
             return
         per_store = self.stored_bits // self.bits
         lam, kappa, work = self.temporaries[:3]
         whole = len(self.acc[0]) >= per_store
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
         for channel in range(len(self.acc[0])):
-            self._load(b, lam, kappa)
+            self._load(b, lam, kappa, channel)
             position = (first_channel + channel) % per_store
             last_pixel = len(self.acc) - 1
             for pixel, accumulators in enumerate(self.acc):
@@ -75,16 +81,27 @@ class Store:
                 else:
                     self._clip(b, target, value)
                 if position == per_store - 1:
-                    self._store(b, pixel, [target])
+                    self._store(b, pixel, [target], stored)
+        self._move_pointers(b, stored, len(self.acc[0]) * 2 * WORD)
 
-    def _load(self, b: Builder, lam: int, kappa: int) -> None:
+    def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
         if self.xpulp:
             b("p.lw", lam, WORD, self.parameters)
             b("p.lw", kappa, WORD, self.parameters)
         else:
-            b("lw", lam, 0, self.parameters)
-            b("lw", kappa, WORD, self.parameters)
-            b("addi", self.parameters, self.parameters, 2 * WORD)
+            # kappa is needed first
+            place = self.skipped + channel * 2 * WORD
+            b("lw", kappa, place + WORD, self.parameters)
+            b("lw", lam, place, self.parameters)
+
+    def _move_pointers(self, b: Builder, stored: list[int], parameters: int) -> None:
+        """Without post-increment: move each pointer once, past all that the block has read or stored."""
+        if self.xpulp:
+            return
+        moves = [(self.parameters, self.skipped + parameters), *zip(self.out, stored, strict=True)]
+        for pointer, distance in moves:
+            if distance:
+                b("addi", pointer, pointer, distance)
 
     def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int) -> None:
         assert self.shift is not None
@@ -103,14 +120,15 @@ class Store:
         if self.xpulp:
             b("p.clipui", rd, value, self.bits + 1)
             return
-        mask = self.temporaries[3]
-        b("srai", mask, value, WORD_BITS - 1)
-        b("xori", mask, mask, -1)
-        b("and", value, value, mask)
-        b("slti", mask, value, 1 << self.bits)
-        b("addi", mask, mask, -1)
-        b("or", value, value, mask)
-        b("andi", rd, value, (1 << self.bits) - 1)
+        # all ones if out of range; the sign then turns that of negative values to 0
+        clipped = self.temporaries[3]
+        b("sltiu", clipped, value, 1 << self.bits)
+        b("addi", clipped, clipped, -1)
+        b("or", clipped, clipped, value)
+        b("srai", value, value, WORD_BITS - 1)
+        b("xor", rd, clipped, value)
+        if self.bits < BYTE_BITS:
+            b("andi", rd, rd, (1 << self.bits) - 1)
 
     def _merge(self, b: Builder, held: int, value: int, position: int) -> None:
         """Clip a result into its place in the byte."""
@@ -124,13 +142,13 @@ class Store:
             b("slli", value, value, position * self.bits)
             b("or", held, held, value)
 
-    def _store(self, b: Builder, pixel: int, registers: list[int]) -> None:
+    def _store(self, b: Builder, pixel: int, registers: list[int], stored: list[int]) -> None:
         size = self.stored_bits // BYTE_BITS
         incrementing, plain = _STORES[self.stored_bits]
         if self.xpulp:
             for register in registers:
                 b(incrementing, register, size, self.out[pixel])
             return
-        for number, register in enumerate(registers):
-            b(plain, register, number * size, self.out[pixel])
-        b("addi", self.out[pixel], self.out[pixel], len(registers) * size)
+        for register in registers:
+            b(plain, register, stored[pixel], self.out[pixel])
+            stored[pixel] += size

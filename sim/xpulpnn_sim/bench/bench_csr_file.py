@@ -1,0 +1,173 @@
+"""Bench of the CSR file: every register, traps and counters against the description of the registers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.csr import ALL_BITS, CSRS, Csr, CsrAccess, CsrGroup
+from xpulpnn_sim.bench.core_csrs import LOOP_NAMES, XLEN, CsrModel, Cycle
+from xpulpnn_sim.bench.parts import Columns, Dut, Scoreboard, bench_data, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.stimuli import random_word
+
+RANDOM_CYCLES = 1500
+READS_BETWEEN = 0.3
+ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
+PORTS = {
+    "csr__addr": "address",
+    "csr__valid": "valid",
+    "csr__write": "write",
+    "csr__wdata": "operand",
+    "boot": "boot",
+    "boot_addr": "boot_address",
+    "hart_id": "hart_id",
+    "irq": "irq",
+    "clock_runs": "clock_runs",
+    "retire": "retire",
+    "enter": "enter",
+    "enter_pc": "enter_pc",
+    "enter_interrupt": "enter_interrupt",
+    "enter_cause": "enter_cause",
+    "leave": "leave",
+}
+
+
+def groups() -> frozenset[CsrGroup]:
+    """The groups of registers that the unit under test has."""
+    return frozenset(CsrGroup[name] for name in bench_data()["groups"])
+
+
+def registers() -> list[Csr]:
+    """The registers of these groups."""
+    return [csr for csr in CSRS if csr.group in groups()]
+
+
+def surroundings(rng: Random) -> Cycle:
+    """A cycle without an access: random inputs, counters counting."""
+    return Cycle(
+        address=rng.choice(CSRS).address,
+        boot_address=random_word(rng),
+        hart_id=random_word(rng),
+        irq=random_word(rng),
+        clock_runs=rng.random() < 0.8,
+        retire=rng.random() < 0.5,
+        enter_pc=random_word(rng),
+        enter_interrupt=rng.random() < 0.5,
+        enter_cause=rng.randrange(XLEN),
+        loop_values=tuple(random_word(rng) for _ in LOOP_NAMES),
+        events=rng.getrandbits(12),
+        operand=random_word(rng),
+    )
+
+
+def access(csr: Csr, op: str, operand: int, rng: Random) -> Cycle:
+    """A write, set or clear; of a read-only register only a read."""
+    write = csr.access is not CsrAccess.RO
+    return replace(surroundings(rng), address=csr.address, op=op, valid=True, write=write, operand=operand)
+
+
+def read(csr: Csr, rng: Random) -> Cycle:
+    """A look at a register without an access to it."""
+    return replace(surroundings(rng), address=csr.address)
+
+
+def directed(rng: Random) -> Iterator[Cycle]:
+    """Reset values; all ones, all zeros, sets and clears of every register; full counters; traps in both modes."""
+    every = registers()
+    yield from (read(csr, rng) for csr in every)
+    for csr in every:
+        for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
+            yield access(csr, op, operand, rng)
+            yield read(csr, rng)
+            # asserted without the instruction leaving EX, or without a write
+            yield replace(access(csr, op, operand, rng), valid=False)
+            yield replace(access(csr, op, operand, rng), write=False)
+            yield read(csr, rng)
+    by_name = {csr.name: csr for csr in every}
+    yield replace(surroundings(rng), boot=True)
+    for vectored in (0, 1):
+        yield access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
+        for enabled in (0, 8, 0x80, 0x88):
+            yield access(by_name["mstatus"], "WRITE", enabled, rng)
+            yield replace(surroundings(rng), enter=True)
+            yield from (read(by_name[name], rng) for name in ("mstatus", "mepc", "mcause", "mtval"))
+            yield replace(surroundings(rng), leave=True)
+            yield read(by_name["mstatus"], rng)
+    yield from full_counters(by_name, rng)
+
+
+def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[Cycle]:
+    """Counters across the end of their range, inhibited or not; performance counters in every mode."""
+    yield access(by_name["mcountinhibit"], "WRITE", 0, rng)
+    for name in ("mcycle", "minstret"):
+        for high in ALMOST_FULL:
+            yield access(by_name[f"{name}h"], "WRITE", high, rng)
+            yield access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
+            for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
+                yield replace(read(by_name[view], rng), clock_runs=True, retire=True)
+    if "pcmr" in by_name:
+        for mode in range(4):
+            yield access(by_name["pcmr"], "WRITE", mode, rng)
+            yield access(by_name["pcer"], "WRITE", rng.getrandbits(12) | 1 << rng.randrange(12), rng)
+            yield access(by_name["pccrall"], "WRITE", ALMOST_FULL[0], rng)
+            yield from (replace(surroundings(rng), events=0xFFF) for _ in range(3))
+            yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
+
+
+def anything(rng: Random) -> Iterator[Cycle]:
+    """Random accesses, traps and returns; a trap never comes together with a write."""
+    every = registers()
+    for _ in range(RANDOM_CYCLES):
+        csr = rng.choice(every)
+        if rng.random() < READS_BETWEEN:
+            yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, address=csr.address)
+        else:
+            yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
+
+
+def columns(cycles: list[Cycle]) -> Columns:
+    """The inputs by port."""
+    data = bench_data()
+    stimulus = {port: [int(getattr(cycle, name)) for cycle in cycles] for port, name in PORTS.items()}
+    stimulus["csr__op"] = [data["ops"][cycle.op] for cycle in cycles]
+    if "loop_values" in data["inputs"]:
+        stimulus["loop_values"] = [
+            sum(value << XLEN * index for index, value in enumerate(cycle.loop_values)) for cycle in cycles
+        ]
+    if "events" in data["inputs"]:
+        stimulus["events"] = [cycle.events for cycle in cycles]
+    return {port: np.array(values, dtype=object) for port, values in stimulus.items()}
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(draw=[directed, anything])
+async def registers_match_their_description(dut: Dut, draw) -> None:
+    """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
+    rng, board = Random(seed_from_environment()), Scoreboard("csr_file")
+    await start(dut)
+    for phase in ("after reset", "after a reset in flight"):
+        model, cycles = CsrModel(groups()), list(draw(rng))
+        want: dict[str, list[int]] = {}
+        for cycle in cycles:
+            for port, value in model.outputs(cycle).items():
+                want.setdefault(port, []).append(value)
+            model.clock(cycle)
+        stimulus = columns(cycles)
+        observed = await run_vectors(dut, stimulus, list(want))
+        for port, values in want.items():
+            checked = [index for index, value in enumerate(values) if value >= 0]
+            board.compare(
+                {port: [values[index] for index in checked]},
+                {port: observed[port][checked]},
+                {name: [column[index] for index in checked] for name, column in stimulus.items()},
+                phase,
+            )
+        for port in ("csr__valid", "enter", "leave", "boot"):
+            getattr(dut, port).value = 0
+        await FallingEdge(dut.clk)
+        await RisingEdge(dut.clk)
+        await pulse_reset(dut)

@@ -1,0 +1,206 @@
+"""Bench of the hardware loops: the unit in a pipeline played by the bench, against a sequential machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
+
+from xpulpnn_sim.bench.core_loops import (
+    ADDRESS_MASK,
+    LOOPS,
+    REGISTERS,
+    Action,
+    Kind,
+    LoopMachine,
+    RandomExecution,
+    Step,
+)
+from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, sample, start
+from xpulpnn_sim.bench.runner import seed_from_environment
+
+STEPS = 400
+SETTLE_NS = 1
+TOP = 0xFFFF_FFD0
+"""A base from which execution runs past the end of the address space."""
+NAMES = [f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount")]
+LATE = (Kind.BRANCH, Kind.CSR_READ, Kind.CSR_WRITE)
+SIDEWAYS = (Kind.JUMP, Kind.TRAP)
+CYCLE_LIMIT = 60
+"""Cycles per instruction on average after which the pipeline counts as stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Probabilities per cycle that IF has an instruction, and that ID and EX are done with theirs."""
+
+    fetch: float = 1.0
+    decode: float = 1.0
+    execute: float = 1.0
+
+
+FULL_SPEED = Speed()
+RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, TOP), (Speed(0.7, 0.8, 0.6), 0x1000), (Speed(1.0, 1.0, 0.3), TOP)]
+
+
+@dataclass(frozen=True, slots=True)
+class InId:
+    """The instruction in ID."""
+
+    pc: int
+    size: int
+    looped: int
+
+
+class Pipeline:
+    """IF, ID and EX around the unit, without instructions: only addresses, sizes and when they advance.
+
+    The only writer of the inputs. Counts ``corrections``: fetching was not where the unit wanted it.
+    """
+
+    def __init__(self, dut: Dut, size_at: Callable[[int], int], speed: Speed, rng: Random) -> None:
+        self.dut = dut
+        self.size_at = size_at
+        self.speed = speed
+        self.rng = rng
+        self.board = Scoreboard("hwloops")
+        self.ops: dict[str, int] = bench_data()["ops"]
+        self.corrections = 0
+        self.cycles = 0
+
+    def _show_stages(self, if_pc: int, in_id: InId | None, in_ex: Step | None, *, ex_leaves: bool) -> None:
+        dut, rng = self.dut, self.rng
+        shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
+        dut.if_pc.value = if_pc
+        dut.id_valid.value = int(in_id is not None)
+        dut.id_pc.value = shown.pc
+        dut.id_after.value = (shown.pc + shown.size) & ADDRESS_MASK
+        dut.id_looped.value = shown.looped
+        dut.ex_leaves.value = int(ex_leaves)
+        action = in_ex.action if in_ex is not None and ex_leaves else Action(Kind.PLAIN)
+        dut.ex_taken.value = int(action.taken)
+        writes = action.kind is Kind.CSR_WRITE
+        dut.we.value = 1 << REGISTERS * action.loop + action.register if writes else 0
+        dut.wdata.value = action.values[action.register] if writes else rng.getrandbits(32)
+        self._show_leaving(None)
+
+    def _show_leaving(self, step: Step | None) -> None:
+        """What leaves ID; without an instruction there is noise that must have no effect."""
+        dut, rng = self.dut, self.rng
+        action = Action(Kind.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
+        sets_up = action.kind is Kind.SETUP
+        dut.id_leaves.value = int(step is not None and action.kind not in SIDEWAYS)
+        dut.id_late.value = rng.getrandbits(1) if step is None else int(action.kind in LATE)
+        dut.setup__valid.value = int(sets_up)
+        dut.setup__op.value = self.ops[action.op] if sets_up else rng.choice(list(self.ops.values()))
+        dut.setup__loop.value = action.loop
+        for name, value in zip(("start", "end", "count"), action.values, strict=True):
+            getattr(dut, f"setup__{name}").value = value if sets_up else rng.getrandbits(32)
+
+    def registers(self) -> tuple[int, ...]:
+        """The loop registers."""
+        return tuple(sample(getattr(self.dut, name)) for name in NAMES)
+
+    def _check(self, if_pc: int, leaving: Step | None, in_ex: Step | None, where: str) -> None:
+        """The unit's outputs in the middle of the cycle; ``in_ex`` leaves EX."""
+        dut, board = self.dut, self.board
+        flows = leaving is not None and leaving.action.kind not in SIDEWAYS
+        if leaving is not None and flows:
+            board.equal(hex(sample(dut.id_next)), hex(leaving.sequel), f"id_next {where}")
+            if if_pc != leaving.sequel:
+                board.equal(sample(dut.wrong), 1, f"wrong with if_pc {if_pc:#x} {where}")
+        else:
+            board.equal(sample(dut.wrong), 0, f"wrong without an instruction {where}")
+        if in_ex is not None and in_ex.action.kind in (Kind.CSR_READ, Kind.CSR_WRITE):
+            board.equal(self.registers(), in_ex.before, f"registers for a CSR access at {in_ex.pc:#x} {where}")
+
+    async def run(self, steps: list[Step]) -> None:
+        """Execute all steps."""
+        rng, speed, dut = self.rng, self.speed, self.dut
+        if_pc, in_id, in_ex = steps[0].pc, None, None
+        position = bubbles = 0
+        for cycle in range(CYCLE_LIMIT * len(steps)):
+            if position == len(steps) and in_ex is None:
+                self.cycles = cycle
+                return
+            ex_leaves = in_ex is not None and rng.random() < speed.execute
+            self._show_stages(if_pc, in_id, in_ex, ex_leaves=ex_leaves)
+            await Timer(SETTLE_NS, unit="ns")
+            # behind a taken branch ID holds nothing that is executed; a CSR write empties the stage behind it
+            blocked = in_ex is not None and (not ex_leaves or in_ex.action.taken or in_ex.action.kind is Kind.CSR_WRITE)
+            leaving = None
+            stays = blocked or sample(dut.hold) or position == len(steps) or rng.random() >= speed.decode
+            if in_id is not None and not stays:
+                leaving = steps[position]
+                self.board.equal(hex(in_id.pc), hex(leaving.pc), f"pc of step {position}")
+                self._show_leaving(leaving)
+            await FallingEdge(dut.clk)
+            self._check(if_pc, leaving, in_ex if ex_leaves else None, f"in step {position}, cycle {cycle}")
+            target = None
+            if ex_leaves and in_ex is not None and in_ex.action.taken:
+                target = in_ex.action.target
+            elif leaving is not None and leaving.action.kind in SIDEWAYS:
+                target = leaving.action.target
+            elif sample(dut.wrong):
+                self.corrections += 1
+                target = sample(dut.id_next)
+            if target is not None:
+                if_pc, in_id = target, None
+                bubbles = rng.randrange(3) if speed is not FULL_SPEED else 0
+            elif (in_id is None or leaving is not None) and not bubbles and rng.random() < speed.fetch:
+                in_id = InId(if_pc, self.size_at(if_pc), sample(dut.if_back))
+                if_pc = sample(dut.if_start) if in_id.looped else (if_pc + in_id.size) & ADDRESS_MASK
+            else:
+                in_id = None if leaving is not None else in_id
+                bubbles = max(0, bubbles - 1)
+            if ex_leaves or in_ex is None:
+                in_ex = leaving if leaving is None or leaving.action.kind is not Kind.TRAP else None
+            position += leaving is not None
+            await RisingEdge(dut.clk)
+        raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize((("speed", "base"), RUNS))
+async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
+    """Random set-ups, CSR accesses, branches, jumps and traps on and around loop ends; again after a reset."""
+    rng = Random(seed_from_environment())
+    await start(dut)
+    for _ in range(2):
+        execution, machine = RandomExecution(base, rng), LoopMachine()
+        pipeline = Pipeline(dut, execution.size_at, speed, rng)
+        await pipeline.run(execution.steps(STEPS, machine))
+        await FallingEdge(dut.clk)
+        pipeline.board.equal(pipeline.registers(), tuple(machine.registers), "registers at the end")
+        await pulse_reset(dut)
+        pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
+
+
+def nested(body: int, machine: LoopMachine) -> tuple[list[Step], int]:
+    """A loop of ``body`` instructions in another one that sets it up again; the steps and the number of set-ups."""
+    inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
+    program = {
+        0x100: Action(Kind.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),
+        inner_setup: Action(Kind.SETUP, op="SETUPI", loop=0, values=(0x108, inner_end, 4)),
+    }
+    steps: list[Step] = []
+    pc = 0x100
+    while pc <= outer_end:
+        step, pc = machine.execute(pc, 4, program.get(pc, Action(Kind.PLAIN)))
+        steps.append(step)
+    return steps, 1 + sum(step.pc == inner_setup for step in steps)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(body=[1, 2, 3, 7])
+async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
+    """Two nested loops: fetching is never corrected with bodies of 3 or more, else at most once per set-up."""
+    await start(dut)
+    machine = LoopMachine()
+    steps, setups = nested(body, machine)
+    pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, Random(seed_from_environment()))
+    await pipeline.run(steps)
+    pipeline.board.equal(pipeline.registers(), tuple(machine.registers), "registers at the end")
+    allowed = 0 if body >= 3 else setups
+    assert pipeline.corrections <= allowed, f"{pipeline.corrections} corrections of a body of {body}"

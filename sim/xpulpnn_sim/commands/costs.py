@@ -1,0 +1,78 @@
+"""``xpulpnn costs``: the cycle costs of the core, measured beside the documented ones."""
+
+import argparse
+from typing import Any
+
+from rich.table import Table
+
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    add_configuration,
+    add_json,
+    configuration,
+    output,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.verify.cost_rows import cost_rows
+from xpulpnn_sim.verify.costs import Line, lines_of
+from xpulpnn_sim.verify.designs import measured_costs
+
+NAME = "costs"
+HELP = "measure every cycle cost on the core and compare it with the documented one"
+
+_SHOWN = 5
+"""Wrong rows listed of each group."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    add_configuration(parser, "xpulpnn-full")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; fails if a documented figure is not met."""
+    config = configuration(arguments)
+    require_writable(arguments.json)
+    lines = lines_of(measured_costs(config, cost_rows(config)))
+    console = output()
+    console.print(_table(lines))
+    wrong = [one for line in lines for one in line.wrong]
+    for line in lines:
+        for one in line.wrong[:_SHOWN]:
+            console.print(
+                f"{line.group}: {one.row.name} must take {one.row.documented}, not {one.cycles}",
+                markup=False,
+                soft_wrap=True,
+            )
+    write_json(arguments.json, [_record(line) for line in lines])
+    return FAILED if wrong else OK
+
+
+def _table(lines: list[Line]) -> Table:
+    table = Table(box=None, title="cycles; memory grants at once and answers in the next cycle", title_justify="left")
+    for heading in ("event", "documented", "measured", "cases", "wrong"):
+        table.add_column(heading, justify="left" if heading == "event" else "right")
+    for line in lines:
+        table.add_row(line.group, line.documented, line.found, str(len(line.measured)), str(len(line.wrong)))
+    return table
+
+
+def _record(line: Line) -> dict[str, Any]:
+    return {
+        "event": line.group,
+        "documented": line.documented,
+        "measured": line.found,
+        "cases": [
+            {
+                "name": one.row.name,
+                "documented": one.row.documented,
+                "measured": one.cycles,
+                "extra": one.row.is_extra,
+            }
+            for one in line.measured
+        ],
+        "wrong": len(line.wrong),
+    }

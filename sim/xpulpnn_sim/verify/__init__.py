@@ -1,0 +1,1 @@
+"""Verification programs: random ones with shrinking, directed ones, and those that measure cycle costs."""

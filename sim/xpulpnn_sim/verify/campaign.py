@@ -1,0 +1,166 @@
+"""Random programs on a design beside the simulator: plans, trials, and the minimal form of a failure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from time import perf_counter
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.iss.lockstep import Lockstep
+from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.coverage import Coverage
+from xpulpnn_sim.verify.generator import BUDGET, generate
+from xpulpnn_sim.verify.program import Program
+from xpulpnn_sim.verify.reference import Fault, ReferenceDesign
+from xpulpnn_sim.verify.shrink import RUNS, Case, Shrinker
+from xpulpnn_sim.verify.stress import Stress, random_stress
+
+_SPARE_CYCLES = 10_000
+"""Added to the cycles a shrunk program may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one run in lock step.
+
+    Parameters
+    ----------
+    reason : Reason
+        PASS if the program ended well and every retirement was right.
+    text : str
+        Report for people.
+    instructions, cycles : int
+        Length of the run.
+    """
+
+    reason: Reason
+    text: str
+    instructions: int
+    cycles: int
+
+
+Observer = Callable[[Records], None]
+"""Takes the retirements of a run, block by block."""
+
+Design = Callable[[Executable, CoreConfig, Stress, Observer], Verdict]
+"""Runs a program in lock step with the simulator."""
+
+
+def reference_design(fault: Fault | None = None) -> Design:
+    """The simulator itself as the design: checks the programs, and with a ``fault`` the checks."""
+
+    def run(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
+        design = ReferenceDesign(config, fault)
+        end, records, _ = design.run(executable, limit=stress.max_cycles, irq_rate=stress.irq_rate, seed=stress.seed)
+        observer(records)
+        difference = Lockstep(executable, config).compare(records)
+        if difference is not None:
+            return Verdict(Reason.DIFFERENCE, difference.text, len(records), len(records))
+        return Verdict(end.reason, end.text, len(records), len(records))
+
+    return run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which programs to run, and how.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Configuration of the design.
+    label : str
+        Options of the command line that choose the configuration.
+    grant_stalls, response_latency, fetch_grant_stalls, fetch_latency, irq_rate : float, int or None
+        Fields of :class:`Stress`; None: chosen for each program.
+    """
+
+    config: CoreConfig
+    label: str
+    grant_stalls: float | None = None
+    response_latency: int | None = None
+    fetch_grant_stalls: float | None = None
+    fetch_latency: int | None = None
+    irq_rate: float | None = None
+
+    @property
+    def chosen(self) -> dict[str, float | int | None]:
+        """The fields of :class:`Stress`."""
+        names = {one.name for one in fields(Stress)}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name in names}
+
+    def case(self, seed: int) -> Case:
+        """The program ``seed`` and its machine."""
+        stress = random_stress(seed, **self.chosen)
+        return Case(generate(self.config, seed, interrupts=stress.irq_rate > 0, budget=BUDGET), stress)
+
+    def command(self, seed: int) -> str:
+        """The command that runs the program ``seed`` again."""
+        options = [f"--{name.replace('_', '-')} {value}" for name, value in self.chosen.items() if value is not None]
+        return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *options])
+
+
+@dataclass(slots=True)
+class Result:
+    """One random program.
+
+    Members
+    -------
+    seed : int
+        Its number.
+    plan : Plan
+        Where it came from.
+    verdict : Verdict
+        What came of it.
+    coverage : Coverage
+        What it reached.
+    wall_s : float
+        Time it took.
+    """
+
+    seed: int
+    plan: Plan
+    verdict: Verdict
+    coverage: Coverage
+    wall_s: float
+
+
+def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:
+    """Run one program; ``coverage`` collects what it reaches."""
+
+    def observe(records: Records) -> None:
+        if coverage is not None:
+            coverage.add(records, plan.config)
+
+    return design(case.program.executable(), plan.config, case.machine, observe)
+
+
+def run_seed(seed: int, plan: Plan, design: Design) -> Result:
+    """Generate and run the program ``seed``."""
+    start, coverage = perf_counter(), Coverage()
+    verdict = run_case(plan.case(seed), plan, design, coverage)
+    return Result(seed, plan, verdict, coverage, perf_counter() - start)
+
+
+def shrink(result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:
+    """The smallest program that fails in the same way as ``result``, found with at most ``runs`` runs."""
+    limit = 2 * result.verdict.cycles + _SPARE_CYCLES
+    full = result.plan.case(result.seed)
+    case = Case(full.program, replace(full.machine, max_cycles=min(limit, full.machine.max_cycles)))
+
+    def fails(candidate: Case) -> bool:
+        return run_case(candidate, result.plan, design).reason is result.verdict.reason
+
+    return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
+
+
+def listing(program: Program, stress: Stress, result: Result) -> str:
+    """The minimal program with all that is needed to see the failure again."""
+    heading = [
+        "Written by xpulpnn verify: minimal program that fails",
+        f"from: {result.plan.command(result.seed)}",
+        f"machine: {stress.shown()}, seed {stress.seed}",
+        *result.verdict.text.splitlines(),
+    ]
+    return program.listing(heading)

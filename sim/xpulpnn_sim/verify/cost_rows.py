@@ -1,0 +1,320 @@
+"""Cycle costs that the documentation promises, each with the code that shows it.
+
+The figures are those of the original core with a memory that grants at once and answers in the next cycle. A row is
+measured between two markers; what counts are the cycles beyond one per instruction.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.verify.draw import ARITHMETIC, group_of
+from xpulpnn_sim.verify.layout import WINDOW
+
+WORD_WIDTH = 32
+WORD_MASK = (1 << WORD_WIDTH) - 1
+
+_ALIGNED, _CROSSING = 0, 3
+"""Distances of an access from a word boundary."""
+_SHORTEST_DIVISION = 3
+_HIGH_WORD_CYCLES = 5
+_HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
+_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
+_DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
+_CHAIN = 4
+"""Dependent instructions in a row."""
+
+_OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "beq": ((1, 1), (1, 2)),
+    "bne": ((1, 2), (1, 1)),
+    "blt": ((1, 2), (2, 1)),
+    "bltu": ((1, 2), (2, 1)),
+    "bge": ((2, 1), (1, 2)),
+    "bgeu": ((2, 1), (1, 2)),
+}
+"""Operands that make a branch taken, and not."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One measurement.
+
+    Parameters
+    ----------
+    group, name : str
+        Line of the printed table, and the variation.
+    code : str
+        Lines between the markers.
+    documented : int or None
+        Cycles promised; None where nothing is.
+    setup : str
+        Lines before the first marker.
+    is_extra : bool
+        The figure counts cycles on top of one per instruction, not the cycles of the one instruction meant.
+    """
+
+    group: str
+    name: str
+    code: str
+    documented: int | None
+    setup: str = ""
+    is_extra: bool = False
+
+
+def division_cycles(divisor: int, *, signed: bool) -> int:
+    """3 plus the places the divisor can move up without losing a bit or changing its sign; 35 for 0."""
+    if signed and divisor >> (WORD_WIDTH - 1):
+        ones = WORD_WIDTH - (divisor ^ WORD_MASK).bit_length()
+        return _SHORTEST_DIVISION + ones - 1
+    return _SHORTEST_DIVISION + WORD_WIDTH - divisor.bit_length()
+
+
+def _instance(insn: Insn, **registers: str) -> str:
+    """The row as text: chosen registers, a0 elsewhere, immediates of 1 or the least that is legal."""
+    operands: list[str] = []
+    for operand in insn.forms:
+        text = ""
+        if operand.value is not None:
+            name = operand.value.field.name
+            if name in registers:
+                text = registers[name]
+            elif name in ("rd", "rs1", "rs2", "rs3"):
+                text = "a0"
+            else:
+                step = operand.value.field.step
+                text = str(step if operand.value.accepts(step) else operand.value.field.low)
+        if operand.is_memory:
+            base = registers.get("rs1", "a0") if operand.fixed_base is None else "sp"
+            text += f"({base}{'!' if operand.increment else ''})"
+        operands.append(text)
+    return f"{insn.mnemonic} {', '.join(operands)}".strip()
+
+
+def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Every row that computes: a chain of instructions that depend on each other."""
+    for insn in rows:
+        if group_of(insn) not in ARITHMETIC or insn.op in _DIVISIONS:
+            continue
+        text = _instance(insn)
+        is_dot = insn.op.startswith(("pv.dot", "pv.sdot"))
+        group = "dot products, dependent" if is_dot else "ALU, mul, mac and SIMD, dependent"
+        if insn.op in _HIGH_WORD:
+            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _HIGH_WORD_CYCLES)
+        else:
+            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), 1)
+
+
+def _division() -> Iterator[CostRow]:
+    """Divisors of every size, with several dividends."""
+    for op in sorted(_DIVISIONS):
+        signed = op in ("div", "rem")
+        sizes = {1 << place for place in range(WORD_WIDTH)} | {0, WORD_MASK}
+        sizes |= {-(1 << place) & WORD_MASK for place in range(WORD_WIDTH)} if signed else set()
+        for divisor in sorted(sizes):
+            for dividend in _DIVIDENDS:
+                yield CostRow(
+                    f"{op}: 3 + places the divisor can move up",
+                    f"0x{dividend:x} by 0x{divisor:x}",
+                    f"{op} a2, a0, a1",
+                    division_cycles(divisor, signed=signed),
+                    setup=f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}",
+                )
+
+
+def _pointer(distance: int) -> str:
+    """a1 points into the window, a2 is a small offset, a3 anything."""
+    return f"li a1, 0x{WINDOW + distance:x}\n li a2, 8\n addi a3, zero, 5\n mv a4, zero"
+
+
+def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
+    """A load or store, and the offset that its text adds to the base."""
+    registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
+    text = _instance(insn, **registers)
+    memory = next(operand for operand in insn.forms if operand.is_memory)
+    if memory.increment or memory.value is None:
+        return text, 0
+    if memory.value.field.name in ("rs2", "rs3"):
+        return text, 8
+    return text, memory.value.field.step
+
+
+def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Loads and stores of every form: aligned, crossing a word, with the next instruction using the results."""
+    for insn in rows:
+        if not (insn.is_load or insn.is_store):
+            continue
+        name = f"{insn.mnemonic} {insn.operands}"
+        text, offset = _access(insn)
+        fixed = insn.mnemonic in ("c.lwsp", "c.swsp")
+        bytes_accessed = {"b": 1, "h": 2}.get(insn.op.removesuffix("u")[-1], 4)
+        yield CostRow("load, store, post-increment", name, text, 1, setup=_pointer(_ALIGNED - offset))
+        if bytes_accessed > 1 and not fixed:
+            yield CostRow("misaligned access across words", name, text, 2, setup=_pointer(_CROSSING - offset))
+        if insn.is_load:
+            yield CostRow(
+                "use of a loaded value in the next instruction",
+                name,
+                f"{text}\n addi a4, a3, 1",
+                1,
+                setup=_pointer(_ALIGNED - offset),
+                is_extra=True,
+            )
+        if insn.writes_base:
+            yield CostRow(
+                "use of the incremented base in the next instruction",
+                name,
+                f"{text}\n addi a4, a1, 1",
+                0,
+                setup=_pointer(_ALIGNED),
+                is_extra=True,
+            )
+
+
+def _jump_over(text: str, short: bool, misaligned: bool) -> str:
+    """``text`` with ``{}`` as its target, something skipped, and the target on or off a word boundary."""
+    if not short:
+        skipped = "c.nop" if misaligned else "addi zero, zero, 0"
+    else:
+        skipped = "addi zero, zero, 0" if misaligned else "c.nop"
+    lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
+    return "\n".join([*lines, *["c.nop"] * misaligned])
+
+
+def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Every conditional branch: not taken, taken, taken to a 32-bit instruction off a word boundary."""
+    for insn in rows:
+        if not insn.is_branch:
+            continue
+        short = insn.size == 2
+        if short:
+            yes, no = ((0, 0), (1, 0)) if insn.op == "beq" else ((1, 0), (0, 0))
+            text = f"{insn.mnemonic} a0, {{}}"
+        elif "simm5" in insn.operands:
+            yes, no = _OUTCOMES[insn.op]
+            text = f"{insn.mnemonic} a0, {yes[1]}, {{}}"
+            yes, no = yes, (yes[1] if insn.op == "bne" else no[1], 0)
+        else:
+            yes, no = _OUTCOMES[insn.op]
+            text = f"{insn.mnemonic} a0, a1, {{}}"
+        taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
+        yield CostRow("branch, not taken", insn.mnemonic, _jump_over(text, short, False), 1, setup=passed)
+        yield CostRow("branch, taken", insn.mnemonic, _jump_over(text, short, False), 3, setup=taken)
+        yield CostRow("branch, taken, misaligned target", insn.mnemonic, _jump_over(text, short, True), 4, setup=taken)
+
+
+_ADDRESS = "la a0, 77f"
+
+
+def _jumps() -> Iterator[CostRow]:
+    """Jumps, and jumps to an address that is hardly computed."""
+    yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), 2)
+    yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), 2)
+    yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), 2)
+    yield CostRow("jal, misaligned target", "jal", _jump_over("jal ra, {}", False, True), 3)
+    landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
+    yield CostRow("jalr", "jalr", f"jalr ra, 0(a0)\n {landing}", 2, setup=_ADDRESS)
+    for name in ("c.jr", "c.jalr"):
+        yield CostRow("jalr", name, f"{name} a0\n c.nop\n 77: addi zero, zero, 0", 2, setup=_ADDRESS)
+    producers = (
+        ("after an ALU instruction wrote rs1", "addi a0, a0, 0", "", 1),
+        ("after a load wrote rs1", "lw a0, 0(a1)", f"li a1, 0x{WINDOW:x}\n sw a0, 0(a1)", 2),
+    )
+    for name, producer, preparation, extra in producers:
+        yield CostRow(
+            f"jalr {name}",
+            "jalr",
+            f"{producer}\n jalr ra, 0(a0)\n {landing}",
+            2 + extra,
+            setup=f"{_ADDRESS}\n {preparation}",
+        )
+
+
+def _loops() -> Iterator[CostRow]:
+    """Hardware loops: cycles beyond one per instruction, over all iterations."""
+    for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
+        body = "\n".join(["addi a0, a0, 1"] * 3 + ["77: addi a0, a0, 1"])
+        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {body}", 1, setup="li t1, 4")
+    separate = "lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4"
+    yield CostRow(
+        "hardware loop, setup",
+        "lp.starti, lp.endi, lp.counti",
+        f"{separate}\n 76: addi a0, a0, 1\n addi a0, a0, 1\n 77: addi a0, a0, 1",
+        1,
+    )
+    for length in (1, 2, 3, 4, 5, 8, 16, 40):
+        body = "\n".join(["addi a0, a0, 1"] * (length - 1) + ["77: addi a0, a0, 1"])
+        group = "hardware loop, body of 3 or more: overhead" if length > 2 else "hardware loop, short body: overhead"
+        documented = 0 if length > 2 else None
+        code = f"lp.setup 0, t1, 77f\n {body}"
+        yield CostRow(group, f"body {length}, 10 times", code, documented, setup="li t1, 10", is_extra=True)
+    for outer, inner in ((3, 3), (4, 3), (8, 6)):
+        lines = ["lp.setup 1, t1, 78f", *["addi a0, a0, 1"] * (outer - 3), "lp.setupi 0, 6, 77f"]
+        lines += [*["addi a1, a1, 1"] * (inner - 1), "77: addi a1, a1, 1", "addi a0, a0, 1", "78: addi a0, a0, 1"]
+        yield CostRow(
+            "hardware loops, two nested: overhead",
+            f"bodies {outer} and {inner}",
+            "\n".join(lines),
+            0,
+            setup="li t1, 5",
+            is_extra=True,
+        )
+    compressed = ["lp.setup 0, t1, 77f", "c.addi a0, 1", "addi a1, a1, 1", "c.addi a0, 1", "77: addi a1, a1, 1"]
+    yield CostRow(
+        "hardware loop, body with compressed instructions: overhead",
+        "start misaligned by nothing",
+        "\n".join(compressed),
+        0,
+        setup="li t1, 10",
+        is_extra=True,
+    )
+
+
+def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """Mac&Load alone, and each result used by the next instruction."""
+    forms: list[tuple[str, str, str]] = []
+    if config.mac_load_nn:
+        forms.append(("nn", "pv.mlsdotsup.b {}, (a1!), 16", "pv.mlsdotsup.b {}, (a2!), 16"))
+    if config.mac_load_cu:
+        forms.append(("C&U", "pv.cusdotusp.b.0 {}, (a1!), a3", "pv.cusdotusp.b.0 {}, (a2!), a3"))
+    setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
+    other = {"nn": "pv.mlsdotsup.b a4, (a2!), 18", "C&U": "pv.cusdotusp.b.1 a4, (a2!), a3"}
+    for name, first, second in forms:
+        once = first.format("a4")
+        yield CostRow("Mac&Load, misaligned address", name, once, 2, setup=setup.replace("a1, 0x", "a1, 3 + 0x"))
+        uses = (
+            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", 0),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", 0),
+            ("rs1 used", f"{once}\n addi a5, a1, 1", 1),
+            ("reloaded entry used", f"{once}\n {second.format('a5')}", 1),
+        )
+        for use, code, extra in uses:
+            yield CostRow(f"Mac&Load, {use} in the next instruction", name, code, extra, setup=setup, is_extra=True)
+    for insn in rows:
+        if insn.is_mac_load:
+            registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": "16"}
+            yield CostRow("Mac&Load", insn.mnemonic, _instance(insn, **registers), 1, setup=setup)
+    if config.mac_load_nn:
+        plain = "pv.mlsdotsup.b a4, (a1!), 0"
+        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), 1, setup=setup)
+
+
+def _system() -> Iterator[CostRow]:
+    """System instructions; nothing is promised."""
+    yield CostRow("CSR access", "csrrs mscratch", "csrrs a0, mscratch, zero", None)
+    yield CostRow("CSR access", "csrrw mscratch", "csrrw a0, mscratch, a0", None)
+    yield CostRow("CSR access", "csrrsi mstatus", "csrrsi a0, mstatus, 0", None)
+    yield CostRow("fence, fence.i", "fence", "fence", None)
+    yield CostRow("fence, fence.i", "fence.i", "fence.i", None)
+    landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
+    yield CostRow("mret", "mret", f"mret\n {landing}", 2, setup=f"{_ADDRESS}\n csrrw zero, mepc, a0")
+
+
+def cost_rows(config: CoreConfig) -> list[CostRow]:
+    """Everything that can be measured on a core with this configuration."""
+    rows = enabled(config.extensions, config.widths)
+    found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
+    if config.xpulpv2:
+        found += _loops()
+    return [*found, *_mac_load(config, rows), *_system()]

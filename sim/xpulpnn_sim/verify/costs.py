@@ -1,0 +1,109 @@
+"""Measures the cycle costs of the core: one program with all rows, its retirements between markers."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.blocks import Block
+from xpulpnn_sim.verify.cost_rows import CostRow
+from xpulpnn_sim.verify.program import Program
+
+_NOP = "addi zero, zero, 0"
+_DRAIN = (_NOP,) * 8
+"""Instructions after which nothing of the setup is under way and the prefetch buffer is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row and what the core did.
+
+    Parameters
+    ----------
+    row : CostRow
+        What was measured.
+    cycles : int
+        The figure comparable with ``row.documented``.
+    """
+
+    row: CostRow
+    cycles: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the documented figure, if any, is met."""
+        return self.row.documented is None or self.cycles == self.row.documented
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the printed table: the rows of one group.
+
+    Parameters
+    ----------
+    group : str
+        What the rows have in common.
+    measured : tuple of Measured
+        The rows.
+    """
+
+    group: str
+    measured: tuple[Measured, ...]
+
+    @property
+    def wrong(self) -> list[Measured]:
+        """Rows that differ from what is documented."""
+        return [one for one in self.measured if not one.ok]
+
+    @property
+    def documented(self) -> str:
+        """Figure or range promised."""
+        return _range(one.row.documented for one in self.measured if one.row.documented is not None)
+
+    @property
+    def found(self) -> str:
+        """Figure or range measured."""
+        return _range(one.cycles for one in self.measured)
+
+
+def _range(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    if not found:
+        return "-"
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def cost_program(rows: Sequence[CostRow]) -> Program:
+    """A program with every row between the labels ``from`` and ``to`` with the row's number."""
+    blocks: list[Block] = []
+    for number, row in enumerate(rows):
+        lines = [*row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
+        lines.append(f"to{number}: {_NOP}")
+        stripped = [line.strip() for line in lines]
+        odd = sum(_is_short(line) for line in stripped) % 2
+        blocks.append(Block(row.name, (*stripped, *["c.nop"] * odd)))
+    return Program(tuple(blocks), name="cycle costs")
+
+
+def _is_short(line: str) -> bool:
+    return line.rpartition(": ")[2].startswith("c.")
+
+
+def measure(rows: Sequence[CostRow], executable: Executable, records: Records) -> list[Measured]:
+    """The figures of all rows from the retirements of the program."""
+    pcs = records["pc_rdata"].tolist()
+    first = {pc: position for position, pc in reversed(list(enumerate(pcs)))}
+    found: list[Measured] = []
+    for number, row in enumerate(rows):
+        start, end = (first[executable.symbols[f"{label}{number}"]] for label in ("from", "to"))
+        cycles = int(records["cycle"][end] - records["cycle"][start])
+        found.append(Measured(row, cycles - (end - start) + (0 if row.is_extra else 1)))
+    return found
+
+
+def lines_of(measured: Sequence[Measured]) -> list[Line]:
+    """The printed table: rows of one group together, in the order of their first appearance."""
+    order = {one.row.group: position for position, one in reversed(list(enumerate(measured)))}
+    ordered = sorted(measured, key=lambda one: order[one.row.group])
+    return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda one: one.row.group)]

@@ -1,0 +1,104 @@
+"""What programs have reached: rows of the table, traps, interrupts, ends of hardware loops."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.retirement import CAUSE_CODE, Records
+
+Key = tuple[str, str]
+"""Mnemonic and operands of a row."""
+
+
+@cache
+def _rows(config: CoreConfig) -> tuple[Insn, ...]:
+    return enabled(config.extensions, config.widths)
+
+
+@cache
+def _decoder(config: CoreConfig) -> Decoder:
+    return Decoder(_rows(config))
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Counts of events in retirement records.
+
+    Members
+    -------
+    rows : Counter of (str, str)
+        Retirements of each row, those that trapped included.
+    traps, interrupts : Counter of int
+        By exception cause and by line.
+    loop_ends : int
+        Jumps back of hardware loops.
+    taken : int
+        Branches taken.
+    misaligned : int
+        Accesses that cross a word.
+    compressed : int
+        Compressed instructions.
+    """
+
+    rows: Counter[Key] = field(default_factory=Counter[Key])
+    traps: Counter[int] = field(default_factory=Counter[int])
+    interrupts: Counter[int] = field(default_factory=Counter[int])
+    loop_ends: int = 0
+    taken: int = 0
+    misaligned: int = 0
+    compressed: int = 0
+
+    def add(self, records: Records, config: CoreConfig) -> None:
+        """Count the events of a block of records of a core with this configuration."""
+        words, which, counts = np.unique(records["insn"], return_inverse=True, return_counts=True)
+        found = [_decoder(config).decode(int(word)) for word in words]
+        for row, count in zip(found, counts.tolist(), strict=True):
+            if row is not None:
+                self.rows[row.key] += count
+        trapped = records["trap"] != 0
+        self._count(self.traps, records["cause"][trapped])
+        first_of_handler = (records["intr"] != 0) & ~trapped
+        self._count(self.interrupts, records["cause"][first_of_handler] & np.uint32(CAUSE_CODE))
+        sizes = np.array([0 if row is None else row.size for row in found], np.uint32)[which]
+        branches = np.array([row is not None and row.is_branch for row in found])[which]
+        transfers = np.array([row is None or row.is_jump or row.op == "mret" for row in found])[which]
+        elsewhere = ~trapped & ~transfers & (records["pc_wdata"] != records["pc_rdata"] + sizes)
+        self.loop_ends += int(np.count_nonzero(elsewhere & ~branches))
+        self.taken += int(np.count_nonzero(elsewhere & branches))
+        self.compressed += int(np.count_nonzero(sizes == 2))
+        size = np.bitwise_count(records["mem_rmask"] | records["mem_wmask"])
+        self.misaligned += int(np.count_nonzero((records["mem_addr"] & 3) + size > 4))
+
+    @staticmethod
+    def _count(counter: Counter[int], values: Records) -> None:
+        for value, count in zip(*np.unique(values, return_counts=True), strict=True):
+            counter[int(value)] += int(count)
+
+    def merge(self, other: "Coverage") -> None:
+        """Add the counts of ``other``."""
+        self.rows.update(other.rows)
+        self.traps.update(other.traps)
+        self.interrupts.update(other.interrupts)
+        self.loop_ends += other.loop_ends
+        self.taken += other.taken
+        self.misaligned += other.misaligned
+        self.compressed += other.compressed
+
+    def missing(self, config: CoreConfig) -> list[Key]:
+        """Rows of the configuration that were never executed."""
+        return [row.key for row in _rows(config) if row.key not in self.rows]
+
+    def by_extension(self, config: CoreConfig) -> Mapping[str, tuple[int, int, int]]:
+        """Rows, rows executed and retirements of each extension."""
+        table: dict[str, tuple[int, int, int]] = {}
+        for row in _rows(config):
+            rows, executed, total = table.get(row.extension.value, (0, 0, 0))
+            count = self.rows[row.key]
+            table[row.extension.value] = rows + 1, executed + bool(count), total + count
+        return table

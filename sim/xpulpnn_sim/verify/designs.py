@@ -1,0 +1,74 @@
+"""The designs that random programs run on: the Verilated core, and the simulator itself."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.harness.core_run import Machine, run
+from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
+from xpulpnn_sim.verify.cost_rows import CostRow
+from xpulpnn_sim.verify.costs import Measured, cost_program, measure
+from xpulpnn_sim.verify.stress import Stress
+
+
+def _machine(stress: Stress) -> Machine:
+    return Machine(
+        grant_stalls=stress.grant_stalls,
+        response_latency=stress.response_latency,
+        fetch_grant_stalls=stress.fetch_grant_stalls,
+        fetch_latency=stress.fetch_latency,
+        irq_rate=stress.irq_rate,
+        seed=stress.seed,
+        max_cycles=stress.max_cycles,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """Passes retirements on to a function."""
+
+    observer: Observer
+
+    def __call__(self, records: Records) -> None:
+        """One block."""
+        self.observer(records)
+
+
+def core_design() -> Design:
+    """The Verilated core in lock step with the simulator."""
+
+    def run_core(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
+        result = run(executable, config, _machine(stress), lockstep=True, observer=_Listener(observer))
+        reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
+        return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
+
+    return run_core
+
+
+DESIGNS: dict[str, Callable[[], Design]] = {"rtl": core_design, "iss": reference_design}
+"""What ``--engine`` names."""
+
+
+def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
+    """Compile what the processes will share."""
+    if engine == "rtl":
+        for config in configs:
+            core_library(config)
+
+
+def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> list[Measured]:
+    """Measure cost rows on the Verilated core with an ideal memory."""
+    executable = cost_program(rows).executable()
+    blocks: list[Records] = []
+    # the records are valid only during the call
+    result = run(executable, config, Machine(), observer=_Listener(lambda records: blocks.append(records.copy())))
+    if not result.exit.ok:
+        raise ToolError(f"cost program must end with a pass, not with: {result.exit.text}")
+    return measure(rows, executable, np.concatenate(blocks))

@@ -1,0 +1,1 @@
+"""Hand-written programs per instruction group, with results worked out by hand."""

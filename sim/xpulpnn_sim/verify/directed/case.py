@@ -1,0 +1,82 @@
+"""What a directed program is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.verify.blocks import Block
+from xpulpnn_sim.verify.handlers import Handlers
+from xpulpnn_sim.verify.layout import SIGNATURE, VECTORS
+from xpulpnn_sim.verify.program import Program
+
+WORD_BYTES = 4
+WORD_MASK = 0xFFFF_FFFF
+
+_HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
+_ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")
+_DISABLE = ("csrrci zero, mstatus, 8",)
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """A program that stores its results and the results it must have.
+
+    The text runs after the usual prologue; ``s11`` points to the results. Exceptions are skipped by the usual handler,
+    so ``mcause`` and ``mepc`` tell afterwards what happened.
+
+    Parameters
+    ----------
+    name : str
+        Group and content.
+    text : str
+        Assembly.
+    expected : tuple of int
+        Words stored from ``s11`` on.
+    needs : tuple of str
+        Fields of the configuration that must be true.
+    interrupts : bool
+        Interrupts are enabled and may come at any time.
+    handlers : Handlers
+        Vector tables.
+    """
+
+    name: str
+    text: str
+    expected: tuple[int, ...]
+    needs: tuple[str, ...] = ()
+    interrupts: bool = False
+    handlers: Handlers = _HANDLERS
+
+    def program(self) -> Program:
+        """The program as simulators load it."""
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
+        body = (f"li s11, 0x{SIGNATURE:x}", *enable, *lines, *disable)
+        return Program((Block(self.name, body),), (), self.handlers, None, self.name)
+
+    def runs_on(self, config: CoreConfig) -> bool:
+        """Whether the configuration has all it needs."""
+        return all(getattr(config, name) for name in self.needs)
+
+    def problems(self, read: Callable[[int, int], bytes]) -> list[str]:
+        """Results that are wrong in the memory of a finished run."""
+        found = read(SIGNATURE, WORD_BYTES * len(self.expected))
+        words = [int.from_bytes(found[at : at + WORD_BYTES], "little") for at in range(0, len(found), WORD_BYTES)]
+        return [
+            f"{self.name}: result {index} must be 0x{expected & WORD_MASK:08x}, not 0x{got:08x}"
+            for index, (expected, got) in enumerate(zip(self.expected, words, strict=True))
+            if expected & WORD_MASK != got
+        ]
+
+
+def stored(registers: str, first: int = 0) -> str:
+    """Lines that store the registers as consecutive results from number ``first`` on."""
+    return "\n".join(f"sw {name}, {WORD_BYTES * (first + at)}(s11)" for at, name in enumerate(registers.split()))
+
+
+def words_at(address: int, words: Sequence[int]) -> str:
+    """Lines that store ``words`` from ``address`` on, using t1 and t2."""
+    lines = [f"li t1, 0x{address:x}"]
+    for at, word in enumerate(words):
+        lines += [f"li t2, 0x{word & WORD_MASK:x}", f"sw t2, {WORD_BYTES * at}(t1)"]
+    return "\n".join(lines)

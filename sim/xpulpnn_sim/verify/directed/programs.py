@@ -1,0 +1,16 @@
+"""All directed programs."""
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.verify.directed.base import BASE
+from xpulpnn_sim.verify.directed.case import Directed
+from xpulpnn_sim.verify.directed.loops import LOOPS
+from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
+from xpulpnn_sim.verify.directed.system import SYSTEM
+
+DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM)
+"""Every program, by group."""
+
+
+def programs_of(config: CoreConfig) -> list[Directed]:
+    """The programs a configuration can run."""
+    return [case for case in DIRECTED if case.runs_on(config)]

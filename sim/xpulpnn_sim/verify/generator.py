@@ -1,0 +1,134 @@
+"""Constrained-random programs: a seed decides everything."""
+
+from collections.abc import Mapping
+from random import Random
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.stimuli import random_word
+from xpulpnn_sim.verify.blocks import Block, count_statements
+from xpulpnn_sim.verify.control import Context, Control
+from xpulpnn_sim.verify.draw import Draw
+from xpulpnn_sim.verify.handlers import Handlers, random_handlers
+from xpulpnn_sim.verify.labels import Labels
+from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SIGNATURE
+from xpulpnn_sim.verify.memory_run import MemoryRun
+from xpulpnn_sim.verify.program import Program
+from xpulpnn_sim.verify.system import Features
+from xpulpnn_sw.registers import ABI_NAMES
+
+_BASE: Mapping[str, float] = {
+    "arithmetic": 6,
+    "memory": 4,
+    "Mac&Load": 3,
+    "mixed": 3,
+    "csr": 2,
+    "trap": 1.5,
+    "wfi": 0.4,
+    "fence": 0.4,
+    "modify": 0.4,
+    "mtvec": 0.3,
+    "mret": 0.4,
+    "interrupts": 0.6,
+    "stack": 0.3,
+    "branch": 3,
+    "exit": 0.8,
+    "jump": 1.2,
+    "subroutine": 0.8,
+    "call": 0.8,
+    "counted": 0.6,
+    "loop": 2,
+}
+"""How often each kind of block is chosen."""
+
+STYLES: Mapping[str, Mapping[str, float]] = {
+    "balanced": {},
+    "memory": {"memory": 14, "mixed": 10, "arithmetic": 3},
+    "Mac&Load": {"Mac&Load": 16, "mixed": 8},
+    "control": {"branch": 10, "exit": 3, "jump": 6, "subroutine": 4, "call": 4, "counted": 2},
+    "loops": {"loop": 12, "exit": 2, "counted": 1.5},
+    "system": {"csr": 8, "trap": 6, "wfi": 2, "fence": 2, "modify": 2, "mtvec": 1, "mret": 2, "interrupts": 2},
+    "arithmetic": {"arithmetic": 30},
+}
+"""Weights that a style of program changes."""
+
+BUDGET = 4000
+"""Instructions that a program executes, about."""
+_LONGEST = 900
+"""Statements after which no block is added."""
+_FUNCTIONS = 3
+_FUNCTION_SCALE = 4
+"""Calls that are assumed of a function while it is written."""
+
+
+def _registers(draw: Draw) -> Block:
+    """Values for all registers of the random instructions."""
+    words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
+    return Block(
+        "registers",
+        (),
+        tuple(Block("register", (f"li {ABI_NAMES[register]}, 0x{word:x}",)) for register, word in words.items()),
+    )
+
+
+def _enabling() -> Block:
+    """All interrupts on."""
+    return Block("interrupts", ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8"))
+
+
+def _signature() -> tuple[Block, ...]:
+    """Interrupts off and every register stored, so that a wrong one is seen at last."""
+    stores = tuple(Block("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE))
+    return (
+        Block("interrupts", ("csrrci zero, mstatus, 8",)),
+        Block("signature", (f"li t1, 0x{SIGNATURE:x}",), stores),
+    )
+
+
+def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> Program:
+    """The random program number ``seed``.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Decides which instructions there are; all others are illegal.
+    seed : int
+        Same seed, configuration and options: same program.
+    interrupts : bool
+        The machine will raise interrupts, so they are enabled and wfi may be used.
+    budget : int
+        Instructions to execute, about.
+    """
+    rng = Random(f"program {seed}")
+    draw, labels = Draw(rng, config), Labels()
+    style = rng.choice([*STYLES])
+    features = Features(
+        interrupts=interrupts,
+        hwloops=config.xpulpv2,
+        performance=getattr(config, "performance_counters", False),
+    )
+    control = Control(draw, labels, features, {**_BASE, **STYLES[style]}, budget)
+    loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
+    functions = tuple(_function(control, labels, loops) for _ in range(rng.randrange(_FUNCTIONS + 1)))
+    context = Context(loops=loops)
+    main: list[Block] = [_registers(draw)]
+    main += [_enabling()] if interrupts else []
+    if config.mac_load:
+        main.append(MemoryRun(draw, "Mac&Load").block(8))
+    control.left = budget
+    length = 0
+    while control.left > 0 and length < _LONGEST:
+        main.append(control.block(context))
+        length += count_statements(main[-1:])
+    handlers = random_handlers(draw) if interrupts else Handlers()
+    return Program((*main, *_signature()), functions, handlers, seed, f"{style} program {seed}")
+
+
+def _function(control: Control, labels: Labels, loops: frozenset[int]) -> Block:
+    """A function that returns through ra and uses nothing a caller relies on."""
+    name = labels.new("function")
+    control.left = BUDGET // _FUNCTION_SCALE**2
+    before = control.left
+    context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
+    body = control.blocks(context, 3)
+    control.functions[name] = before - control.left + 1
+    return Block("function", (f"{name}:",), body, (f"jalr zero, 0({ABI_NAMES[RA]})",))

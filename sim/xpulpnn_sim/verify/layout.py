@@ -1,0 +1,45 @@
+"""Memory map and register roles of the bare programs.
+
+A program owns the whole machine: vector tables, handlers and code in one block, data in another, and a page at address
+0 for accesses whose base is x0.
+"""
+
+CODE_BASE = 0x1C00_0000
+"""First vector table; the reset value of mtvec follows from the entry."""
+ENTRY = CODE_BASE + 0x80
+SECOND_TABLE = CODE_BASE + 0x100
+"""Another vector table, for programs that move mtvec."""
+VECTORS = 32
+
+LOW_BASE, LOW_SIZE = 0, 0x1000
+
+DATA_BASE, DATA_SIZE = 0x1000_0000, 0x8000
+WINDOW = DATA_BASE + 0x2000
+"""Where masked base registers point: this address plus at most :data:`WINDOW_MASK`."""
+WINDOW_MASK = 0xFF
+"""Small, so that accesses meet each other, and odd, so that they are misaligned."""
+MARGIN = 0x1800
+"""Bytes around the window that offsets and increments may reach."""
+FRAME = DATA_BASE + 0x5000
+"""Value of sp."""
+SLOTS = 0x180
+"""Offset from sp of the words through which constants travel to become loaded values."""
+SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
+"""Where handlers save registers; nested interrupts stop at the limit."""
+SIGNATURE = DATA_BASE + 0x7000
+TOHOST = DATA_BASE + 0x7F00
+
+RA, SP, MASK, BASE, LINK = 1, 2, 3, 4, 5
+"""Return address, frame, window mask and window base (both constant), second return address."""
+SCRATCH = 6
+"""Address or count that the next instruction uses; no random instruction writes it."""
+COUNTER, SHORT_COUNTER = 7, 15
+"""Counters of branch loops; compressed branches reach the second."""
+SAVE, HANDLER = 30, 31
+"""Pointer to the save area, never touched outside handlers; work register of the handlers."""
+
+POOL = tuple(range(8, 15))
+"""Registers of the random instructions: few, for many dependences, and within reach of compressed forms."""
+RARE = tuple(range(16, 30))
+"""Registers used now and then."""
+REGISTERS = 32

@@ -1,0 +1,122 @@
+"""A bare program: its blocks, its text, and what a simulator loads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.verify.blocks import Block, count_statements, is_label
+from xpulpnn_sim.verify.handlers import PLAIN, Handlers
+from xpulpnn_sim.verify.layout import (
+    BASE,
+    CODE_BASE,
+    DATA_BASE,
+    DATA_SIZE,
+    ENTRY,
+    FRAME,
+    LOW_BASE,
+    LOW_SIZE,
+    MASK,
+    SAVE,
+    SAVE_AREA,
+    SP,
+    TOHOST,
+    WINDOW,
+    WINDOW_MASK,
+)
+from xpulpnn_sw.asm import Assembled, assemble
+from xpulpnn_sw.registers import ABI_NAMES
+
+_CONSTANTS = ((SAVE, SAVE_AREA), (SP, FRAME), (MASK, WINDOW_MASK), (BASE, WINDOW))
+_PADDING = 64
+"""Bytes behind the code that a prefetch may touch."""
+_NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that ends with a store to ``tohost``.
+
+    Parameters
+    ----------
+    main : tuple of Block
+        What is executed.
+    functions : tuple of Block
+        Functions it may call.
+    handlers : Handlers
+        Vector tables and handlers.
+    data_seed : int or None
+        Of the initial data; zeros if None.
+    name : str
+        Where the program came from, for people.
+    """
+
+    main: tuple[Block, ...]
+    functions: tuple[Block, ...] = ()
+    handlers: Handlers = PLAIN
+    data_seed: int | None = None
+    name: str = "program"
+
+    @property
+    def statements(self) -> int:
+        """Lines of the program itself, without tables, handlers and prologue."""
+        return count_statements((*self.main, *self.functions))
+
+    def text(self) -> str:
+        """The whole program in assembly for :data:`CODE_BASE`."""
+        lines = [self.handlers.text("start"), "start:"]
+        lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in _CONSTANTS]
+        lines.append("main:")
+        lines += [line for block in self.main for line in block.lines()]
+        lines += ["finish:", f"li t1, 0x{TOHOST:x}", "addi t0, zero, 1", "sw t0, 0(t1)", "stop: jal zero, stop"]
+        lines += [line for block in self.functions for line in block.lines()]
+        return "\n".join(lines) + "\n"
+
+    def listing(self, heading: Sequence[str] = ()) -> str:
+        """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
+        lines = [f"# {line}" for line in heading]
+        lines += [f"{'' if is_label(line) else '    '}{line.strip()}" for line in self.text().splitlines()]
+        return "\n".join(lines) + "\n"
+
+    def assembled(self) -> Assembled:
+        """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
+        return assemble(self.text(), CODE_BASE)
+
+    def executable(self) -> Executable:
+        """The memory image with the symbols of the text."""
+        code = self.assembled()
+        image = code.to_bytes()
+        symbols = {**code.labels, "tohost": TOHOST}
+        low, data = _initial_data(self.data_seed)
+        names = {name for name in _NAMED if name in symbols}
+        names |= {line[:-1] for block in self.functions for line in block.head[:1]}
+        starts = sorted((symbols[name], name) for name in names)
+        ends = [start for start, _ in starts[1:]] + [CODE_BASE + len(image)]
+        return Executable(
+            path=Path(self.name),
+            entry=ENTRY,
+            segments=(
+                Segment(LOW_BASE, low, LOW_SIZE),
+                Segment(DATA_BASE, data, DATA_SIZE),
+                Segment(CODE_BASE, image, len(image) + _PADDING),
+            ),
+            symbols=symbols,
+            functions=tuple(
+                Function(start, end - start, name) for (start, name), end in zip(starts, ends, strict=True)
+            ),
+            tohost=TOHOST,
+            fromhost=None,
+        )
+
+
+@cache
+def _initial_data(seed: int | None) -> tuple[bytes, bytes]:
+    """Random contents of the two data segments; tohost starts as zero."""
+    if seed is None:
+        return bytes(LOW_SIZE), bytes(DATA_SIZE)
+    rng = Random(seed)
+    data = bytearray(rng.randbytes(DATA_SIZE))
+    data[TOHOST - DATA_BASE : TOHOST - DATA_BASE + 8] = bytes(8)
+    return rng.randbytes(LOW_SIZE), bytes(data)

@@ -1,0 +1,98 @@
+"""The instruction-set simulator in the place of a design: programs run without RTL, and with a fault on purpose."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import IRQ_BITS
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.exits import Exit, bad_access, bad_fetch, out_of_time, reported
+from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT
+from xpulpnn_sim.iss.memory import AccessError
+from xpulpnn_sim.iss.observe import Observer, Retired
+from xpulpnn_sim.iss.session import HostChannel, loaded_memory
+from xpulpnn_sim.retirement import RETIREMENT, Records
+
+LINES = tuple(line for line in range(32) if IRQ_BITS >> line & 1)
+"""Usable interrupt lines."""
+
+Fault = Callable[[Iss, Retired], None]
+"""Called after every retirement; may change both."""
+
+
+def records_of(retirements: list[Retired]) -> Records:
+    """Retirements as the block of records a design would deliver, one cycle each."""
+    records = np.zeros(len(retirements), RETIREMENT)
+    names = RETIREMENT.names or ()
+    rows: list[tuple[int, ...]] = []
+    for order, retired in enumerate(retirements):
+        values: dict[str, Any] = {**retired.fields(), "order": order, "cycle": order}
+        rows.append(tuple(values.get(name, 0) for name in names))
+    if rows:
+        records[:] = np.array(rows, RETIREMENT)
+    return records
+
+
+class ReferenceDesign:
+    """Runs programs like a core: interrupt lines that rise at random and fall when taken, and a retirement record each.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Decides which instructions there are.
+    fault : Fault or None
+        What is wrong with it.
+    """
+
+    def __init__(self, config: CoreConfig, fault: Fault | None = None) -> None:
+        self._config = config
+        self._fault = fault
+
+    def run(
+        self, executable: Executable, *, limit: int, irq_rate: float = 0.0, seed: int = 0
+    ) -> tuple[Exit, Records, Iss]:
+        """Execute until the program reports its end, leaves its memory, or ``limit`` steps are done.
+
+        Parameters
+        ----------
+        executable : Executable
+            The program.
+        limit : int
+            Steps, those that wait in wfi included.
+        irq_rate : float
+            Probability per step that a line rises.
+        seed : int
+            Of the lines.
+        """
+        iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable))
+        channel = HostChannel(executable, iss, lambda printed: None)
+        observer, rng = Observer(iss), Random(seed)
+        name_of = executable.symbol_at
+        retirements: list[Retired] = []
+        end = None
+        for _ in range(limit):
+            if irq_rate and rng.random() < irq_rate:
+                iss.csrs.irq |= 1 << rng.choice(LINES)
+            pc = iss.state.pc
+            try:
+                step, retired = observer.step()
+            except AccessError as error:
+                if error.kind == "fetch":
+                    end = bad_fetch(pc, iss.last_pc, name_of)
+                else:
+                    end = bad_access(error.kind, error.address, error.size, pc, name_of)
+                break
+            if step.cause is not None and step.cause & MCAUSE_INTERRUPT:
+                iss.csrs.irq &= ~(1 << (step.cause & ~MCAUSE_INTERRUPT))
+            if retired is not None:
+                if self._fault is not None:
+                    self._fault(iss, retired)
+                retirements.append(retired)
+            if channel.final is not None:
+                end = reported(channel.final, pc, name_of)
+                break
+        return end or out_of_time(limit, "steps", iss.state.pc, name_of), records_of(retirements), iss

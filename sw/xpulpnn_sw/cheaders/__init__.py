@@ -1,0 +1,1 @@
+"""The C headers generated from the instruction table."""

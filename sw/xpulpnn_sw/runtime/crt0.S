@@ -1,0 +1,161 @@
+/* Start-up: vector table, initial state, entries of traps.
+ *
+ * The table and the entry point follow the PULP layout: 32 vectors at the start of the block, _start at 0x80. A trap
+ * is handled by a C function that is called with everything saved: xp_irq_<line>(void), or xp_exception(frame), which
+ * may change the frame. Where that is too slow, xp_vector_<line> (xp_vector_exception) replaces the entry itself: a C
+ * function with __attribute__((interrupt)). The NN-RF cannot be saved, so handlers must not use Mac&Load.
+ */
+
+#include <xp_config.h>
+
+#define WORDS(n) (4 * (n))
+#define FRAME WORDS(44)
+#define FRAME_MEPC WORDS(32)
+#define FRAME_MCAUSE WORDS(33)
+#define FRAME_MSTATUS WORDS(34)
+#define FRAME_LOOPS WORDS(36)
+#define LINE_MASK 31
+#define VECTORED 1
+
+#define CALLER_SAVED 1, 6, 7, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31
+#define CALLEE_SAVED 3, 4, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
+#define LINES 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, \
+        29, 30, 31
+
+#ifdef XP_HAVE_XPULPV2
+#define LOOP_CSRS 0, 1, 2, 4, 5, 6
+#define LOOP_CSR 0x7C0
+#endif
+
+    .section .vectors, "ax"
+    .option push
+    .option norvc
+    .option norelax
+    .globl xp_vectors
+xp_vectors:
+    j xp_vector_exception
+    .irp line, LINES
+    j xp_vector_\line
+    .endr
+    .option pop
+
+    .section .text.start, "ax"
+    .globl _start
+    .type _start, @function
+_start:
+    .option push
+    .option norelax
+    la gp, __global_pointer$
+    .option pop
+    la sp, __stack_top
+    la t0, xp_vectors + VECTORED
+    csrw mtvec, t0
+    la t0, __bss_start
+    la t1, __bss_end
+1:
+    bgeu t0, t1, 2f
+    sw zero, 0(t0)
+    addi t0, t0, 4
+    j 1b
+2:
+    li a0, 0
+    li a1, 0
+    call main
+    tail exit
+    .size _start, . - _start
+
+    .irp line, LINES
+    .weak xp_vector_\line
+    .type xp_vector_\line, @function
+xp_vector_\line:
+    addi sp, sp, -FRAME
+    sw a0, WORDS(10)(sp)
+    li a0, \line
+    j interrupt
+    .endr
+
+    .weak xp_vector_exception
+    .type xp_vector_exception, @function
+xp_vector_exception:
+    addi sp, sp, -FRAME
+    sw a0, WORDS(10)(sp)
+    csrr a0, mcause
+    bgez a0, exception
+    /* direct mode: interrupts arrive here too */
+    andi a0, a0, LINE_MASK
+
+interrupt:
+    sw a1, WORDS(11)(sp)
+    sw t0, WORDS(5)(sp)
+    jal t0, save
+    la a1, handlers
+    slli a2, a0, 2
+    add a1, a1, a2
+    lw a1, 0(a1)
+    jalr a1
+    j restore
+
+exception:
+    sw a1, WORDS(11)(sp)
+    sw t0, WORDS(5)(sp)
+    jal t0, save
+    .irp number, CALLEE_SAVED
+    sw x\number, WORDS(\number)(sp)
+    .endr
+    sw zero, WORDS(0)(sp)
+    addi a1, sp, FRAME
+    sw a1, WORDS(2)(sp)
+    sw a0, FRAME_MCAUSE(sp)
+    mv a0, sp
+    call xp_exception
+    .irp number, CALLEE_SAVED
+    lw x\number, WORDS(\number)(sp)
+    .endr
+
+restore:
+#ifdef LOOP_CSRS
+    .irp number, LOOP_CSRS
+    lw t0, FRAME_LOOPS + WORDS(\number)(sp)
+    csrw LOOP_CSR + \number, t0
+    .endr
+#endif
+    lw t0, FRAME_MEPC(sp)
+    csrw mepc, t0
+    lw t0, FRAME_MSTATUS(sp)
+    csrw mstatus, t0
+    .irp number, CALLER_SAVED, 5, 10, 11
+    lw x\number, WORDS(\number)(sp)
+    .endr
+    addi sp, sp, FRAME
+    mret
+
+    .irp line, LINES
+    .weak xp_irq_\line
+xp_irq_\line:
+    .endr
+    tail xp_irq_default
+
+    /* Called with the return address in t0; a0, a1 and t0 are saved already. Changes t1. */
+save:
+    .irp number, CALLER_SAVED
+    sw x\number, WORDS(\number)(sp)
+    .endr
+    csrr t1, mepc
+    sw t1, FRAME_MEPC(sp)
+    csrr t1, mstatus
+    sw t1, FRAME_MSTATUS(sp)
+#ifdef LOOP_CSRS
+    .irp number, LOOP_CSRS
+    csrr t1, LOOP_CSR + \number
+    sw t1, FRAME_LOOPS + WORDS(\number)(sp)
+    .endr
+#endif
+    jr t0
+
+    .section .rodata
+    .balign 4
+handlers:
+    .word xp_irq_default
+    .irp line, LINES
+    .word xp_irq_\line
+    .endr

@@ -1,0 +1,2 @@
+/* Name of the runtime header in the oldest PULP sources. */
+#include "pmsis.h"

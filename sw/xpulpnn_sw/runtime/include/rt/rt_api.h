@@ -1,0 +1,2 @@
+/* Name of the runtime header in older PULP sources. */
+#include "../pmsis.h"

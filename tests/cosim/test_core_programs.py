@@ -1,0 +1,93 @@
+"""Directed and random programs on the Verilated core, and its cycle costs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.cli import main
+from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.harness.core_run import Machine, run
+from xpulpnn_sim.verify.campaign import Plan, run_seed
+from xpulpnn_sim.verify.cost_rows import cost_rows
+from xpulpnn_sim.verify.costs import lines_of
+from xpulpnn_sim.verify.designs import core_design, measured_costs
+from xpulpnn_sim.verify.directed.programs import DIRECTED
+
+pytestmark = pytest.mark.cosim
+
+FULL = PRESETS["xpulpnn-full"]
+MAX_CYCLES = 500_000
+MACHINES = {
+    "ideal": Machine(max_cycles=MAX_CYCLES),
+    "slow": Machine(
+        grant_stalls=0.3,
+        response_latency=5,
+        fetch_grant_stalls=0.3,
+        fetch_latency=4,
+        seed=3,
+        max_cycles=MAX_CYCLES,
+    ),
+}
+IRQ_RATES = {"ideal": 0.002, "slow": 0.0004}
+PROGRAMS = 12
+
+
+def machine_for(timing, case):
+    """Interrupts only where the program enables them."""
+    values = {name: getattr(MACHINES[timing], name) for name in Machine.__dataclass_fields__}
+    return Machine(**{**values, "irq_rate": IRQ_RATES[timing] * case.interrupts})
+
+
+@pytest.mark.parametrize("timing", MACHINES)
+@pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
+def test_directed(case, timing):
+    result = run(case.program().executable(), FULL, machine_for(timing, case), lockstep=True)
+    assert result.difference is None, result.difference
+    assert result.exit.ok, result.exit.text
+    assert case.problems(result.read) == []
+
+
+def test_interrupts_are_taken():
+    taken = sum(
+        run(case.program().executable(), FULL, machine_for("ideal", case)).interrupts
+        for case in DIRECTED
+        if case.interrupts
+    )
+    assert taken > 10
+
+
+def test_random_programs():
+    plan = Plan(config=FULL, label="--preset xpulpnn-full")
+    for seed in range(PROGRAMS):
+        result = run_seed(seed, plan, core_design())
+        assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
+
+
+def test_costs_are_the_documented_ones():
+    lines = lines_of(measured_costs(FULL, cost_rows(FULL)))
+    wrong = [f"{line.group}: {one.row.name}: {one.cycles}" for line in lines for one in line.wrong]
+    assert wrong == []
+    documented = {line.group: (line.documented, line.found) for line in lines}
+    assert documented["branch, taken"] == ("3", "3")
+    assert documented["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
+
+
+def test_cost_command(tmp_path, capsys):
+    path = tmp_path / "costs.json"
+    assert main(["costs", "--json", str(path)]) == 0
+    assert "load, store, post-increment" in capsys.readouterr().out
+    found = json.loads(path.read_text())
+    assert sum(line["wrong"] for line in found) == 0
+    assert {"name", "documented", "measured", "extra"} == set(found[0]["cases"][0])
+
+
+def test_verify_command(tmp_path, capsys):
+    path = tmp_path / "verify.json"
+    assert main(["verify", "--instructions", "2000", "--seed", "5", "--jobs", "1", "--json", str(path)]) == 0
+    assert "differences" in capsys.readouterr().out
+    found = json.loads(path.read_text())
+    assert found["instructions"] >= 2000
+    assert found["differences"] == 0
+    assert np.sum([row["retirements"] for row in found["rows"].values()]) > 0

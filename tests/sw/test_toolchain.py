@@ -1,0 +1,269 @@
+"""``xpulpnn cc`` and the runtime: programs from both compilers, run on the instruction-set simulator."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.commands import cc
+from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.elf import load
+from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Reason
+from xpulpnn_sim.iss.session import Session
+from xpulpnn_sw import toolchain
+from xpulpnn_sw.toolchain import CompileError, Options
+
+SOURCES = Path(__file__).parent / "c"
+FULL = PRESETS["xpulpnn-full"]
+LIMIT = 3_000_000
+CODE, RAM = 0x1C00_0000, 0x1000_0000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The end of a program and what it printed."""
+
+    end: Exit
+    output: str
+    errors: str
+
+
+@pytest.fixture(params=toolchain.COMPILERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    try:
+        toolchain.find(request.param)
+    except ToolError:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+def run(path: Path, *, at: dict[int, int] | None = None, patch: dict[str, int] | None = None) -> Ran:
+    """Run a program: ``at`` maps a number of instructions to the lines raised from there on, ``patch`` sets words."""
+    printed = []
+    executable = load(path)
+    session = Session(executable, FULL, output=printed.append)
+    for name, value in (patch or {}).items():
+        session.memory.write(executable.symbols[name], 4, value)
+    for count, lines in sorted((at or {}).items()):
+        end = session.run(count)
+        assert end.reason is Reason.MAX_CYCLES, end.text
+        session.iss.csrs.irq = lines
+    end = session.run(LIMIT)
+    texts = {file: b"".join(item.data for item in printed if item.descriptor == file) for file in (STDOUT, STDERR)}
+    return Ran(end, texts[STDOUT].decode(), texts[STDERR].decode())
+
+
+@pytest.fixture
+def program(kind: str, tmp_path: Path) -> Callable[..., Path]:
+    """Builds a program of ``c``."""
+
+    def build(name: str, **options) -> Path:
+        path = tmp_path / f"{name}.elf"
+        toolchain.build([SOURCES / name], path, compiler=kind, options=Options(config=FULL, **options))
+        return path
+
+    return build
+
+
+def quotient(a: int, b: int) -> tuple[int, int]:
+    """Division of C: toward zero."""
+    size = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return size, a - size * b
+
+
+def wrapped(value: int, bits: int = 64) -> int:
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def expected_output() -> str:
+    big, huge, small = -0x123456789ABCDEF, 0xFEDCBA9876543210, -1234567
+    ratio, rest = quotient(big, small)
+    thousands, units = quotient(small, 1000)
+    return "\n".join(
+        [
+            "0 -1|   42|42   |-0042|+42| 42",
+            "4000000000 beef BEEF 0xff 010 10|     00a|z%",
+            "text|   right|left    |cu|    x|0x1234",
+            f"1 1 -7 64 4294967295 {huge:x} {big}",
+            f"[{small:10d}][{huge:<22d}][{big:020d}][%][%q]",
+            f"{ratio} {rest}",
+            f"{huge // 1000003} {huge % 1000003}",
+            f"{wrapped(big * small)} {huge >> 13} {big >> 13}",
+            f"{thousands} {units} {(small % (1 << 32)) // 7}",
+            f"9 {21 << 33}",
+            "fifirst 1 1 7 165",
+            "42 0 1 12-over",
+            "no new line",
+        ]
+    )
+
+
+@pytest.mark.flow
+def test_program(program, kind: str):
+    path = program("program.c", stack=4096, ram=64 << 10)
+    # .bss is not part of the file, so memory may hold anything there
+    ran = run(path, patch={"cleared": 1})
+    assert ran.end.ok, ran.end.text
+    assert ran.output == expected_output()
+    assert ran.errors == "to the error output, unfinished"
+
+    executable = load(path)
+    assert executable.entry == executable.symbols["_start"] == CODE + 0x80
+    assert executable.symbols["xp_vectors"] == CODE
+    assert executable.symbols["__stack_top"] == RAM + 4096
+    assert executable.tohost % 64 == 0
+    assert abs(executable.fromhost - executable.tohost) == 64
+    inside = [(segment.address, segment.address + segment.size) for segment in executable.segments]
+    places = ((CODE, CODE + (4 << 20)), (RAM, RAM + (64 << 10)))
+    assert all(any(first <= low and high <= last for first, last in places) for low, high in inside)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_features(program, level: str):
+    """Two custom lines are up from the start, so that an interrupt comes as soon as its line is enabled."""
+    ran = run(program("features.c", opt=level), at={1: 0b11 << 16})
+    assert ran.end.ok, f"{ran.end.text}: line of features.c"
+
+
+TRAPS = (
+    (0, 0x1000 + 2, r"exception: mcause 2, mepc 0x1c00[0-9a-f]{4}\n"),
+    (1, 0x1000 + 3, r"exception: mcause 3, mepc 0x1c00[0-9a-f]{4}\n"),
+    (2, 0x2000 + 7, r"interrupt without handler: line 7\n"),
+    (3, 0x3000, ""),
+    (4, 0x3000, r".*traps\.c:\d+: assertion failed: depth == 0\n"),
+    (6, 0x7FFF_FFFF, ""),
+    (7, 1, ""),
+)
+STACK_OVERFLOW = 5
+
+
+@pytest.mark.flow
+def test_ends_by_traps_and_codes(program):
+    path = program("traps.c", stack=8192)
+    for mode, code, message in TRAPS:
+        ran = run(path, at={1: 1 << 7}, patch={"mode": mode})
+        assert (ran.end.reason, ran.end.code) == (Reason.FAIL, code), (mode, ran.end.text)
+        assert ran.output == "before"
+        assert re.fullmatch(message, ran.errors), ran.errors
+    ran = run(path, patch={"mode": STACK_OVERFLOW})
+    assert ran.end.reason is Reason.BAD_ACCESS
+    assert RAM - 4096 < ran.end.address < RAM, ran.end.text
+
+
+@pytest.mark.flow
+def test_a_program_that_does_not_fit_is_not_written(program, kind: str, tmp_path: Path):
+    with pytest.raises(CompileError, match="ram"):
+        program("traps.c", stack=1024, ram=1024)
+    assert list(tmp_path.iterdir()) == []
+
+
+def command(*arguments: object) -> int:
+    parser = Parser(prog="xpulpnn cc")
+    cc.add_arguments(parser)
+    return cc.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a file into the working directory of the test and returns its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str, name: str = "main.c") -> Path:
+        (tmp_path / name).write_text(text)
+        return Path(name)
+
+    return write
+
+
+@pytest.mark.flow
+def test_command(kind: str, source, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "value.h").write_text("enum { VALUE = 30 };")
+    main = source('#include "value.h"\nint other(void);\nint main(void) { return VALUE + EXTRA + other() - 42; }')
+    other = source(".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n", "other.S")
+    options = ["--compiler", kind, "-I", folder, "-D", "EXTRA=5", "-DFROM_ASSEMBLY=7", "-Os", "-X=-Wall"]
+    assert command(main, other, "-o", "out/prog.elf", "--json", "out/cc.json", *options) == 0
+    assert capfd.readouterr() == ("out/prog.elf\n", "")
+    assert json.loads((tmp_path / "out/cc.json").read_text()) == {"files": ["out/prog.elf"], "compiler": kind}
+    assert Session(load(tmp_path / "out/prog.elf"), FULL, output=print).run(1000).ok
+
+    assert command(main, "-S", *options) == 0
+    assert "main:" in Path("main.s").read_text()
+
+    broken = source("int main(void) { return oops; }\n", "broken.c")
+    assert command(broken, "--compiler", kind) == 1
+    out, error = capfd.readouterr()
+    assert out == "main.s\n"
+    assert re.match(r"broken\.c:", error)
+    assert "oops" in error
+    assert not Path("broken.elf").exists()
+
+
+@pytest.mark.flow
+def test_instructions_of_another_core_are_not_declared(kind: str, source, capfd: pytest.CaptureFixture[str]):
+    text = "#include <xpulpnn.h>\nint main(void) { return xp_sdotsp_n(0, 0, 0); }"
+    main = source(text)
+    assert command(main, "--compiler", kind, "--preset", "ri5cy") == 1
+    assert "xp_sdotsp_n" in capfd.readouterr().err
+
+
+@pytest.mark.unit
+def test_headers_only(source, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    source("")
+    assert command("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
+    names = capfd.readouterr().out.split()
+    assert sorted(names) == ["headers/pulp_builtins.h", "headers/xp_config.h", "headers/xpulpnn.h"]
+    assert "XP_HAVE_PERFORMANCE_COUNTERS" in Path("headers/xp_config.h").read_text()
+
+
+@pytest.mark.unit
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
+    monkeypatch.setattr(toolchain.util, "find_spec", lambda name: None)
+    hint = r"must be installed \(apt-get install gcc-riscv64-unknown-elf, or pip install ziglang\), not missing"
+    with pytest.raises(ToolError, match=f"^C compiler {hint}$"):
+        toolchain.find()
+    with pytest.raises(ToolError, match=f"^zig {hint}$"):
+        toolchain.find("zig")
+    monkeypatch.setattr(toolchain.shutil, "which", lambda name: "/bin/zig" if name == "zig" else None)
+    assert toolchain.find() == toolchain.Compiler("zig", ("/bin/zig", "cc"))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ([], "FILE must be given at least once, not left out"),
+        (["main.c", "--compiler", "tcc"], "compiler must be one of gcc, zig, not tcc"),
+        (["none.c"], "source must be an existing file, not none.c"),
+        (["main.py"], "source must end in one of .c, .S, .s, .o, not main.py"),
+        (["main.c", "--stack", "many"], "--stack must be a number of bytes such as 65536, 64K or 1M, not many"),
+        (["main.c", "--ram", "0"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 0"),
+        (["main.c", "--ram", "1G"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 1G"),
+        (
+            ["main.c", "--ram", "192M", "--stack", "193M"],
+            "stack must be 1..201326592 bytes, the size of the ram, not 202375168",
+        ),
+        (["main.c", "--ram", "193M"], "ram must be 1..201326592 bytes, not 202375168"),
+        (["main.c", "-o", "."], "-o must be a file, not the folder ."),
+        (["main.c", "main.c", "-S", "-o", "x.s"], "-o must be left out with -S and several files, not x.s"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], rule: str, source, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(toolchain.shutil, "which", lambda name: "/bin/true")
+    source("int main(void) { return 0; }")
+    with pytest.raises(InputError, match=f"^{re.escape(rule)}$"):
+        command(*arguments)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("0x100", 256), ("64K", 65536), ("3m", 3 << 20)])
+def test_sizes(text: str, size: int):
+    assert toolchain.parse_size(text, "size") == size

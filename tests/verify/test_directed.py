@@ -1,0 +1,87 @@
+"""Directed programs on the simulator, and the cost program."""
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.retirement import RETIREMENT
+from xpulpnn_sim.verify.cost_rows import CostRow, cost_rows, division_cycles
+from xpulpnn_sim.verify.costs import cost_program, lines_of, measure
+from xpulpnn_sim.verify.directed.case import Directed
+from xpulpnn_sim.verify.directed.programs import DIRECTED, programs_of
+from xpulpnn_sim.verify.layout import SIGNATURE
+from xpulpnn_sim.verify.reference import ReferenceDesign
+
+pytestmark = pytest.mark.unit
+
+FULL = PRESETS["xpulpnn-full"]
+STEPS = 60_000
+
+
+@pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
+def test_results(case):
+    executable = case.program().executable()
+    design = ReferenceDesign(FULL)
+    end, _, iss = design.run(executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
+    assert end.ok, end.text
+    assert case.problems(iss.memory.read_bytes) == []
+
+
+def test_a_wrong_result_is_told():
+    case = Directed("sum", "addi a0, zero, 5\n sw a0, 0(s11)", (6,))
+    _, _, iss = ReferenceDesign(FULL).run(case.program().executable(), limit=STEPS)
+    assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
+
+
+def test_configurations_run_what_they_have():
+    assert len(programs_of(FULL)) == len(DIRECTED)
+    names = {case.name.split(":")[0] for case in programs_of(PRESETS["ri5cy"])}
+    assert "hardware loops" in names
+    assert not names & {"Mac&Load", "C&U"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_cost_program_runs(preset):
+    rows = cost_rows(PRESETS[preset])
+    executable = cost_program(rows).executable()
+    end, records, _ = ReferenceDesign(PRESETS[preset]).run(executable, limit=STEPS)
+    assert end.ok, end.text
+    assert not records["trap"].any()
+    assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))
+
+
+def test_measured_cycles_are_those_beyond_one_per_instruction():
+    rows = [
+        CostRow("first", "slow", "mulh a0, a0, a1", 5),
+        CostRow("second", "use", "lw a0, 0(sp)\n addi a1, a0, 0", 1, is_extra=True),
+        CostRow("first", "fast", "add a0, a0, a1", 1),
+    ]
+    executable = cost_program(rows).executable()
+    _, records, _ = ReferenceDesign(FULL).run(executable, limit=STEPS)
+    assert records.dtype == RETIREMENT
+    pcs = records["pc_rdata"]
+    for name, extra in (("to0", 4), ("to1", 2)):
+        records["cycle"][pcs >= executable.symbols[name]] += extra
+    measured = measure(rows, executable, records)
+    assert [one.cycles for one in measured] == [5, 2, 1]
+    first, second = lines_of(measured)
+    assert (first.group, first.documented, first.found, first.wrong) == ("first", "1 to 5", "1 to 5", [])
+    assert [one.row.name for one in second.wrong] == ["use"]
+
+
+@pytest.mark.parametrize(
+    ("divisor", "signed", "cycles"),
+    [
+        (0, False, 35),
+        (1, False, 34),
+        (1 << 31, False, 3),
+        (0xFFFFFFFF, True, 34),
+        (1 << 31, True, 3),
+        (7, True, 32),
+    ],
+)
+def test_division_formula(divisor, signed, cycles):
+    assert division_cycles(divisor, signed=signed) == cycles
+
+
+def test_results_fit_behind_the_signature():
+    assert all(SIGNATURE + 4 * len(case.expected) < 0x10007F00 for case in DIRECTED)
