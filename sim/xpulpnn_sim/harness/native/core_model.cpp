@@ -3,6 +3,7 @@
 
 #include "Vcore_top.h"
 #include "Vcore_top___024root.h"
+#include "core_checker.hpp"
 #include "core_driver.hpp"
 #include "verilated.h"
 #if VM_TRACE
@@ -12,6 +13,7 @@
 // Evaluation without the bookkeeping of Verilator's threads and $finish, which the core has no use for.
 void Vcore_top___024root___eval(Vcore_top___024root* root);
 
+using cosim::CoreChecker;
 using cosim::CoreDriver;
 
 namespace {
@@ -168,4 +170,38 @@ EXPORT void core_advance(void* handle, uint64_t limit, cosim::CoreRetirement* re
         self.clock();
     }
     *status = driver.status;
+}
+
+EXPORT void* core_check_create(uint32_t entry, uint32_t tohost, uint32_t fromhost) {
+    return new CoreChecker(entry, tohost, fromhost);
+}
+
+EXPORT void core_check_destroy(void* handle) { delete static_cast<CoreChecker*>(handle); }
+
+EXPORT void core_check_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
+    static_cast<CoreChecker*>(handle)->shadow.add_window(base, size, bytes);
+}
+
+EXPORT void core_check_add_csrs(void* handle, const cosim::CoreCsr* csrs, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) static_cast<CoreChecker*>(handle)->add_csr(csrs[i]);
+}
+
+EXPORT void core_check_add_insns(void* handle, const cosim::CoreInsn* insns, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) static_cast<CoreChecker*>(handle)->add_insn(insns[i]);
+}
+
+// The three steps of a block, described in core_checker.hpp.
+EXPORT uint32_t core_check_find(void* handle, const cosim::CoreRetirement* records, uint32_t count,
+                                uint32_t* unknown) {
+    return static_cast<CoreChecker*>(handle)->find(records, count, unknown);
+}
+
+EXPORT void core_check_distribute(void* handle, const cosim::CoreRetirement* records, uint32_t count, uint32_t groups,
+                                  uint32_t* starts, const cosim::CoreValues* values) {
+    static_cast<CoreChecker*>(handle)->distribute(records, count, groups, starts, *values);
+}
+
+EXPORT uint32_t core_check_block(void* handle, const cosim::CoreRetirement* records, uint32_t count,
+                                 const uint8_t* taken, const uint32_t* targets, cosim::CoreError* errors) {
+    return static_cast<CoreChecker*>(handle)->check(records, count, taken, targets, errors);
 }
