@@ -183,7 +183,8 @@ STUB = "module backend;\n" + PORTS.replace("; ", ";\n") + "endmodule\n"
 
 @pytest.mark.unit
 def test_backend_without_a_port_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("xpulpnn_sim.harness.models.cached_verilog", lambda top, config: STUB.replace("output busy;", ""))
+    stub = STUB.replace("output busy;", "")
+    monkeypatch.setattr("xpulpnn_sim.harness.models.cached_verilog", lambda top, config: stub)
     assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
     assert capsys.readouterr().err == "error: module backend must be a back end with the port busy, not one without\n"
 

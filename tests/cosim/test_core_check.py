@@ -1,6 +1,5 @@
 """The fast check of the core: silent on a good run, and every kind of wrong retirement found."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,12 +7,12 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic
-from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.elf import Executable, Function, Segment
 from xpulpnn_sim.harness.core_check import CoreCheck
 from xpulpnn_sim.harness.core_run import Machine, load_memory, run
 from xpulpnn_sim.harness.models import core_library
 from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.trace import text_of
 from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.cosim
@@ -21,117 +20,10 @@ pytestmark = pytest.mark.cosim
 CONFIG = preset("xpulpnn-full")
 TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
 
+NOP = 0x00000013
+
 VECTORS = "\n".join(["j exception"] + ["j interrupt"] * 31)
-PROGRAM = f"""
-start:
-    lui sp, 2
-    addi s0, sp, 0x400
-    csrr a0, mhartid
-    csrr a0, mtvec
-    csrw mscratch, s0
-    csrr a1, mscratch
-    csrrsi a1, mscratch, 3
-    csrrc a1, mscratch, s0
-    csrr a2, misa
-    csrr a3, minstret
-    csrr a3, mcycle
-    csrr a3, mip
-    li a4, 37
-    li a5, -5
-    div a6, a4, a5
-    mul a7, a4, a5
-    c.mv s1, a4
-    c.add s1, a5
-    sub s2, a4, a5
-    sw a4, 0(sp)
-    sb a5, 1(sp)
-    lw t0, 0(sp)
-    lh t1, 1(sp)
-    lbu t2, 1(sp)
-    p.sw a5, 4(s0!)
-    p.lw t3, -4(s0!)
-    p.lw s0, 4(s0!)
-    addi s0, sp, 0x40
-    p.mac a6, a4, a5
-    pv.sdotsp.b a6, a4, a5
-    pv.add.sc.n a7, a6, a4
-    pv.mlsdotup.h x0, (s0!), 8
-    pv.mlsdotup.h x0, (s0!), 16
-    li t4, 6
-    lp.setup 0, t4, 1f
-    pv.mlsdotsup.n a0, (s0!), 17
-    c.addi s2, 1
-1:  pv.mlsdotsup.b a1, (s0!), 0
-    lp.starti 1, 2f
-    lp.endi 1, 3f
-    lp.counti 1, 3
-2:  lp.setupi 0, 2, 3f
-    csrr t5, lpcount1
-3:  addi s3, s3, 1
-    beq a4, a5, never
-    bne a4, a5, 4f
-never:
-    addi s4, s4, 1
-4:  p.beqimm t4, 6, 5f
-    addi s4, s4, 1
-5:  jal ra, function
-    la t0, function
-    jalr ra, 0(t0)
-    ecall
-    c.ebreak
-    .word 0xffffffff
-    csrw 0x123, a0
-    csrw mhartid, a0
-    li a0, -1
-    csrw mie, a0
-    csrsi mstatus, 8
-    li t4, 60
-6:  addi s5, s5, 3
-    mul s6, s5, s5
-    addi t4, t4, -1
-    bne t4, zero, 6b
-    csrci mstatus, 8
-    csrr t0, mstatus
-    csrr t0, mcause
-    li t0, {DATA + 0x800}
-    li t1, {TOHOST}
-    sw t0, 0(t1)
-wait:
-    lw t2, {FROMHOST - TOHOST}(t1)
-    beq t2, zero, wait
-    lb t2, 3(t1)
-    lw t2, 0(t1)
-    li t0, 1
-    sw t0, 0(t1)
-stop:
-    j stop
-function:
-    addi s7, s7, 1
-    ret
-exception:
-    csrw mscratch, t6
-    csrr t6, mcause
-    csrr t6, mepc
-    lhu t6, 0(t6)
-    andi t6, t6, 3
-    addi t6, t6, -3
-    beq t6, zero, 7f
-    csrr t6, mepc
-    addi t6, t6, 2
-    j 8f
-7:  csrr t6, mepc
-    addi t6, t6, 4
-8:  csrw mepc, t6
-    csrr t6, mscratch
-    mret
-interrupt:
-    csrw mscratch, t6
-    csrr t6, mcause
-    csrr t6, mepc
-    csrr t6, mstatus
-    csrr t6, mscratch
-    mret
-"""
+PROGRAM = Path(__file__).with_name("core_check.s").read_text()
 
 
 def executable(text: str = PROGRAM) -> Executable:
@@ -146,7 +38,7 @@ def executable(text: str = PROGRAM) -> Executable:
         entry=ENTRY,
         segments=(Segment(0, code, 0x1000), Segment(DATA, bytes(data), 0x1000), Segment(TOHOST, b"", 16)),
         symbols={"start": ENTRY},
-        functions=(),
+        functions=(Function(ENTRY, len(code) - ENTRY, "start"),),
         tohost=TOHOST,
         fromhost=FROMHOST,
     )
@@ -211,11 +103,10 @@ def test_run_checks_long_programs() -> None:
     assert (result.mismatches, result.difference, result.output) == (0, None, TEXT.encode())
 
 
-_decoder = Decoder(INSNS)
-
-
-def mnemonics(records: Records) -> list[str]:
-    return [insn.mnemonic if (insn := _decoder.decode(raw)) else "illegal" for raw in records["insn"].tolist()]
+def texts(records: Records) -> list[str]:
+    """The instructions in assembly; the first of an interrupt handler is called so."""
+    pairs = zip(records["insn"].tolist(), records["pc_rdata"].tolist(), records["intr"].tolist(), strict=True)
+    return ["interrupt" if intr else text_of(raw, pc) for raw, pc, intr in pairs]
 
 
 @dataclass(frozen=True)
@@ -225,13 +116,15 @@ class Fault:
     Parameters
     ----------
     where : str
-        Mnemonic of the retirement, and which of them.
+        How the instruction reads.
     field : str
         Field changed.
     flip : int
         Its bits.
     found : str
         Field in which the first difference is seen; empty: the same.
+    number : int
+        Which of these instructions.
     """
 
     where: str
@@ -240,95 +133,79 @@ class Fault:
     found: str = ""
     number: int = 0
 
+    @classmethod
+    def parse(cls, where: str, text: str) -> "Fault":
+        """``field[=flip][>found]`` of the instruction ``text [#number]``."""
+        place, _, number = where.partition(" #")
+        change, _, found = text.partition(">")
+        field, _, flip = change.partition("=")
+        return cls(place, field, int(flip or "1", 0), found, int(number or "0"))
+
     @property
     def reported(self) -> str:
         return self.found or self.field
 
 
-FAULTS = (
-    Fault("sub", "order"),
-    Fault("sub", "insn", 1 << 20),
-    Fault("c.add", "insn", 1 << 7),
-    Fault("sub", "pc_rdata", 4),
-    Fault("sub", "pc_wdata", 2),
-    Fault("c.add", "pc_wdata", 2),
-    Fault("sub", "trap"),
-    Fault("sub", "cause", 2),
-    Fault("sub", "intr"),
-    Fault("ecall", "trap", found="trap"),
-    Fault("ecall", "cause", 1),
-    Fault("ecall", "pc_wdata", 4),
-    Fault("ecall", "rd_we"),
-    Fault("ecall", "mem_wmask"),
-    Fault("illegal", "cause", 1),
-    Fault("illegal", "trap", found="trap"),
-    Fault("c.ebreak", "nn_we"),
-    # operands, results
-    Fault("sub", "rs1_rdata", 1 << 31),
-    Fault("sub", "rs2_rdata"),
-    Fault("sub", "rs1_addr", 16),
-    Fault("sub", "rs2_addr"),
-    Fault("sub", "rd_addr", 2),
-    Fault("sub", "rd_we"),
-    Fault("sub", "rd_wdata", 1 << 17),
-    Fault("sub", "base_we", found=""),
-    Fault("c.add", "rd_wdata"),
-    Fault("div", "rd_wdata"),
-    Fault("p.mac", "rd_rdata"),
-    Fault("pv.sdotsp.b", "rd_wdata"),
-    Fault("pv.add.sc.n", "rd_wdata", 1 << 31),
-    # memory
-    Fault("sw", "mem_addr", 4),
-    Fault("sw", "mem_wmask", 8),
-    Fault("sw", "mem_wdata"),
-    Fault("sb", "mem_wdata", 0x80),
-    Fault("sb", "mem_rmask"),
-    Fault("lw", "mem_rdata", 1 << 8),
-    Fault("lw", "rd_wdata"),
-    Fault("lh", "mem_addr", 1),
-    Fault("lh", "mem_rmask", 4),
-    Fault("lh", "mem_rdata", 1 << 16),
-    Fault("lbu", "rd_wdata", 1 << 8),
-    Fault("p.sw", "base_wdata", 4),
-    Fault("p.sw", "base_addr"),
-    Fault("p.sw", "base_we"),
-    Fault("p.lw", "base_wdata", 8),
-    # Mac&Load
-    Fault("pv.mlsdotsup.n", "nn_act_rdata"),
-    Fault("pv.mlsdotsup.n", "nn_wgt_rdata"),
-    Fault("pv.mlsdotsup.n", "nn_addr"),
-    Fault("pv.mlsdotsup.n", "nn_we"),
-    Fault("pv.mlsdotsup.n", "nn_wdata"),
-    Fault("pv.mlsdotsup.n", "mem_rdata"),
-    Fault("pv.mlsdotsup.n", "mem_addr", 4),
-    Fault("pv.mlsdotsup.n", "rd_wdata"),
-    Fault("pv.mlsdotsup.n", "base_wdata", 4),
-    Fault("pv.mlsdotsup.b", "base_we"),
-    # control
-    Fault("beq", "pc_wdata", 4),
-    Fault("bne", "pc_wdata", 4),
-    Fault("p.beqimm", "pc_wdata", 8),
-    Fault("jal", "pc_wdata", 4),
-    Fault("jal", "rd_wdata", 4, number=-1),
-    Fault("jalr", "pc_wdata", 8),
-    Fault("mret", "pc_wdata", 4),
-    Fault("pv.mlsdotsup.b", "pc_wdata", 4, number=0),
-    Fault("pv.mlsdotsup.b", "pc_wdata", 4, number=5),
-    # CSRs
-    *(Fault("csrrs", "rd_wdata", flip, number=number) for number, flip in ((0, 1), (1, 1), (2, 1 << 31), (3, 1 << 5))),
-    Fault("csrrsi", "rd_wdata", 1 << 4),
-    Fault("csrrc", "rd_wdata"),
+FAULTS = tuple(
+    Fault.parse(where, text)
+    for where, faults in (
+        ("sub", "order insn=0x100000 pc_rdata=0x4 pc_wdata=0x2 trap cause=0x2 intr"),
+        ("sub", "rs1_rdata=0x80000000 rs2_rdata rs1_addr=0x10 rs2_addr"),
+        ("sub", "rd_addr=0x2 rd_we rd_wdata=0x20000 base_we"),
+        ("c.add", "insn=0x80 pc_wdata=0x2 rd_wdata"),
+        ("ecall", "trap cause pc_wdata=0x4 rd_we mem_wmask"),
+        ("illegal", "cause trap"),
+        ("c.ebreak", "nn_we"),
+        ("div", "rd_wdata"),
+        ("p.mac", "rd_rdata"),
+        ("pv.sdotsp.b", "rd_wdata"),
+        ("pv.add.sc.n", "rd_wdata=0x80000000"),
+        ("sw", "mem_addr=0x4 mem_wmask=0x8 mem_wdata"),
+        ("sb", "mem_wdata=0x80 mem_rmask"),
+        ("lw", "mem_rdata=0x100 rd_wdata"),
+        ("lh", "mem_addr mem_rmask=0x4 mem_rdata=0x10000"),
+        ("lbu", "rd_wdata=0x100"),
+        ("p.sw", "base_wdata=0x4 base_addr base_we"),
+        ("p.lw", "base_wdata=0x8"),
+        ("pv.mlsdotsup.n", "nn_act_rdata nn_wgt_rdata nn_addr nn_we nn_wdata"),
+        ("pv.mlsdotsup.n", "mem_rdata mem_addr=0x4 rd_wdata base_wdata=0x4"),
+        ("pv.mlsdotsup.b", "base_we pc_wdata=0x4"),
+        ("beq", "pc_wdata=0x4"),
+        ("bne", "pc_wdata=0x4"),
+        ("p.beqimm", "pc_wdata=0x8"),
+        ("jal", "pc_wdata=0x4"),
+        ("jal ra", "rd_wdata=0x4"),
+        ("jalr", "pc_wdata=0x8"),
+        ("mret", "pc_wdata=0x4"),
+        ("pv.mlsdotsup.b #5", "pc_wdata=0x4"),
+        ("jalr zero", "pc_wdata=0x8"),
+        ("interrupt", "intr>pc_rdata cause>pc_rdata pc_rdata=0x4 pc_wdata=0x4 cause=0x20"),
+        ("csrrs a0, mhartid", "rd_wdata"),
+        ("csrrs a0, mtvec", "rd_wdata"),
+        ("csrrs a1, mscratch", "rd_wdata"),
+        ("csrrsi a1, mscratch", "rd_wdata"),
+        ("csrrc a1, mscratch", "rd_wdata"),
+        ("csrrs a2, misa", "rd_wdata=0x800000"),
+        ("csrrs t5, lpcount1 #3", "rd_wdata"),
+        ("csrrs t6, mcause", "rd_wdata"),
+        ("csrrs t6, mcause #-1", "rd_wdata"),
+        ("csrrs t6, mepc", "rd_wdata=0x2"),
+        ("csrrs t6, mepc #-1", "rd_wdata=0x2"),
+        ("csrrs t6, mstatus #-1", "rd_wdata=0x80"),
+        ("csrrs t0, mstatus", "rd_wdata=0x8"),
+    )
+    for text in faults.split()
 )
+"""Bits flipped in one field of a retirement, and after > the field where that shows first if it is another."""
 
 
 def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
     """The retirements with the fault, and where it is."""
     records = good.copy()
-    # jumps without a link have no result
     places = [
         at
-        for at, name in enumerate(mnemonics(records))
-        if name == fault.where and (fault.field != "rd_wdata" or records["rd_addr"][at])
+        for at, text in enumerate(texts(records))
+        if f"{text} ".startswith(f"{fault.where} ") or text.startswith(f"{fault.where},")
     ]
     at = places[fault.number]
     records[fault.field][at] ^= np.array(fault.flip, records[fault.field].dtype)
@@ -345,8 +222,108 @@ def test_wrong_field_is_found(fault: Fault, good: Records, library: Path) -> Non
     assert text is not None
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {records['order'][at]}, cycle {records['cycle'][at]}, pc 0x")
-    if fault.field != "insn":
-        assert fault.where.removeprefix("c.").removeprefix("p.")[:2] in lines[1] or fault.where == "illegal"
-    assert lines[2].split()[0] == fault.reported
-    assert lines[2].endswith(f"not 0x{int(records[fault.reported][at]):x}")
+    if fault.field not in ("insn", "pc_rdata"):
+        assert lines[1].endswith(text_of(int(records["insn"][at]), int(records["pc_rdata"][at])))
+    got = int(records[fault.reported][at])
+    if fault.reported == "mem_wdata":
+        got &= (1 << 8 * int(records["mem_wmask"][at]).bit_length()) - 1
+    assert lines[2].startswith(f"  {fault.reported} must be 0x")
+    assert lines[2].endswith(f", not 0x{got:x}")
     assert "rs1_rdata=" in lines[3]
+
+
+def without(records: Records, first: int, count: int) -> Records:
+    """The records without some of them, renumbered."""
+    rest = np.delete(records, range(first, first + count))
+    rest["order"] = np.arange(len(rest))
+    return rest
+
+
+def test_missing_retirements_are_found(good: Records, library: Path) -> None:
+    named = texts(good)
+    loop = [at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n")]
+    handler = named.index("interrupt")
+    for first, count, expected in (
+        (named.index("sub s2, a4, a5"), 1, "pc_rdata"),
+        (loop[2], loop[3] - loop[2], "rs1_rdata"),
+        (handler, 1, "pc_rdata"),
+    ):
+        check = checker(library)
+        total, text = check(without(good, first, count))
+        assert total > 0
+        assert text is not None
+        assert expected in text.splitlines()[2], text
+        assert f"retirement {first}," in text
+
+
+def test_loop_left_too_early_is_found(good: Records, library: Path) -> None:
+    named = texts(good)
+    last = max(at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n"))
+    records = good.copy()
+    records["pc_wdata"][last - 1] = records["pc_rdata"][last - 1] + 4
+    records = without(records, last, 3)
+    total, text = checker(library)(records)
+    assert total > 0
+    assert text is not None
+    start = int(good["pc_rdata"][last])
+    assert f"retirement {last - 1}," in text
+    assert text.splitlines()[2] == f"  pc_wdata must be 0x{start:x}, not 0x{start + 10:x}"
+
+
+def test_interrupt_while_disabled_is_found(good: Records, library: Path) -> None:
+    records = good.copy()
+    # the design forgets the write that enables interrupts, and takes them nevertheless
+    enabling = next(at for at, text in enumerate(texts(records)) if text.startswith("csrrsi zero, mstatus"))
+    for field, value in (("insn", NOP), ("rs1_addr", 0), ("rs1_rdata", 0)):
+        records[field][enabling] = value
+    program = executable(PROGRAM.replace("csrsi mstatus, 8", "nop"))
+    total, text = checker(library, program)(records)
+    assert total > 0
+    assert text is not None
+    assert text.splitlines()[2] == "  intr must be 0x0, not 0x1"
+
+
+def test_memory_that_differs_is_found(good: Records, library: Path) -> None:
+    program = executable()
+    for address, field in ((DATA + 0x44, "mem_rdata"), (ENTRY + 1, "insn")):
+        memory = load_memory(program, ())
+        base = max(base for base in memory if base <= address)
+        memory[base][address - base] ^= 1
+        total, text = CoreCheck(program, CONFIG, memory, library)(good)
+        assert total > 0
+        assert text is not None
+        assert text.splitlines()[2].startswith(f"  {field} must be")
+
+
+def test_instruction_the_configuration_lacks_must_trap(good: Records, library: Path) -> None:
+    program = executable()
+    total, text = CoreCheck(program, preset("ri5cy"), load_memory(program, ()), library)(good)
+    assert total > 0
+    assert text is not None
+    assert "pv.add.sc.n" in text.splitlines()[1]
+    assert text.splitlines()[2] == "  trap must be 0x1, not 0x0"
+
+
+def test_any_hart_id_is_accepted_if_none_is_given(good: Records, library: Path) -> None:
+    assert checker(library, hart_id=None)(good) == (0, None)
+    total, text = checker(library, hart_id=4)(good)
+    assert total > 0
+    assert text is not None
+    assert "rd_wdata must be 0x4, not 0x3" in text
+    assert "csrrs a0, mhartid" in text
+
+
+def test_report_names_the_place_and_what_came_before(good: Records, library: Path) -> None:
+    records, at = corrupted(good, Fault("sub", "rd_wdata", 4))
+    check = checker(library)
+    assert check(records[: at - 2]) == (0, None)
+    total, text = check(records[at - 2 :])
+    assert text is not None
+    lines = text.splitlines()
+    assert lines[0].endswith(f"pc 0x{records['pc_rdata'][at]:08x} (start+0x{records['pc_rdata'][at] - ENTRY:x})")
+    assert total >= 1
+    # eight retirements of both blocks, then the wrong one
+    shown = lines[lines.index("before it, and as the design reports it:") + 1 :]
+    assert len(shown) == 9
+    assert "sub s2, a4, a5" in shown[-1]
+    assert "c.add s1, a5" in shown[-2]

@@ -164,6 +164,29 @@ def test_a_trap_with_an_effect_is_found(executable, records, enable):
     assert Lockstep(executable, CONFIG).compare(records).field == enable
 
 
+def test_other_csrs_are_compared(executable, records):
+    number = at(records, "insn", find("csrrw").encode(rd=14, rs1=9, csr=0x340))
+    records["rd_wdata"][number] += 1
+    assert Lockstep(executable, CONFIG).compare(records).field == "rd_wdata"
+
+
+def test_pending_interrupts_come_from_the_design(program):
+    executable = program("nop; csrrs x5, mip, x0; add x6, x5, x5")
+    records = Design(executable).retire(1).retire(2, 1 << 19).records()
+    assert records["rd_wdata"].tolist() == [0, 1 << 19, 1 << 20]
+    assert Lockstep(executable, CONFIG).compare(records) is None
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_an_increment_that_is_lost_may_be_reported(program, reported):
+    """The base is rd as well: the loaded value stays."""
+    executable = program("li x8, data; p.lw x8, 4(x8!); addi x9, x8, 0", data=bytes(range(8)))
+    records = Design(executable).retire(3).records()
+    if reported:
+        records["base_we"][1], records["base_addr"][1], records["base_wdata"][1] = 1, 8, DATA + 4
+    assert Lockstep(executable, CONFIG).compare(records) is None
+
+
 def test_writes_of_x0_do_not_matter(executable, records):
     number = at(records, "mem_wmask")
     records["rd_we"][number] = 1
@@ -249,12 +272,24 @@ def test_wrong_vector_and_wrong_return(interrupted):
 
 
 def test_a_handler_that_traps_at_once(program):
+    """The record then tells the exception and not the interrupt: the vector does, of several that are enabled."""
     executable = program(
-        "li x5, 0x10000; csrrw x0, mie, x5; csrrsi x0, mstatus, 8; nop; nop", "mret; " + "nop;" * 15 + "ecall"
+        "li x5, 0x110000; csrrw x0, mie, x5; csrrsi x0, mstatus, 8; nop; nop", "mret; " + "nop;" * 15 + "ecall"
     )
     design = Design(executable).retire(4).retire(1, 1 << 16).retire(1)
     records = design.records()
     assert (records["intr"][4], records["trap"][4], records["cause"][4]) == (1, 1, 11)
+    assert Lockstep(executable, CONFIG).compare(records) is None
+
+
+def test_a_common_handler_that_traps_at_once(program):
+    executable = program(
+        "li x5, 0x110000; csrrw x0, mie, x5; csrrwi x0, mtvec, 0; csrrsi x0, mstatus, 8; nop", data=b"", vectors="nop"
+    )
+    design = Design(executable)
+    design.iss.memory._windows = None
+    records = design.retire(5).retire(1, 1 << 16).records()
+    assert (records["pc_rdata"][5], records["intr"][5], records["trap"][5]) == (0, 1, 1)
     assert Lockstep(executable, CONFIG).compare(records) is None
 
 

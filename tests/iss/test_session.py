@@ -84,6 +84,13 @@ def test_printing_goes_on_after_the_call(session, descriptor):
     assert made.iss.state.regs[28:30] == [0, 1]
 
 
+def test_a_call_must_be_aligned(session):
+    """A block that is valid but for its place."""
+    made = session(PRINT.replace("li x30, data", "li x30, data+4"), data=bytes(4) + call_block())
+    end = made.run(100)
+    assert (end.reason, end.code, made.printed) == (Reason.FAIL, (DATA + 4) >> 1, [])
+
+
 @pytest.mark.parametrize(
     "block",
     [
@@ -116,6 +123,8 @@ def test_host_calls_are_decoded():
     assert host_call(0x1000, read, inside) is None
     memory[:32], memory[64:96] = bytes(32), memory[:32]
     assert host_call(64, read, inside).data == b"hello"
+    memory[80:88] = ((1 << 32) - 4).to_bytes(8, "little")
+    assert host_call(64, read, lambda address, size: True) is None
     memory[88:96] = bytes(8)
     assert host_call(64, read, inside).data == b""
 

@@ -1,0 +1,48 @@
+"""Layers as programs on the whole core."""
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn_sim.harness.engine import BusTiming
+from xpulpnn_sim.harness.kernel_run import Case, run_case
+from xpulpnn_sim.harness.program_run import run_program_case
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+
+pytestmark = pytest.mark.cosim
+
+FULL = preset("xpulpnn-full")
+CONV = ConvLayer.parse("5x6x8:8x3x3")
+START_AND_STOP = 8
+"""Cycles between the two readings of mcycle that are not the kernel's."""
+
+
+def case(layer, bits: int, variant: str, **timing) -> Case:
+    return Case(layer=layer, bits=bits, variant=variant, config=FULL, timing=BusTiming(**timing), checked=False)
+
+
+@pytest.mark.parametrize(("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8)])
+def test_a_program_takes_the_cycles_of_its_stream(variant, bits):
+    chosen = case(CONV, bits, variant)
+    stream, program = run_case(chosen).record, run_program_case(chosen).record
+    assert program["mismatches"] == stream["mismatches"] == 0
+    assert program["engine"] == "core"
+    assert program["instructions"] == stream["instructions"]
+    assert 0 <= program["cycles"] - stream["cycles"] <= START_AND_STOP
+    assert program["cycles_per_sdotp"] == pytest.approx(stream["cycles_per_sdotp"], rel=0.01)
+
+
+def test_slow_memory_changes_the_cycles_but_not_the_results():
+    layer = MatmulLayer.parse("8x32x8")
+    quick = run_program_case(case(layer, 4, "nn_4x2")).record
+    slow = run_program_case(case(layer, 4, "nn_4x2", grant_stalls=0.4, response_latency=5, seed=3)).record
+    assert quick["mismatches"] == slow["mismatches"] == 0
+    assert slow["cycles"] > quick["cycles"]
+
+
+def test_a_wrong_result_is_reported(monkeypatch):
+    monkeypatch.setattr(
+        "xpulpnn_sim.harness.kernel_run.layers.matmul", lambda weights, activations: 1 + activations @ weights.T
+    )
+    result = run_program_case(case(MatmulLayer.parse("4x8x4"), 8, "simd_4x2"))
+    assert result.record["mismatches"] == 4 * 4
+    assert result.reports[0].startswith("output[0][0]: expected ")
