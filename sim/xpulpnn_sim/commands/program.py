@@ -1,8 +1,11 @@
 """What the subcommands that run a program share: its options, its output, dumps and profiles."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from xpulpnn_sim.exits import STDERR, Exit, Output
 
 DEFAULT_LIMIT = 100_000_000
 HART_LIMIT = 1 << 32
+_FILE_MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,25 @@ def require_file(path: Path | None, option: str) -> None:
     require_folder(path.parent, option)
 
 
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_FILE_MODE)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
     """Write every piece of memory."""
     for piece in pieces:
-        piece.path.write_bytes(read(piece.address, piece.size))
+        with replacing(piece.path) as temporary:
+            temporary.write_bytes(read(piece.address, piece.size))
 
 
 def show(printed: Output) -> None:

@@ -49,6 +49,9 @@ _LOOP_OPS = {
 _COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle", "cycleh", "instret", "instreth"))
 _FREE_CSRS = _COUNTERS | {"mip"} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
 _RECORD_FIELD = {"rd": "rd_wdata", "base": "base_wdata", "address": "mem_addr", "store": "mem_wdata"}
+_CONSEQUENCES = ("mem_rdata", "mem_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
+"""Fields that are wrong if an operand, the address or the instruction is."""
+
 _OPERANDS = ("rs1_rdata", "rs2_rdata", "rd_rdata", "nn_act_rdata", "nn_wgt_rdata", "mem_rdata")
 
 _NAMES = RETIREMENT.names or ()
@@ -76,10 +79,17 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
+    """A field of a retirement that is not what it must be; ``position`` counts in the block."""
+
     position: int
     field: str
     expected: int
     got: int
+
+    @property
+    def rank(self) -> int:
+        """Place among the differences of one retirement: causes before consequences."""
+        return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
 class CoreCheck:
@@ -137,9 +147,8 @@ class CoreCheck:
         total += chained
         text = None
         if total:
-            # wrong operands come before the results they lead to
             found = [_Difference(at, _FIELD_AT[field], want, got) for at, field, want, got in errors.tolist()]
-            first = min([*found, *results], key=lambda difference: difference.position)
+            first = min([*found, *results], key=lambda difference: (difference.position, difference.rank))
             text = self._described(records, first)
         self._before = records[-HISTORY:].copy()
         return total, text

@@ -62,7 +62,7 @@ _HIGH_WORD = 4
 """Cycles of mulh* beyond the first."""
 _SHORTEST_DIVISION = 2
 _WORD_BITS, _WORD_BYTES = 32, 4
-_INTERRUPT_ENTRY = 4
+_INTERRUPT_ENTRY = 3
 """Cycles of taking an interrupt: the pipeline drains, fetching restarts."""
 _SHORT_LOOP = 2
 """Most cycles lost at the end of a hardware loop whose body is too short to be foreseen."""
@@ -206,8 +206,8 @@ class CoreProfile:
         jumped = columns["pc_wdata"][late - 1] != came_from + previous["length"]
         trapped, interrupted = columns["trap"][late - 1] != 0, columns["intr"][late] != 0
         # a 32-bit instruction across words takes two fetches
-        landing = ((pc & _LENGTH_MASK) // 2 * ((word & _LENGTH_MASK) == _LENGTH_MASK)).astype(np.int64)
-        flags, before = this["properties"], previous["properties"]
+        landing = ((pc % _WORD_BYTES != 0) & ((word & _LENGTH_MASK) == _LENGTH_MASK)).astype(np.int64)
+        before = previous["properties"]
         kind, kind_before = this["kind"], previous["kind"]
         share = _Late(lost, self._stalls, np.stack(numbers))
 
@@ -224,7 +224,8 @@ class CoreProfile:
         share.take(Cause.CSR, kind_before == Kind.CSR_WRITE, 1, before=True)
         share.take(Cause.JALR, kind == Kind.JALR, _base_wait(earlier, previous, this))
         share.take(Cause.LOAD_USE, _uses_loaded(previous, this), 1)
-        ends_loop = np.isin(came_from, self._loop_ends) & ~branches & ~jumps
+        # with a slow instruction memory going back is waiting for it
+        ends_loop = np.isin(came_from, self._loop_ends) & ~branches & ~jumps & (not self._fetch_waits)
         share.take(Cause.LOOP, ends_loop, _SHORT_LOOP + landing, before=True)
         accesses = this["access"] != 0
         crosses = (columns["mem_addr"][late] & (_WORD_BYTES - 1)) + this["access"] > _WORD_BYTES
@@ -243,7 +244,7 @@ class CoreProfile:
         """Each executed instruction by address, with its cycles; redirects are charged to what caused them."""
         for number in np.argsort(self._addresses.values).tolist():
             pc, raw = int(self._addresses.values[number]), int(self._static["raw"][number])
-            row = self._row(self._counts[number], self._stalls[number])
+            row = self._row(int(self._counts[number]), self._stalls[number])
             yield {"pc": pc, "symbol": executable.symbol_at(pc), "text": text_of(raw, pc)} | row
 
     def by_function(self, executable: Executable, outside: str) -> list[dict[str, Any]]:
@@ -255,19 +256,19 @@ class CoreProfile:
             members.setdefault(key, []).append(number)
         rows = [
             {"symbol": name, "address": address}
-            | self._row(self._counts[numbers].sum(), self._stalls[numbers].sum(axis=0))
+            | self._row(int(self._counts[numbers].sum()), self._stalls[numbers].sum(axis=0))
             for (name, address), numbers in members.items()
         ]
         return sorted(rows, key=lambda row: (-row["cycles"], row["symbol"]))
 
-    def _row(self, count: np.int64, stalls: NDArray[np.int64]) -> dict[str, Any]:
-        cycles = int(count + stalls.sum())
+    def _row(self, count: int, stalls: NDArray[np.int64]) -> dict[str, Any]:
+        cycles = count + int(stalls.sum())
         found = {cause.value: lost for cause, lost in zip(_CAUSES, stalls.tolist(), strict=True) if lost}
         return {
             "cycles": cycles,
             "share": round(cycles / max(self.cycles, 1), 4),
-            "instructions": int(count),
-            "cpi": round(cycles / max(int(count), 1), 3),
+            "instructions": count,
+            "cpi": round(cycles / max(count, 1), 3),
             "stalls": found,
         }
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,12 +94,8 @@ class Machine:
         )
 
 
-class Observer(Protocol):
-    """Takes blocks of retirements in program order; valid only during the call."""
-
-    def __call__(self, records: Records) -> None:
-        """Use one block."""
-        ...
+Observer = Callable[[Records], None]
+"""Takes blocks of retirements in program order; valid only during the call."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,328 @@
+"""``xpulpnn run``: a program on the design, compiled for simulation."""
+
+import argparse
+import sys
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.csr import IRQ_BITS
+from xpulpnn_sim import trace
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    add_configuration,
+    add_json,
+    configuration,
+    output,
+    progress_bar,
+    require_folder,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.commands.program import (
+    OUTSIDE,
+    add_program,
+    dumps,
+    end_record,
+    hart_id,
+    load_program,
+    replacing,
+    report,
+    require_file,
+    show,
+    write_dumps,
+)
+from xpulpnn_sim.elf import Executable, Window
+from xpulpnn_sim.harness.core_profile import MEANING, Cause, CoreProfile
+from xpulpnn_sim.harness.core_run import Machine, RunResult
+from xpulpnn_sim.harness.core_run import run as run_core
+from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.retirement import Records
+
+NAME = "run"
+HELP = "run a program on the design, cycle by cycle"
+
+WAVE_SUFFIX = ".fst"
+_MILLION = 1e6
+_PROBABILITIES = ("--grant-stalls", "--fetch-grant-stalls", "--irq-rate")
+_LATENCIES = ("--response-latency", "--fetch-latency")
+_ALL_CYCLES = (0, (1 << 64) - 1)
+_IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    add_program(parser, limit_options=("--max-cycles",), unit="cycles")
+    add_configuration(parser, "xpulpnn-full")
+    parser.add_argument("--check", action="store_true", help="check every instruction: operands, result, memory, pc")
+    parser.add_argument(
+        "--lockstep", action="store_true", help="compare every instruction with the instruction-set simulator"
+    )
+    parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms, with a save file for GTKWave")
+    parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles in the waveforms (default all)")
+    parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
+    parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
+    parser.add_argument(
+        "--fetch-grant-stalls", type=float, default=0.0, metavar="P", help="the same of the instruction memory"
+    )
+    parser.add_argument("--fetch-latency", type=int, default=1, metavar="N", help="the same of the instruction memory")
+    parser.add_argument(
+        "--irq",
+        action="append",
+        default=[],
+        metavar="LINE@CYCLE",
+        help="raise an interrupt line until it is taken; repeatable",
+    )
+    parser.add_argument(
+        "--irq-rate", type=float, default=0.0, metavar="P", help="probability per cycle that some interrupt line rises"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of memory timing and interrupts (default 0)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the program; fails unless it reports success and no check finds a difference."""
+    config = configuration(arguments)
+    executable, ram = load_program(arguments)
+    machine = _machine(arguments, ram)
+    pieces = dumps(arguments, executable, ram)
+    require_writable(arguments.json)
+    require_file(arguments.trace, "--trace")
+    window = _wave_window(arguments)
+    _require_waves(arguments.waves)
+    profile = _profile(machine) if arguments.profile else None
+    with progress_bar("compiling the model", None):
+        core_library(config, trace=arguments.waves is not None)
+    with ExitStack() as stack:
+        observers: list[Callable[[Records], None]] = [] if profile is None else [profile]
+        if arguments.trace is not None:
+            observers.append(stack.enter_context(_tracing(arguments.trace)))
+        waves = None if arguments.waves is None else stack.enter_context(replacing(arguments.waves))
+        progress, task = stack.enter_context(progress_bar("cycles", None))
+        result = run_core(
+            executable,
+            config,
+            machine,
+            check=arguments.check,
+            lockstep=arguments.lockstep,
+            observer=_each(observers) if observers else None,
+            output=show,
+            progress=lambda cycles: progress.update(task, completed=cycles),
+            waves=waves,
+            wave_window=window,
+        )
+    if arguments.waves is not None:
+        _write_save_file(arguments.waves, executable, config)
+    record = _record(arguments, executable, machine, result, profile)
+    _tell(result, record)
+    if profile is not None:
+        output().print(_profile_table(record["profile"]))
+    write_dumps(pieces, result.read)
+    write_json(arguments.json, record)
+    return OK if result.exit.ok and not result.mismatches else FAILED
+
+
+def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
+    """The surroundings that the options describe; raises :class:`InputError`."""
+
+    def value(option: str) -> Any:
+        return getattr(arguments, option.removeprefix("--").replace("-", "_"))
+
+    for option in _PROBABILITIES:
+        if not 0 <= value(option) < 1:
+            raise InputError(f"{option} must be a probability of at least 0 and below 1, not {value(option)}")
+    for option in _LATENCIES:
+        if value(option) < 1:
+            raise InputError(f"{option} must be at least 1, not {value(option)}")
+    if arguments.seed < 0:
+        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
+    return Machine(
+        ram=ram,
+        hart_id=hart_id(arguments),
+        grant_stalls=arguments.grant_stalls,
+        response_latency=arguments.response_latency,
+        fetch_grant_stalls=arguments.fetch_grant_stalls,
+        fetch_latency=arguments.fetch_latency,
+        irq_rate=arguments.irq_rate,
+        irqs=tuple(_irq(text) for text in arguments.irq),
+        seed=arguments.seed,
+        max_cycles=arguments.limit,
+    )
+
+
+def _irq(text: str) -> tuple[int, int]:
+    """Cycle and line of ``LINE@CYCLE``."""
+    line, at, cycle = text.partition("@")
+    if not (at and line.isdecimal() and cycle.isdecimal() and IRQ_BITS >> int(line) & 1):
+        raise InputError(f"--irq must be {_IRQ_RULE}, not {text}")
+    return int(cycle), int(line)
+
+
+def _wave_window(arguments: argparse.Namespace) -> tuple[int, int]:
+    """First and last cycle of the waveforms."""
+    text = arguments.wave_window
+    if text is None:
+        return _ALL_CYCLES
+    if arguments.waves is None:
+        raise InputError(f"--wave-window must come with --waves, not alone with {text}")
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= _ALL_CYCLES[1]):
+        raise InputError(f"--wave-window must be FROM:TO with FROM <= TO, not {text}")
+    return int(first), int(last)
+
+
+def _require_waves(path: Path | None) -> None:
+    """Raise :class:`InputError` unless the waveform and what goes with it can be written."""
+    if path is None:
+        return
+    if path.suffix != WAVE_SUFFIX:
+        raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
+    require_file(path, "--waves")
+    # reading the generator takes seconds, which only waveforms are worth
+    from xpulpnn_sim.harness.core_waves import save_files
+
+    save_file, folder = save_files(path)
+    require_file(save_file, "--waves")
+    require_folder(folder, "--waves")
+
+
+def _write_save_file(path: Path, executable: Executable, config: CoreConfig) -> None:
+    from xpulpnn_sim.harness.core_waves import write_save_file
+
+    write_save_file(path, executable, config)
+
+
+def _profile(machine: Machine) -> CoreProfile:
+    return CoreProfile(
+        data_waits=machine.grant_stalls > 0 or machine.response_latency > 1,
+        fetch_waits=machine.fetch_grant_stalls > 0 or machine.fetch_latency > 1,
+    )
+
+
+@contextmanager
+def _tracing(path: Path) -> Generator[Callable[[Records], None]]:
+    """An observer that writes the trace."""
+    with replacing(path) as temporary, temporary.open("w") as file:
+        file.write(trace.HEADER + "\n")
+        yield lambda records: file.writelines(f"{line}\n" for line in trace.lines(records))
+
+
+def _each(observers: list[Callable[[Records], None]]) -> Callable[[Records], None]:
+    def observe(records: Records) -> None:
+        for observer in observers:
+            observer(records)
+
+    return observe
+
+
+def _record(
+    arguments: argparse.Namespace,
+    executable: Executable,
+    machine: Machine,
+    result: RunResult,
+    profile: CoreProfile | None,
+) -> dict[str, Any]:
+    """The result for machines."""
+    conditions = asdict(machine) | {
+        "preset": arguments.preset,
+        "set": arguments.settings,
+        "check": arguments.check,
+        "lockstep": arguments.lockstep,
+    }
+    record = end_record(executable, result.exit) | {
+        "engine": "rtl",
+        "cycles": result.cycles,
+        "instructions": result.instructions,
+        "ipc": round(result.instructions / max(result.cycles, 1), 4),
+        "stalls": None if profile is None else profile.stalls,
+        "interrupts": result.interrupts,
+        "wall_s": round(result.wall_s, 3),
+        "sim_cycles_per_s": round(result.sim_cycles_per_s, 1),
+        "mismatches": result.mismatches,
+        "difference": result.difference,
+        "conditions": conditions,
+    }
+    if profile is not None:
+        record["profile"] = profile.by_function(executable, OUTSIDE)
+        record["listing"] = list(profile.by_instruction(executable))
+    return record
+
+
+def _tell(result: RunResult, record: dict[str, Any]) -> None:
+    """The result for people, on the error output: the other one is the program's."""
+    report(result.exit, f"{result.cycles} cycles, {result.instructions} instructions")
+    console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
+    if result.difference is not None:
+        console.print(result.difference, markup=False, soft_wrap=True)
+    table = Table(box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    rows = [
+        ("cycles", str(result.cycles)),
+        ("instructions", str(result.instructions)),
+        ("instructions per cycle", f"{record['ipc']:.3f}"),
+        *_stall_rows(record),
+        ("interrupts", str(result.interrupts)),
+        ("simulation", f"{result.sim_cycles_per_s / _MILLION:.2f} Mcycles/s"),
+        ("mismatches", _mismatches(record)),
+        ("conditions", _conditions(record["conditions"])),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _stall_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    if record["stalls"] is None:
+        return []
+    return [
+        (f"stalls, {cause}", f"{cycles} ({cycles / max(record['cycles'], 1):.1%}): {MEANING[Cause(cause)]}")
+        for cause, cycles in record["stalls"].items()
+        if cycles
+    ]
+
+
+def _mismatches(record: dict[str, Any]) -> str:
+    conditions = record["conditions"]
+    checked = conditions["check"] or conditions["lockstep"]
+    return str(record["mismatches"]) if checked else "not checked"
+
+
+def _conditions(conditions: dict[str, Any]) -> str:
+    """Configuration, and what differs from ideal memory without interrupts."""
+    plain = asdict(Machine())
+    changed = [
+        f"{name.replace('_', ' ')} {conditions[name]}"
+        for name in ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate")
+        if conditions[name] != plain[name]
+    ]
+    random = [f"seed {conditions['seed']}"] if changed else []
+    return ", ".join([" ".join([conditions["preset"], *conditions["set"]]), *(changed or ["ideal memory"]), *random])
+
+
+def _profile_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, title="cycles by function", title_justify="left")
+    table.add_column("function", no_wrap=True)
+    for heading in ("address", "cycles", "share", "instructions", "CPI"):
+        table.add_column(heading, justify="right")
+    table.add_column("stalls")
+    for row in rows:
+        stalls = sorted(row["stalls"].items(), key=lambda item: -item[1])
+        table.add_row(
+            row["symbol"],
+            "" if row["address"] is None else f"0x{row['address']:08x}",
+            str(row["cycles"]),
+            f"{row['share']:.1%}",
+            str(row["instructions"]),
+            f"{row['cpi']:.2f}",
+            ", ".join(f"{cause} {cycles}" for cause, cycles in stalls),
+        )
+    return table
