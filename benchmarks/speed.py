@@ -19,17 +19,20 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim import cli
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import execute
+from xpulpnn_sim.harness.core_run import run
 from xpulpnn_sim.harness.engine import BusTiming
-from xpulpnn_sim.harness.kernel_run import Case, run_case
+from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, run_case
+from xpulpnn_sim.harness.program_run import executable_of
 from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.programs.bare import bare_program
 
 LAYER = "16x16x32:64x3x3"
 VECTORS = 100_000
 
 
-def streaming(checked: bool) -> float:
-    """Cycles per second of the papers' layer, 8 bit, nn_4x4, on the preset ``xpulpnn-full``."""
-    case = Case(
+def papers_case(checked: bool) -> Case:
+    """The papers' layer, 8 bit, nn_4x4, on the preset ``xpulpnn-full``."""
+    return Case(
         layer=ConvLayer.parse(LAYER),
         bits=8,
         variant="nn_4x4",
@@ -37,8 +40,24 @@ def streaming(checked: bool) -> float:
         timing=BusTiming(grant_stalls=0.0, response_latency=1, seed=0),
         checked=checked,
     )
+
+
+def streaming(checked: bool) -> float:
+    """Cycles per second of the back end."""
+    case = papers_case(checked)
     run_case(case)
     return run_case(case).record["sim_cycles_per_s"]
+
+
+def core(checked: bool) -> float:
+    """Cycles per second of the whole core with the kernel as a program in memory."""
+    case = papers_case(checked)
+    program = executable_of(bare_program(case_kernel(case, case_tensors(case))), "nn_4x4")
+    run(program, case.config)
+    result = run(program, case.config, check=checked)
+    if not result.exit.ok:
+        sys.exit(result.exit.text)
+    return result.sim_cycles_per_s
 
 
 def vectors() -> float:
@@ -80,6 +99,8 @@ def main() -> int:
     figures = {
         f"streaming, {LAYER}, 8 bit, nn_4x4, unchecked (cycles/s)": streaming(checked=False),
         f"streaming, {LAYER}, 8 bit, nn_4x4, every retirement checked (cycles/s)": streaming(checked=True),
+        f"core, {LAYER}, 8 bit, nn_4x4, unchecked (cycles/s)": core(checked=False),
+        f"core, {LAYER}, 8 bit, nn_4x4, every retirement checked (cycles/s)": core(checked=True),
         f"check-vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
         "Verilog of the back end, preset xpulpnn-full (s)": emission(),
     }

@@ -152,7 +152,7 @@ FAULTS = tuple(
         ("sub", "order insn=0x100000 pc_rdata=0x4 pc_wdata=0x2 trap cause=0x2 intr"),
         ("sub", "rs1_rdata=0x80000000 rs2_rdata rs1_addr=0x10 rs2_addr"),
         ("sub", "rd_addr=0x2 rd_we rd_wdata=0x20000 base_we"),
-        ("c.add", "insn=0x80 pc_wdata=0x2 rd_wdata"),
+        ("c.add", "insn=0x80 insn=0x10000 pc_wdata=0x2 rd_wdata"),
         ("ecall", "trap cause pc_wdata=0x4 rd_we mem_wmask"),
         ("illegal", "cause trap"),
         ("c.ebreak", "nn_we"),

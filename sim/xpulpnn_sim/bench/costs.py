@@ -2,7 +2,8 @@
 
 The figures of the original core: one cycle per instruction; mulh* 5; division by operand; misaligned access 2; a value
 that arrives in WB (loaded word, base and entry of a Mac&Load) one cycle later than a result of EX; jalr one cycle later
-than other readers; one fetch bubble after a jump, two after a taken branch.
+than other readers; one fetch bubble after a jump, two after a taken branch. fence.i and wfi wait until EX and WB are
+empty.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ DIVISION_OPS = ("div", "divu", "rem", "remu")
 SIGNED_DIVISION_OPS = ("div", "rem")
 SHORTEST_DIVISION = 3
 MISALIGNED_CYCLES = 2
+DRAINING_OPS = ("fence.i", "wfi")
+"""They enter EX when everything older is complete."""
 _HALF_OPS = ("lh", "lhu", "sh")
 _BYTE_OPS = ("lb", "lbu", "sb")
 
@@ -79,6 +82,7 @@ class PipelineTiming:
         self.forwarded: dict[int, int] = {}
         self.stored: dict[int, int] = {}
         self.entries: dict[int, int] = {}
+        self.drained = 0
 
     def accept_cycles(self, stream: Sequence[Executed]) -> list[int]:
         """Cycles of all instructions, the first in cycle 0."""
@@ -89,6 +93,7 @@ class PipelineTiming:
             cycles.append(cycle)
             leaves = cycle + execution_cycles(item)
             self._results(item, leaves)
+            self.drained = max(self.drained, self._empties(item, leaves))
             free = leaves
             if item.redirect is not None:
                 free = leaves + (2 if item.is_branch else 1)
@@ -98,12 +103,24 @@ class PipelineTiming:
         if item.insn is None:
             return 0
         is_jalr = item.insn.op == "jalr"
-        ready = [0]
+        ready = [self.drained if item.insn.op in DRAINING_OPS else 0]
         for field in item.insn.reads:
             times = self.stored if is_jalr else self.forwarded
             ready.append(times.get(_register(item, field), 0))
         ready += [self.entries.get(entry, 0) for entry in _entries(item)]
         return max(ready)
+
+    @staticmethod
+    def _empties(item: Executed, leaves: int) -> int:
+        """First cycle in which the instruction is no longer in EX, nor in WB with a register to write."""
+        insn = item.insn
+        if insn is None or item.cause is not None:
+            return leaves
+        rd, rs1 = _register(item, "rd"), _register(item, "rs1")
+        writes_late = insn.is_load and rd
+        if insn.is_mac_load:
+            writes_late = _reloads(item) and rs1 and rs1 != rd
+        return leaves + (2 if writes_late else 1)
 
     def _write(self, register: int, forwarded: int) -> None:
         if register:

@@ -1,0 +1,220 @@
+"""Stalls by cause: the documented costs, each in a program of its own, and everything adding up under any memory."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn_sim.harness.core_profile import CoreProfile
+from xpulpnn_sim.harness.core_run import Machine, run
+
+pytestmark = pytest.mark.cosim
+
+CONFIG = preset("xpulpnn-full")
+RESET = 5
+"""Cycles before the first instruction can retire."""
+
+SLOW = Machine(grant_stalls=0.3, response_latency=3, fetch_grant_stalls=0.3, fetch_latency=3, irq_rate=0.02, seed=3)
+SETUP = "li x8, data\n li x9, -7\n li x10, 3\n la x11, there\n nop\n nop\n"
+
+EVERYTHING = """
+_start: li x8, data
+    csrrwi x0, mstatus, 8
+    li x9, -1
+    csrrw x0, mie, x9
+    li x10, 40
+loop: lw x6, 0(x8)
+    addi x6, x6, 1
+    sw x6, 1(x8)
+    div x7, x9, x10
+    mulh x7, x9, x10
+    lp.setupi 0, 3, 77f
+    c.nop
+77: addi x7, x7, 1
+    pv.mlsdotusp.b x12, x8, 16
+    pv.mlsdotusp.b x12, x8, 0
+    ecall
+    addi x10, x10, -1
+    bne x10, x0, loop
+    csrrwi x0, mstatus, 0
+    jal x0, done
+handler: csrrs x20, mcause, x0
+    blt x20, x0, interrupt
+    csrrs x20, mepc, x0
+    addi x20, x20, 4
+    csrrw x0, mepc, x20
+interrupt: mret
+done: nop
+"""
+
+
+def measured(program, machine=None, keep=None):
+    machine = machine or Machine()
+    waits = machine.response_latency > 1 or machine.grant_stalls > 0
+    fetch_waits = machine.fetch_latency > 1 or machine.fetch_grant_stalls > 0
+    profile = CoreProfile(data_waits=waits, fetch_waits=fetch_waits)
+
+    def observe(records):
+        profile(records)
+        if keep is not None:
+            keep.append(records.copy())
+
+    result = run(program, CONFIG, machine, observer=observe)
+    assert result.exit.ok, result.exit.text
+    assert (profile.cycles, profile.instructions) == (result.cycles, result.instructions)
+    assert sum(profile.stalls.values()) + profile.instructions == result.cycles
+    return profile
+
+
+def lost(profile):
+    return {cause: cycles for cause, cycles in profile.stalls.items() if cycles}
+
+
+@pytest.mark.parametrize(
+    ("code", "stalls"),
+    [
+        ("add x5, x9, x10\n add x5, x5, x5\n mul x5, x5, x5\n pv.sdotsp.n x5, x5, x5", {}),
+        ("lw x5, 0(x8)\n addi x5, x5, 1", {"load_use": 1}),
+        ("lw x5, 0(x8)\n sw x5, 4(x8)", {"load_use": 1}),
+        ("lw x5, 0(x8)\n mac x5, x9, x10", {"load_use": 1}),
+        ("lw x5, 0(x8)\n nop\n addi x5, x5, 1", {}),
+        ("lw x0, 0(x8)\n addi x5, x0, 1", {}),
+        ("p.lw x5, 4(x8!)\n lw x6, 0(x8)", {}),
+        ("c.lw x15, 0(x8)\n c.addi x15, 1", {"load_use": 1}),
+        ("pv.mlsdotusp.b x12, x8, 16\n addi x5, x8, 1", {"load_use": 1}),
+        ("pv.mlsdotusp.b x12, x8, 16\n pv.mlsdotusp.b x12, x8, 0", {"load_use": 1}),
+        ("pv.mlsdotusp.b x12, x8, 16\n pv.mlsdotusp.b x12, x9, 2", {}),
+        ("pv.mlsdotusp.b x12, x8, 0\n pv.mlsdotusp.b x12, x8, 0", {}),
+        ("lw x5, 1(x8)", {"misaligned": 1}),
+        ("sw x5, 2(x8)", {"misaligned": 1}),
+        ("lh x5, 1(x8)\n sb x5, 3(x8)", {}),
+        ("sh x5, 3(x8)", {"misaligned": 1}),
+        ("mulh x5, x9, x10\n mulhu x5, x9, x10", {"multicycle": 8}),
+        ("div x5, x9, x10", {"multicycle": 2 + 30}),
+        ("divu x5, x9, x0", {"multicycle": 34}),
+        ("rem x5, x10, x9", {"multicycle": 2 + 28}),
+        ("remu x5, x10, x9", {"multicycle": 2}),
+        ("beq x9, x10, there", {}),
+        ("bne x9, x10, there\n nop", {"branch": 2}),
+        ("bne x9, x10, 55f\n c.nop\n 55: nop\n c.nop", {"branch": 3}),
+        ("jal x1, there\n nop", {"jump": 1}),
+        ("jal x1, 55f\n c.nop\n 55: nop\n c.nop", {"jump": 2}),
+        ("jalr x1, 0(x11)\n nop", {"jump": 1}),
+        ("addi x11, x11, 0\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
+        ("sw x11, 0(x8)\n lw x11, 0(x8)\n jalr x1, 0(x11)", {"jump": 1, "jalr": 2}),
+        ("sw x11, 0(x8)\n lw x11, 0(x8)\n nop\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
+        ("csrrw x0, mscratch, x9", {"csr": 1}),
+        ("csrrs x5, mscratch, x0", {}),
+        ("lp.setupi 0, 10, 77f\n nop\n nop\n 77: nop", {}),
+        ("lp.setupi 0, 10, 77f\n c.nop\n nop\n 77: nop\n c.nop", {}),
+    ],
+)
+def test_documented_costs(core_program, code, stalls):
+    profile = measured(core_program(f"{SETUP}{code}\nthere: nop"))
+    assert lost(profile) == stalls | {"fetch": RESET}
+
+
+def test_everything_at_once(core_program):
+    program = core_program(EVERYTHING, vectors="handler")
+    ideal = lost(measured(program))
+    iterations = 40
+    # both operands of the division change their size with the counter: the cycles follow from the divisors alone
+    divisions = sum(2 + 32 - divisor.bit_length() for divisor in range(1, iterations + 1))
+    assert ideal == {
+        "fetch": RESET,
+        "load_use": 2 * iterations,
+        "misaligned": iterations,
+        "multicycle": divisions + 4 * iterations,
+        "branch": 2 * (iterations - 1),
+        # the way through the vector table, and the jump to the end
+        "jump": iterations + 1,
+        # entry and mret
+        "trap": 2 * iterations,
+        "csr": iterations + 3,
+    }
+    slow = measured(program, SLOW)
+    found = lost(slow)
+    assert found["memory"] > 0
+    assert found["fetch"] > RESET
+    assert "other" not in found
+    # an instruction that waits while the next is fetched may hide a cost, none is counted that is not there
+    assert found["multicycle"] <= ideal["multicycle"]
+    assert found["misaligned"] <= ideal["misaligned"]
+
+
+def test_interrupts_and_sleep(core_program):
+    source = """
+        csrrwi x0, mstatus, 8
+        li x9, -1
+        csrrw x0, mie, x9
+        nop
+        wfi
+        nop
+        jal x0, done
+    handler: mret
+    done: nop
+    """
+    profile = measured(core_program(source, vectors="handler"), Machine(irqs=((500, 7),)))
+    found = lost(profile)
+    assert found.pop("sleep") > 400
+    # three cycles to take the interrupt, one of mret
+    assert found == {"fetch": RESET, "csr": 2, "trap": 3 + 1, "jump": 2}
+
+
+def test_blocks_of_any_size_give_the_same(core_program):
+    kept = []
+    program = core_program(EVERYTHING, vectors="handler")
+    whole = measured(program, SLOW, kept)
+    records = np.concatenate(kept)
+    for size in (1, 2, 7, 1000):
+        pieces = CoreProfile(data_waits=True, fetch_waits=True)
+        for start in range(0, len(records), size):
+            pieces(records[start : start + size])
+        assert pieces.stalls == whole.stalls
+        assert list(pieces.by_instruction(program)) == list(whole.by_instruction(program))
+
+
+def test_cycles_by_function_and_instruction(core_program):
+    program = core_program(EVERYTHING, vectors="handler")
+    profile = measured(program)
+    functions = profile.by_function(program, "outside")
+    assert [row["symbol"] for row in functions] == ["loop", "handler", "outside", "interrupt", "_start", "done"]
+    assert sum(row["cycles"] for row in functions) == profile.cycles
+    assert sum(row["instructions"] for row in functions) == profile.instructions
+    assert sum(row["share"] for row in functions) == pytest.approx(1, abs=0.001)
+    by_name = {row["symbol"]: row for row in functions}
+    assert by_name["outside"] == {
+        "symbol": "outside",
+        "address": None,
+        "cycles": 80,
+        "share": round(80 / profile.cycles, 4),
+        "instructions": 40,
+        "cpi": 2.0,
+        "stalls": {"jump": 40},
+    }
+    assert by_name["interrupt"]["stalls"] == {"trap": 40}
+    listing = {row["text"].partition("  #")[0]: row for row in profile.by_instruction(program)}
+    assert sum(row["cycles"] for row in listing.values()) <= profile.cycles
+    # redirects are charged to what causes them
+    assert listing["ecall"]["stalls"] == {"trap": 40}
+    assert (listing["ecall"]["instructions"], listing["ecall"]["cycles"], listing["ecall"]["cpi"]) == (40, 80, 2.0)
+    assert listing["mulh t2, s1, a0"]["stalls"] == {"multicycle": 160}
+    assert listing["addi t1, t1, 1"]["stalls"] == {"load_use": 40}
+
+
+def test_a_program_that_rewrites_itself(core_program):
+    source = """
+        la x11, patch
+        la x12, other
+        lw x13, 0(x12)
+        jal x1, patch
+        sw x13, 0(x11)
+        fence.i
+        jal x1, patch
+        jal x0, done
+    other: mulh x5, x6, x7
+    patch: addi x5, x6, 7
+        jalr x0, 0(x1)
+    done: nop
+    """
+    profile = measured(core_program(source))
+    assert lost(profile) == {"fetch": RESET, "multicycle": 4, "jump": 5 + 1 + 1}

@@ -1,0 +1,220 @@
+"""``xpulpnn run``: what it tells, what it writes, and how every program comes to an end."""
+
+import json
+import re
+
+import pytest
+
+from xpulpnn_sim.cli import main
+from xpulpnn_sim.harness import core_run
+from xpulpnn_sim.iss.lockstep import Lockstep
+
+pytestmark = pytest.mark.cosim
+
+DATA, TOHOST, ENTRY = 0x1000_0000, 0x1000_0800, 0x1C00_0080
+SOURCE = """
+_start: li x5, 7
+    li x8, data
+    li x9, 100
+loop: addi x9, x9, -1
+    bne x9, x0, loop
+    sw x5, 4(x8)
+    csrrs x6, mhartid, x0
+    sw x6, 8(x8)
+"""
+INSTRUCTIONS = 3 + 200 + 3 + 4
+CYCLES = 5 + INSTRUCTIONS + 2 * 99
+"""Fetching the first instruction takes 5 cycles, a taken branch costs 2."""
+
+PRINT = """
+    li x8, data
+    li x5, 64; sw x5, 0(x8)
+    li x5, {}; sw x5, 8(x8)
+    li x5, data+64; sw x5, 16(x8)
+    li x5, 3; sw x5, 24(x8)
+    li x5, 0xff0a41; sw x5, 64(x8)
+    li x31, tohost; sw x8, 0(x31)
+wait: li x6, fromhost
+    lw x6, 0(x6)
+    beq x6, x0, wait
+"""
+
+
+def run(*arguments):
+    return main(["run", *(str(argument) for argument in arguments)])
+
+
+def error_of(capsys):
+    """The one line of a bad call."""
+    text = capsys.readouterr().err
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1
+    return text
+
+
+def test_pass(core_elf, tmp_path, capfd):
+    record = tmp_path / "out.json"
+    assert run(core_elf(SOURCE), "--json", record, "--profile", "--check", "--lockstep") == 0
+    captured = capfd.readouterr()
+    assert captured.err.startswith(f"pass ({CYCLES} cycles, {INSTRUCTIONS} instructions)\n")
+    assert "198 (47.9%): taken branch" in captured.err
+    result = json.loads(record.read_text())
+    assert (result["reason"], result["engine"], result["code"]) == ("pass", "rtl", 0)
+    assert (result["cycles"], result["instructions"], result["interrupts"]) == (CYCLES, INSTRUCTIONS, 0)
+    assert (result["ipc"], result["mismatches"], result["difference"]) == (0.5085, 0, None)
+    assert {cause: lost for cause, lost in result["stalls"].items() if lost} == {"branch": 198, "fetch": 5}
+    assert result["conditions"]["preset"] == "xpulpnn-full"
+    assert [row["symbol"] for row in result["profile"]] == ["loop", "_start"]
+    assert "loop" in captured.out
+    assert [row["instructions"] for row in result["listing"]] == [1] * 3 + [100] * 2 + [1] * 7
+
+
+def test_trace_and_dumps(core_elf, tmp_path):
+    trace, one, two = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
+    arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:4:{two}", "--trace", trace)
+    assert run(core_elf(SOURCE), *arguments) == 0
+    assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
+    assert two.read_bytes() == b"\x01\0\0\0"
+    lines = trace.read_text().splitlines()
+    assert len(lines) == 1 + INSTRUCTIONS
+    assert lines[1].split() == ["6", "1c000080", "00700293", "addi", "t0,", "zero,", "7", "t0=0x00000007"]
+    # the store that ends the program is part of it
+    assert lines[-1].split()[:2] == [str(CYCLES), "1c0000ac"]
+    assert lines[-1].endswith("[0x10000800]<-0x00000001")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bin", "program.elf", "trace.txt", "two.bin"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--lockstep", "--check"], ["--response-latency", "4"]])
+def test_the_programs_output_is_passed_on(core_elf, capfdbinary, arguments):
+    assert run(core_elf(PRINT.format(1)), *arguments) == 0
+    assert capfdbinary.readouterr().out == b"A\n\xff"
+    assert run(core_elf(PRINT.format(2)), *arguments) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out == b""
+    assert captured.err.startswith(b"A\n\xff")
+
+
+def test_slow_memory_and_interrupts(core_elf, tmp_path):
+    source = """
+        csrrwi x0, mstatus, 8
+        li x9, -1
+        csrrw x0, mie, x9
+        li x8, data
+        li x10, 200
+    loop: lw x6, 0(x8)
+        sw x6, 4(x8)
+        addi x10, x10, -1
+        bne x10, x0, loop
+        jal x0, done
+    handler: mret
+    done: csrrwi x0, mstatus, 0
+    """
+    record = tmp_path / "out.json"
+    timing = ("--grant-stalls", 0.2, "--response-latency", 3, "--fetch-grant-stalls", 0.2, "--fetch-latency", 3)
+    path = core_elf(source, vectors="handler")
+    assert run(path, "--json", record, "--irq", "16@100", "--irq", "3@200") == 0
+    ideal = json.loads(record.read_text())
+    assert ideal["interrupts"] == 2
+    results = []
+    for _ in range(2):
+        assert run(path, "--json", record, *timing, "--irq-rate", 0.01, "--seed", 4, "--lockstep", "--profile") == 0
+        results.append(json.loads(record.read_text()))
+    slow = results[0]
+    assert slow["interrupts"] > 2
+    assert slow["cycles"] > ideal["cycles"]
+    assert slow["stalls"]["memory"] > 0
+    assert slow["stalls"]["fetch"] > 0
+    assert sum(slow["stalls"].values()) + slow["instructions"] == slow["cycles"]
+    assert [result["cycles"] for result in results] == [slow["cycles"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "line"),
+    [
+        ("li x31, tohost; li x30, 9; sw x30, 0(x31)\n j .", {}, "fail: the program reports code 4 at 0x1c00008c"),
+        ("here: j here", {}, "endless loop at 0x1c000080 (here), no interrupt can end it"),
+        ("wfi", {}, "endless loop at 0x1c000080, no interrupt can end it"),
+        (
+            "nop\n li x5, 0x40000000; jalr x0, 0(x5)",
+            {},
+            "execution outside memory: pc 0x40000000, coming from 0x1c0000",
+        ),
+        ("li x5, 0x40000000; lw x6, 4(x5)", {}, "load of 4 bytes outside memory: address 0x40000004, instruction at"),
+        ("li x5, 0x40000000; sh x6, 2(x5)", {}, "store of 2 bytes outside memory: address 0x40000002, instruction at"),
+        ("ecall", {"vectors": ""}, "trap loop: the exception handler at 0x1c000000 traps at its first instruction"),
+        ("ecall", {"vectors": "0"}, "endless loop at 0x1c000000"),
+        ("1: addi x5, x5, 1\n j 1b", {}, "not finished after 2000 cycles, at 0x1c00008"),
+    ],
+    ids=["fail", "jump to itself", "wfi", "jump", "load", "store", "trap loop", "vector to itself", "max-cycles"],
+)
+@pytest.mark.parametrize("checks", [[], ["--check", "--lockstep"]], ids=["plain", "checked"])
+def test_every_program_ends(core_elf, capsys, source, options, line, checks):
+    assert run(core_elf(source, end="\n nop; nop; nop; nop", **options), "--max-cycles", 2000, *checks) == 1
+    text = capsys.readouterr().err
+    assert text.startswith(line)
+    assert re.search(rf"mismatches +{'0' if checks else 'not checked'}\n", re.sub(" +\n", "\n", text))
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        (lambda content: b"", "must be an ELF file, not empty"),
+        (lambda content: b"#!/bin/sh", "must be an ELF file, not something else"),
+        (lambda content: content[:40], "must be a whole ELF file, not truncated in its header"),
+        (lambda content: content[: len(content) // 2], "must be a whole ELF file, not truncated"),
+        (lambda content: content[:4] + b"\2" + content[5:], "must be a 32-bit ELF file, not of class 2"),
+        (lambda content: content[:18] + b"\x28\0" + content[20:], "must be a RISC-V program, not for machine EM_ARM"),
+        (lambda content: content.replace(b"tohost\0", b"nohost\0"), "must define the symbol tohost"),
+    ],
+    ids=["empty", "script", "header", "truncated", "64-bit", "machine", "tohost"],
+)
+def test_broken_programs(core_elf, capsys, damage, rule):
+    path = core_elf(SOURCE)
+    path.write_bytes(damage(path.read_bytes()))
+    assert run(path) == 2
+    assert rule in error_of(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        (["--max-cycles", "0"], "--max-cycles must be at least 1, not 0"),
+        (["--hart-id", "x"], "--hart-id must be a number from 0 to 4294967295, not x"),
+        (["--grant-stalls", "1"], "--grant-stalls must be a probability of at least 0 and below 1, not 1.0"),
+        (
+            ["--fetch-grant-stalls", "nan"],
+            "--fetch-grant-stalls must be a probability of at least 0 and below 1, not nan",
+        ),
+        (["--irq-rate", "-0.1"], "--irq-rate must be a probability of at least 0 and below 1, not -0.1"),
+        (["--response-latency", "0"], "--response-latency must be at least 1, not 0"),
+        (["--fetch-latency", "0"], "--fetch-latency must be at least 1, not 0"),
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
+        (["--irq", "4@10"], "--irq must be LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31, not 4@10"),
+        (["--irq", "16"], "--irq must be LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31, not 16"),
+        (["--irq", "99@10"], "--irq must be LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31, not 99@10"),
+        (["--waves", "a.vcd"], "--waves must be a file with the suffix .fst, not a.vcd"),
+        (["--wave-window", "1:2"], "--wave-window must come with --waves, not alone with 1:2"),
+        (["--waves", "a.fst", "--wave-window", "2:1"], "--wave-window must be FROM:TO with FROM <= TO, not 2:1"),
+        (["--trace", "{folder}"], "--trace must be a file, not the folder {folder}"),
+        (["--json", "/proc/none/out.json"], "--json must be in a writable folder, not /proc/none"),
+        (["--dump", "tohost:4:/proc/none/x"], "--dump must be in a writable folder, not /proc/none"),
+        (["--waves", "/proc/none/x.fst"], "--waves must be in a writable folder, not /proc/none"),
+    ],
+)
+def test_bad_arguments(core_elf, tmp_path, capsys, arguments, rule):
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    assert run(core_elf(SOURCE), *given) == 2
+    assert rule.format(folder=tmp_path) in error_of(capsys)
+
+
+def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):
+    other = core_program(SOURCE.replace("x5, 7", "x5, 8"))
+    monkeypatch.setattr(core_run, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
+    record = tmp_path / "out.json"
+    assert run(core_elf(SOURCE), "--lockstep", "--json", record) == 1
+    text = capsys.readouterr().err
+    assert text.startswith("difference from the reference at 0x1c0000")
+    assert "0x1c000080 (_start)" in text
+    result = json.loads(record.read_text())
+    assert (result["reason"], result["mismatches"]) == ("difference", 1)
+    assert "addi t0, zero, 7" in result["difference"]
