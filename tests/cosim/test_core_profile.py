@@ -28,7 +28,7 @@ loop: lw x6, 0(x8)
     div x7, x9, x10
     mulh x7, x9, x10
     lp.setupi 0, 3, 77f
-    c.nop
+    c.nop; c.nop
 77: addi x7, x7, 1
     pv.mlsdotusp.b x12, x8, 16
     pv.mlsdotusp.b x12, x8, 0
@@ -75,7 +75,7 @@ def lost(profile):
         ("add x5, x9, x10\n add x5, x5, x5\n mul x5, x5, x5\n pv.sdotsp.n x5, x5, x5", {}),
         ("lw x5, 0(x8)\n addi x5, x5, 1", {"load_use": 1}),
         ("lw x5, 0(x8)\n sw x5, 4(x8)", {"load_use": 1}),
-        ("lw x5, 0(x8)\n mac x5, x9, x10", {"load_use": 1}),
+        ("lw x5, 0(x8)\n p.mac x5, x9, x10", {"load_use": 1}),
         ("lw x5, 0(x8)\n nop\n addi x5, x5, 1", {}),
         ("lw x0, 0(x8)\n addi x5, x0, 1", {}),
         ("p.lw x5, 4(x8!)\n lw x6, 0(x8)", {}),
@@ -86,7 +86,7 @@ def lost(profile):
         ("pv.mlsdotusp.b x12, x8, 0\n pv.mlsdotusp.b x12, x8, 0", {}),
         ("lw x5, 1(x8)", {"misaligned": 1}),
         ("sw x5, 2(x8)", {"misaligned": 1}),
-        ("lh x5, 1(x8)\n sb x5, 3(x8)", {}),
+        ("lh x5, 1(x8)\n sb x9, 3(x8)", {}),
         ("sh x5, 3(x8)", {"misaligned": 1}),
         ("mulh x5, x9, x10\n mulhu x5, x9, x10", {"multicycle": 8}),
         ("div x5, x9, x10", {"multicycle": 2 + 30}),
@@ -102,6 +102,12 @@ def lost(profile):
         ("addi x11, x11, 0\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
         ("sw x11, 0(x8)\n lw x11, 0(x8)\n jalr x1, 0(x11)", {"jump": 1, "jalr": 2}),
         ("sw x11, 0(x8)\n lw x11, 0(x8)\n nop\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
+        ("bne x9, x10, 55f\n nop\n 55: mulh x5, x9, x10", {"branch": 2, "multicycle": 4}),
+        ("jal x1, 55f\n nop\n 55: mulh x5, x9, x10", {"jump": 1, "multicycle": 4}),
+        ("csrrw x0, mscratch, x9\n mulh x5, x9, x10", {"csr": 1, "multicycle": 4}),
+        ("lw x5, 0(x8)\n mulh x5, x5, x10", {"load_use": 1, "multicycle": 4}),
+        ("sw x8, 0(x8)\n lw x5, 0(x8)\n lw x5, 1(x5)", {"load_use": 1, "misaligned": 1}),
+        ("addi x9, x9, 0\n fence.i\n mulh x5, x9, x10", {"jump": 2, "multicycle": 4}),
         ("csrrw x0, mscratch, x9", {"csr": 1}),
         ("csrrs x5, mscratch, x0", {}),
         ("lp.setupi 0, 10, 77f\n nop\n nop\n 77: nop", {}),
@@ -177,7 +183,7 @@ def test_cycles_by_function_and_instruction(core_program):
     program = core_program(EVERYTHING, vectors="handler")
     profile = measured(program)
     functions = profile.by_function(program, "outside")
-    assert [row["symbol"] for row in functions] == ["loop", "handler", "outside", "interrupt", "_start", "done"]
+    assert [row["symbol"] for row in functions] == ["loop", "handler", "interrupt", "outside", "_start", "done"]
     assert sum(row["cycles"] for row in functions) == profile.cycles
     assert sum(row["instructions"] for row in functions) == profile.instructions
     assert sum(row["share"] for row in functions) == pytest.approx(1, abs=0.001)

@@ -1,6 +1,7 @@
 """Waveforms of the core and their save file: every signal exists, words and states have names."""
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
     shown = [line.split("} ", 1)[1] for line in lines if line.startswith("+{")]
     assert len(shown) > 150
     assert set(shown) <= known.keys()
-    begun = [line[1:] for before, line in zip(lines, lines[1:], strict=False) if before in ("@800200", "@c00200")]
+    begun = [line[1:] for before, line in pairwise(lines) if before in ("@800200", "@c00200")]
     assert begun == list(GROUPS)
     assert f'[dumpfile] "{wave}"' in lines
     for line in lines:
@@ -121,13 +122,13 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
 
 
 def test_the_window_is_kept(core_elf, tmp_path):
-    source = "li x9, 20000\nloop: addi x9, x9, -1\n bne x9, x0, loop"
+    source = "li x9, 5000\nloop: addi x9, x9, -1\n bne x9, x0, loop"
     small, large = tmp_path / "small.fst", tmp_path / "large.fst"
     path = core_elf(source)
-    assert run(path, "--waves", small, "--wave-window", "30000:30100") == 0
-    assert run(path, "--waves", large, "--wave-window", "10000:60000") == 0
+    assert run(path, "--waves", small, "--wave-window", "10000:10100") == 0
+    assert run(path, "--waves", large, "--wave-window", "5000:15000") == 0
     assert signals(small) == signals(large)
-    # a hundred cycles against tens of thousands; most of the small file are the names
+    # a hundred cycles against ten thousand; most of the small file are the names
     assert small.stat().st_size < large.stat().st_size / 2
 
 
@@ -147,13 +148,12 @@ def test_every_signal_of_the_list_exists_somewhere(core_program):
     assert "5 SETUP\n" in named["setup__op"]
     assert "340 mscratch\n" in named["csr__addr"]
     assert "1f t6\n" in named["rvfi_rd_addr"]
-    assert "0b environment call\n27 interrupt 7\n" in named["rvfi_cause"].replace("\n2", "\n2").replace(
-        "".join(f"{0x20 + line:02x} interrupt {line}\n" for line in range(7)), ""
-    )
+    assert "0b environment call\n" in named["rvfi_cause"]
+    assert "27 interrupt 7\n" in named["rvfi_cause"]
 
 
 def test_a_smaller_core_has_fewer_signals(core_program):
-    groups, _ = contents(core_program("nop"), preset("rv32imc") if False else preset("ri5cy"))
+    groups, _ = contents(core_program("nop"), preset("ri5cy"))
     names = {shown.name for group in groups.values() for shown in group}
     assert "lpcount0" in names
     assert "nn_we" not in names

@@ -27,10 +27,11 @@ from xpulpnn_sim.commands.common import (
     write_text,
 )
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.verify.campaign import Plan, Result, listing, run_case, run_seed, shrink
+from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, run_seed, shrink
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
+from xpulpnn_sim.verify.generator import BUDGET
 
 NAME = "verify"
 HELP = "run random programs in lock step with the simulator; the first failure is made minimal"
@@ -159,7 +160,7 @@ def _results(arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[Resul
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         running: set[Future[Result]] = set()
         while left > 0 or running:
-            while left > 0 and len(running) < 2 * arguments.jobs:
+            while left > 0 and len(running) < min(2 * arguments.jobs, 1 + left // BUDGET):
                 running.add(pool.submit(_run, *next(work), arguments.engine))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
@@ -181,11 +182,13 @@ def _report(failure: Result, arguments: argparse.Namespace, console: Console) ->
         failure = Result(
             failure.seed, failure.plan, run_case(case, failure.plan, design), failure.coverage, failure.wall_s
         )
+    console.print(excerpt(case.program, case.machine, failure), markup=False, soft_wrap=True)
+    if arguments.output is None:
+        console.print("tables, handlers and prologue around it: use --output DIR\n", markup=False)
+        return
     text = listing(case.program, case.machine, failure)
-    console.print(text, markup=False, soft_wrap=True)
-    if arguments.output is not None:
-        write_text(arguments.output / f"fail{failure.seed}.S", text)
-        (arguments.output / f"fail{failure.seed}.elf").write_bytes(elf_bytes(case.program.executable()))
+    write_text(arguments.output / f"fail{failure.seed}.S", text)
+    (arguments.output / f"fail{failure.seed}.elf").write_bytes(elf_bytes(case.program.executable()))
 
 
 def _summary(results: list[Result], plans: list[Plan]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ _ILLEGAL_INSTRUCTION = 2
 _EXCEPTIONS = {"ecall": 11, "ebreak": 3}
 _BOOT_MASK = 0xFFFF_FF00
 _WORD_MASK = 0xFFFF_FFFF
+_HALF_MASK = 0xFFFF
 _COMPRESSED_BYTES = 2
 
 _CSR_OPS = {"csrrw": Action.CSR_WRITE, "csrrs": Action.CSR_SET, "csrrc": Action.CSR_CLEAR}
@@ -177,14 +178,15 @@ class CoreCheck:
         legal: list[tuple[int, Insn, int, int]] = []
         for at, raw in enumerate(raws.tolist()):
             row, word = self._decoder.decode(raw), raw
-            size = _COMPRESSED_BYTES if row is None else row.size
-            if row is not None and size == _COMPRESSED_BYTES:
-                word = expand_compressed(raw)
-                row = self._decoder.decode(word)
             if row is None:
                 table[at]["action"], table[at]["number"] = Action.RAISE, _ILLEGAL_INSTRUCTION
-            else:
-                legal.append((at, row, word, size))
+                continue
+            size = row.size
+            if size == _COMPRESSED_BYTES:
+                word = expand_compressed(raw & _HALF_MASK)
+                row = self._decoder.decode(word)
+                assert row is not None
+            legal.append((at, row, word, size))
         if not legal:
             return table
         places, rows, words, sizes = zip(*legal, strict=True)

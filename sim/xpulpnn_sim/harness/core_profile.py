@@ -75,15 +75,15 @@ _HISTORY = 2
 _FIELDS = ("cycle", "pc_rdata", "pc_wdata", "insn", "trap", "intr", "mem_addr", "rs2_rdata")
 
 
-class _Addresses:
-    """Numbers distinct addresses in the order of their first appearance."""
+class _Numbers:
+    """Numbers distinct values in the order of their first appearance."""
 
     def __init__(self) -> None:
-        self._sorted = np.zeros(0, np.uint32)
+        self._sorted = np.zeros(0, np.uint64)
         self._numbers = np.zeros(0, np.int64)
-        self.values = np.zeros(0, np.uint32)
+        self.values = np.zeros(0, np.uint64)
 
-    def numbers(self, values: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def of(self, values: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The number of each of ``values``."""
         place = self._place(values)
         missing = self._sorted[place] != values if self._sorted.size else np.ones(values.size, np.bool_)
@@ -94,7 +94,7 @@ class _Addresses:
             place = self._place(values)
         return self._numbers[place]
 
-    def _place(self, values: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def _place(self, values: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.minimum(np.searchsorted(self._sorted, values), max(self._sorted.size - 1, 0))
 
 
@@ -139,7 +139,8 @@ class CoreProfile:
 
     def __init__(self, *, data_waits: bool, fetch_waits: bool) -> None:
         self._data_waits, self._fetch_waits = data_waits, fetch_waits
-        self._addresses = _Addresses()
+        self._places = _Numbers()
+        self._pcs = np.zeros(0, np.uint32)
         self._static = np.zeros(0, STATIC)
         self._counts = np.zeros(0, np.int64)
         self._stalls = np.zeros((0, len(_CAUSES)), np.int64)
@@ -173,22 +174,17 @@ class CoreProfile:
             self._explain(columns, number, late + _HISTORY, lost[late])
 
     def _numbered(self, pcs: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Number of the static instruction of each retirement."""
-        known = self._addresses.values.size
-        number = self._addresses.numbers(pcs)
-        new = self._addresses.values.size - known
-        if new:
-            self._static = np.concatenate([self._static, np.zeros(new, STATIC)])
-            self._counts = np.concatenate([self._counts, np.zeros(new, np.int64)])
-            self._stalls = np.concatenate([self._stalls, np.zeros((new, len(_CAUSES)), np.int64)])
-        changed = self._static["raw"][number] != words
-        if changed.any():
-            # new addresses, and programs that write themselves
-            places, at = np.unique(number[changed], return_index=True)
-            self._static[places] = describe(words[changed][at])
+        """Number of the static instruction, which is an address and a word, of each retirement."""
+        known = self._places.values.size
+        number = self._places.of(pcs.astype(np.uint64) << np.uint64(_WORD_BITS) | words.astype(np.uint64))
+        new = self._places.values[known:]
+        if new.size:
+            self._pcs = (self._places.values >> _WORD_BITS).astype(np.uint32)
+            self._static = np.concatenate([self._static, describe(new.astype(np.uint32))])
+            self._counts = np.concatenate([self._counts, np.zeros(new.size, np.int64)])
+            self._stalls = np.concatenate([self._stalls, np.zeros((new.size, len(_CAUSES)), np.int64)])
             reach = self._static["loop_reach"].astype(np.uint32)
-            ends = (self._addresses.values + reach)[reach != 0]
-            self._loop_ends = np.union1d(self._loop_ends, ends).astype(np.uint32)
+            self._loop_ends = np.unique((self._pcs + reach)[reach != 0])
         return number
 
     def _explain(
@@ -242,15 +238,15 @@ class CoreProfile:
 
     def by_instruction(self, executable: Executable) -> Iterator[dict[str, Any]]:
         """Each executed instruction by address, with its cycles; redirects are charged to what caused them."""
-        for number in np.argsort(self._addresses.values).tolist():
-            pc, raw = int(self._addresses.values[number]), int(self._static["raw"][number])
+        for number in np.argsort(self._places.values).tolist():
+            pc, raw = int(self._pcs[number]), int(self._static["raw"][number])
             row = self._row(int(self._counts[number]), self._stalls[number])
             yield {"pc": pc, "symbol": executable.symbol_at(pc), "text": text_of(raw, pc)} | row
 
     def by_function(self, executable: Executable, outside: str) -> list[dict[str, Any]]:
         """Functions with their cycles, the largest first; code of no function is called ``outside``."""
         members: dict[tuple[str, int | None], list[int]] = {}
-        for number, pc in enumerate(self._addresses.values.tolist()):
+        for number, pc in enumerate(self._pcs.tolist()):
             function = executable.function_at(pc)
             key = (outside, None) if function is None else (function.name, function.address)
             members.setdefault(key, []).append(number)

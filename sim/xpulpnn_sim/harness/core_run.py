@@ -13,7 +13,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window, windows
-from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output
+from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
 from xpulpnn_sim.harness.core_abi import CoreModel, CoreSettings, Event, record_buffer
 from xpulpnn_sim.harness.models import core_library
 from xpulpnn_sim.iss.lockstep import Lockstep
@@ -251,15 +251,14 @@ def run(
     machine = machine or Machine()
     library = core_library(config, trace=waves is not None)
     pieces = load_memory(executable, machine.ram)
-    reference = Lockstep(executable, config, hart_id=machine.hart_id) if lockstep else None
     checkers: list[Callable[[Records], tuple[int, str | None]]] = []
     if check:
         from xpulpnn_sim.harness.core_check import CoreCheck
 
         initial = {base: piece.copy() for base, piece in pieces.items()}
-        checkers.append(CoreCheck(executable, config, initial, library))
-    if reference is not None:
-        checkers.append(_compare(reference))
+        checkers.append(CoreCheck(executable, config, initial, library, hart_id=machine.hart_id))
+    if lockstep:
+        checkers.append(_compare(Lockstep(executable, config, hart_id=machine.hart_id)))
     collect = bool(checkers) or observer is not None
     model = CoreModel(
         library, machine.settings(executable, collect=collect, window=wave_window), pieces, machine.irqs, waves
@@ -293,9 +292,7 @@ def _compare(reference: Lockstep) -> Callable[[Records], tuple[int, str | None]]
 
     def compare(records: Records) -> tuple[int, str | None]:
         nonlocal done
-        if done:
-            return 0, None
-        difference = reference.compare(records)
+        difference = None if done else reference.compare(records)
         if difference is None:
             return 0, None
         done = True
@@ -339,18 +336,20 @@ class _Session:
             self._filled += len(records)
             end = self._served(self._model.events)
             if end is not None or self._filled == len(buffer):
-                self._hand_over()
+                self._hand_over(end)
             if self._checks.mismatches:
                 return exits.difference(status.pc, self._executable.symbol_at)
             if self._progress is not None:
                 self._progress(status.cycles)
         return end
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, end: Exit | None = None) -> None:
         records = self._buffers[0][: self._filled]
         if self._observer is not None and len(records):
             self._observer(records)
-        self._checks.feed(records)
+        # no reference can follow an instruction outside memory
+        outside = end is not None and end.reason in (Reason.BAD_ACCESS, Reason.BAD_FETCH)
+        self._checks.feed(records[: len(records) - outside])
         self._buffers.reverse()
         self._filled = 0
 
@@ -362,8 +361,7 @@ class _Session:
             return exits.bad_fetch(status.pc, previous, name_of)
         if Event.BAD_ACCESS in events:
             first = (status.mask & -status.mask).bit_length() - 1 if status.mask else 0
-            size = status.mask.bit_count() or WORD_BYTES
-            kind = "store" if status.write else "load"
+            kind, size = "store" if status.write else "load", status.mask.bit_count() or WORD_BYTES
             return exits.bad_access(kind, status.address + first, size, status.pc, name_of)
         if Event.TOHOST in events and (end := self._told(status.value)) is not None:
             return end
@@ -380,8 +378,7 @@ class _Session:
 
     def _retire_store(self) -> None:
         """Advance until the store that ends the program, whose request has been granted, has retired as well."""
-        status = self._model.status
-        retired = status.retired
+        status, retired = self._model.status, self._model.status.retired
         if self._filled == len(self._buffers[0]):
             self._hand_over()
         while status.retired == retired and Event.STUCK not in self._model.events:

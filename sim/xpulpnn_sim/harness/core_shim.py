@@ -26,12 +26,14 @@ module {TOP}(input wire clk, input wire rst, input wire [31:0] boot_addr, input 
   wire [3:0] data__be;
   wire [4:0] irq_id;
 {wires}
-  reg [31:0] drive, fetched, rdata, irq;
+  reg [31:0] drive, fetched, rdata, irq, boot, hart;
   int next_drive, next_fetched, next_rdata, next_irq;
   always @(posedge clk)
     if (rst) begin
       drive <= 0;
       irq <= 0;
+      boot <= boot_addr;
+      hart <= hart_id;
     end else begin
       if (rvfi_valid & drive[4]) core_retire({{{record}}});
       core_edge(32'({{rvfi_cause, irq_id, data__be, rvfi_trap, rvfi_valid, core_sleep, irq_ack, data__we, data__req,
@@ -43,7 +45,7 @@ module {TOP}(input wire clk, input wire rst, input wire [31:0] boot_addr, input 
       irq <= next_irq;
     end
   core core(
-    .clk(clk), .rst(rst), .boot_addr(boot_addr), .hart_id(hart_id), .fetch_enable(1'b1), .irq(irq),
+    .clk(clk), .rst(rst), .boot_addr(boot), .hart_id(hart), .fetch_enable(1'b1), .irq(irq),
     .instr__req(instr__req), .instr__addr(instr__addr), .instr__gnt(drive[0]), .instr__rvalid(drive[1]),
     .instr__rdata(fetched), .data__req(data__req), .data__addr(data__addr), .data__we(data__we), .data__be(data__be),
     .data__wdata(data__wdata), .data__gnt(drive[2]), .data__rvalid(drive[3]), .data__rdata(rdata),

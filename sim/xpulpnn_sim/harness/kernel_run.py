@@ -161,8 +161,8 @@ def figures(
     kernel: KernelRun,
     *,
     engine: str,
-    executions: NDArray[np.int64],
-    cycles_at: NDArray[np.int64],
+    executions: NDArray[np.integer[Any]],
+    cycles_at: NDArray[np.integer[Any]],
     cycles: int,
     stalls: Mapping[str, int],
     mismatches: int,
@@ -179,7 +179,7 @@ def figures(
         Its kernel.
     engine : str
         ``rtl`` (back end and stream) or ``core``.
-    executions, cycles_at : int64[N]
+    executions, cycles_at : integers[N]
         Per static instruction.
     cycles : int
         Of the whole kernel.

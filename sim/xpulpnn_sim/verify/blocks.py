@@ -60,6 +60,11 @@ class Block:
         return sum(map(_bytes, self.lines()))
 
 
+def indented(lines: Iterable[str]) -> list[str]:
+    """Labels at the margin, everything else behind it."""
+    return [f"{'' if is_label(line) else '    '}{line.strip()}" for line in lines]
+
+
 def total_bytes(blocks: tuple[Block, ...]) -> int:
     """An upper bound of the bytes of several blocks."""
     return sum(block.bytes for block in blocks)

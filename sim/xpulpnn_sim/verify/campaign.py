@@ -9,6 +9,7 @@ from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.blocks import indented
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.generator import BUDGET, generate
 from xpulpnn_sim.verify.program import Program
@@ -16,7 +17,7 @@ from xpulpnn_sim.verify.reference import Fault, ReferenceDesign
 from xpulpnn_sim.verify.shrink import RUNS, Case, Shrinker
 from xpulpnn_sim.verify.stress import Stress, random_stress
 
-_SPARE_CYCLES = 10_000
+_SPARE_CYCLES = 1_000
 """Added to the cycles a shrunk program may take."""
 
 
@@ -155,12 +156,22 @@ def shrink(result: Result, design: Design, progress: Callable[[int], None] | Non
     return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
 
 
-def listing(program: Program, stress: Stress, result: Result) -> str:
-    """The minimal program with all that is needed to see the failure again."""
-    heading = [
+def _heading(stress: Stress, result: Result) -> list[str]:
+    """All that is needed to see a failure again."""
+    return [
         "Written by xpulpnn verify: minimal program that fails",
         f"from: {result.plan.command(result.seed)}",
         f"machine: {stress.shown()}, seed {stress.seed}",
         *result.verdict.text.splitlines(),
     ]
-    return program.listing(heading)
+
+
+def listing(program: Program, stress: Stress, result: Result) -> str:
+    """The whole minimal program; assembles to the words that fail."""
+    return program.listing(_heading(stress, result))
+
+
+def excerpt(program: Program, stress: Stress, result: Result) -> str:
+    """The minimal program for people: only what the generator wrote, not what is around it."""
+    lines = [line for block in (*program.main, *program.functions) for line in block.lines()]
+    return "\n".join([*(f"# {line}" for line in _heading(stress, result)), *indented(lines)]) + "\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from xpulpnn_sim.elf import Executable, Function, Segment
-from xpulpnn_sim.verify.blocks import Block, count_statements, is_label
+from xpulpnn_sim.verify.blocks import Block, count_statements, indented
 from xpulpnn_sim.verify.handlers import PLAIN, Handlers
 from xpulpnn_sim.verify.layout import (
     BASE,
@@ -77,7 +77,7 @@ class Program:
     def listing(self, heading: Sequence[str] = ()) -> str:
         """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
         lines = [f"# {line}" for line in heading]
-        lines += [f"{'' if is_label(line) else '    '}{line.strip()}" for line in self.text().splitlines()]
+        lines += indented(self.text().splitlines())
         return "\n".join(lines) + "\n"
 
     def assembled(self) -> Assembled:

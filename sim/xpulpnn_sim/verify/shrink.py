@@ -170,6 +170,12 @@ class Shrinker:
         def with_functions(functions: tuple[Block, ...]) -> Case:
             return replace(case, program=replace(case.program, functions=functions))
 
+        bodies = tuple(child for block in case.program.functions for child in block.children)
+        for inlined in ((*main, *bodies), (*bodies, *main)):
+            candidate = replace(case, program=replace(case.program, main=inlined, functions=()))
+            if bodies and self._try(candidate):
+                return candidate
+
         functions = self._reduce(case.program.functions, lambda blocks: self._try(with_functions(blocks)), hoist=False)
         return with_functions(functions)
 

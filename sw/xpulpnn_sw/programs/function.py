@@ -121,7 +121,8 @@ def _body(run: KernelRun, frame: _Frame) -> Iterator[str]:
     """The kernel: words, but for the addresses that the linker or the caller decides."""
     program, region = run.program, ""
     is_first = True
-    for position, (word, pc) in enumerate(zip(program.words.tolist(), program.pcs.tolist(), strict=True)):
+    for position in range(len(program.words)):
+        word, pc = int(program.words[position]), int(program.pcs[position])
         if program.regions[position] != region:
             region = program.regions[position]
             yield f"    # {region}"
