@@ -25,6 +25,7 @@ from xpulpnn_sim.commands.program import (
     hart_id,
     load_program,
     profile_table,
+    replacing,
     report,
     require_file,
     show,
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trace is None:
         session, ended = execute(None)
     else:
-        with arguments.trace.open("w") as file:
+        with replacing(arguments.trace) as temporary, temporary.open("w") as file:
             session, ended = execute(_writer(file))
     seconds = time.perf_counter() - begin
     executed = session.iss.executed

@@ -56,9 +56,10 @@ def reference_design(fault: Fault | None = None) -> Design:
         end, records, _ = design.run(executable, limit=stress.max_cycles, irq_rate=stress.irq_rate, seed=stress.seed)
         observer(records)
         difference = Lockstep(executable, config).compare(records)
+        cycles = int(records["cycle"][-1]) + 1 if len(records) else 0
         if difference is not None:
-            return Verdict(Reason.DIFFERENCE, difference.text, len(records), len(records))
-        return Verdict(end.reason, end.text, len(records), len(records))
+            return Verdict(Reason.DIFFERENCE, difference.text, len(records), cycles)
+        return Verdict(end.reason, end.text, len(records), cycles)
 
     return run
 

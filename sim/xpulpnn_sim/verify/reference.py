@@ -24,13 +24,13 @@ Fault = Callable[[Iss, Retired], None]
 """Called after every retirement; may change both."""
 
 
-def records_of(retirements: list[Retired]) -> Records:
-    """Retirements as the block of records a design would deliver, one cycle each."""
+def records_of(retirements: list[tuple[int, Retired]]) -> Records:
+    """Retirements and the steps in which they happened, as the block of records a design would deliver."""
     records = np.zeros(len(retirements), RETIREMENT)
     names = RETIREMENT.names or ()
     rows: list[tuple[int, ...]] = []
-    for order, retired in enumerate(retirements):
-        values: dict[str, Any] = {**retired.fields(), "order": order, "cycle": order}
+    for order, (cycle, retired) in enumerate(retirements):
+        values: dict[str, Any] = {**retired.fields(), "order": order, "cycle": cycle}
         rows.append(tuple(values.get(name, 0) for name in names))
     if rows:
         records[:] = np.array(rows, RETIREMENT)
@@ -72,9 +72,9 @@ class ReferenceDesign:
         channel = HostChannel(executable, iss, lambda printed: None)
         observer, rng = Observer(iss), Random(seed)
         name_of = executable.symbol_at
-        retirements: list[Retired] = []
+        retirements: list[tuple[int, Retired]] = []
         end = None
-        for _ in range(limit):
+        for number in range(limit):
             if irq_rate and rng.random() < irq_rate:
                 iss.csrs.irq |= 1 << rng.choice(LINES)
             pc = iss.state.pc
@@ -91,7 +91,7 @@ class ReferenceDesign:
             if retired is not None:
                 if self._fault is not None:
                     self._fault(iss, retired)
-                retirements.append(retired)
+                retirements.append((number, retired))
             if channel.final is not None:
                 end = reported(channel.final, pc, name_of)
                 break

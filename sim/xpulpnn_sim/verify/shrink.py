@@ -171,7 +171,7 @@ class Shrinker:
             return replace(case, program=replace(case.program, functions=functions))
 
         bodies = tuple(child for block in case.program.functions for child in block.children)
-        for inlined in ((*main, *bodies), (*bodies, *main)):
+        for inlined in ((*main, *bodies), _without_calls(main, case.program.functions) + bodies):
             candidate = replace(case, program=replace(case.program, main=inlined, functions=()))
             if bodies and self._try(candidate):
                 return candidate
@@ -240,6 +240,12 @@ class Shrinker:
             )
             blocks = (*before, replace(block, children=children), *after)
         return blocks
+
+
+def _without_calls(blocks: tuple[Block, ...], functions: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks in which no function is named."""
+    names = [block.head[0].removesuffix(":") for block in functions if block.head]
+    return tuple(block for block in blocks if not any(name in line for name in names for line in block.lines()))
 
 
 def _simpler_lines(line: str) -> Iterator[str]:
