@@ -17,6 +17,8 @@ from xpulpnn_sim.verify.reference import Fault, ReferenceDesign
 from xpulpnn_sim.verify.shrink import RUNS, Case, Shrinker
 from xpulpnn_sim.verify.stress import Stress, random_stress
 
+_REFERENCE_STEPS = 100_000
+"""Steps after which a program on the simulator has failed; a fault may lead it astray."""
 _SPARE_CYCLES = 1_000
 """Added to the cycles a shrunk program may take."""
 
@@ -53,12 +55,13 @@ def reference_design(fault: Fault | None = None) -> Design:
 
     def run(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
         design = ReferenceDesign(config, fault)
-        end, records, _ = design.run(executable, limit=stress.max_cycles, irq_rate=stress.irq_rate, seed=stress.seed)
+        limit = min(stress.max_cycles, _REFERENCE_STEPS)
+        end, records, _ = design.run(executable, limit=limit, irq_rate=stress.irq_rate, seed=stress.seed)
         observer(records)
         difference = Lockstep(executable, config).compare(records)
         cycles = int(records["cycle"][-1]) + 1 if len(records) else 0
         if difference is not None:
-            return Verdict(Reason.DIFFERENCE, difference.text, len(records), cycles)
+            return Verdict(Reason.DIFFERENCE, difference.text, difference.order + 1, difference.cycle + 1)
         return Verdict(end.reason, end.text, len(records), cycles)
 
     return run
