@@ -32,8 +32,8 @@ class Core(wiring.Component):
 
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
-    fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware-loop iterations
-    add none. Interrupts are precise. Reset is synchronous; then the core waits for ``fetch_enable``.
+    fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
+    none. Interrupts are precise. Reset is synchronous; then the core waits for ``fetch_enable``.
 
     Parameters
     ----------
