@@ -52,6 +52,9 @@ class CoreStatus(ctypes.Structure):
     ]
 
 
+Lines = NDArray[np.uint32]
+"""Interrupt lines of each retirement of a block."""
+
 IRQ = np.dtype([("cycle", "<u8"), ("line", "<u4"), ("unused", "<u4")])
 
 
@@ -85,7 +88,7 @@ class CoreLibrary:
         self.add_irqs = library.core_add_irqs
         self.add_irqs.argtypes, self.add_irqs.restype = [pointer, pointer, u64], None
         self.advance = library.core_advance
-        self.advance.argtypes = [pointer, u64, pointer, u32, ctypes.POINTER(CoreStatus)]
+        self.advance.argtypes = [pointer, u64, pointer, pointer, u32, ctypes.POINTER(CoreStatus)]
         self.advance.restype = None
 
 
@@ -132,10 +135,24 @@ class CoreModel:
             self.close()
             raise ToolError(f"{wave} must be a file that can be written, not one that cannot")
 
-    def advance(self, limit: int, buffer: Records) -> Records:
-        """Run to an event or to the cycle ``limit``; returns the retirements recorded, a part of ``buffer``."""
-        self._library.advance(self._handle, limit, buffer.ctypes.data, len(buffer), self.status)
-        return buffer[: self.status.records]
+    def advance(self, limit: int, buffer: Records, lines: Lines) -> int:
+        """Run to an event or to the cycle ``limit``; returns the number of retirements recorded.
+
+        Parameters
+        ----------
+        limit : int
+            Cycle.
+        buffer : array of RETIREMENT
+            Takes the records.
+        lines : array of uint32, as long
+            Takes the interrupt lines of each: at its retirement; of the first instruction of an interrupt handler,
+            when the interrupt was taken.
+        """
+        status = self.status
+        self._library.advance(
+            self._handle, limit, buffer.ctypes.data, lines.ctypes.data, min(len(buffer), len(lines)), status
+        )
+        return status.records
 
     @property
     def events(self) -> Event:
@@ -243,7 +260,7 @@ class CoreChain:
             "add_insns": (None, [pointer, pointer, u32]),
             "find": (u32, [pointer, pointer, u32, pointer]),
             "distribute": (None, [pointer, pointer, u32, u32, pointer, ctypes.POINTER(_ValuePointers)]),
-            "block": (u32, [pointer, pointer, u32, pointer, pointer, pointer]),
+            "block": (u32, [pointer, pointer, u32, pointer, pointer, pointer, pointer]),
         }
         self._calls: dict[str, Any] = {}
         library = _load(path)
@@ -278,11 +295,16 @@ class CoreChain:
         return starts, values
 
     def check(
-        self, records: Records, taken: NDArray[np.bool_], targets: NDArray[np.uint32]
+        self, records: Records, lines: Lines | None, taken: NDArray[np.bool_], targets: NDArray[np.uint32]
     ) -> tuple[int, NDArray[Any]]:
         """Number of differences, and the first of them as an array of :data:`CORE_ERROR`."""
         errors = np.empty(KEPT_ERRORS, CORE_ERROR)
+        arrays = (taken, targets, errors)
         count = self._calls["block"](
-            self._handle, records.ctypes.data, len(records), taken.ctypes.data, targets.ctypes.data, errors.ctypes.data
+            self._handle,
+            records.ctypes.data,
+            len(records),
+            None if lines is None else lines.ctypes.data,
+            *(array.ctypes.data for array in arrays),
         )
         return count, errors[:count]

@@ -24,7 +24,7 @@ from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 from xpulpnn_sim.harness.check import KEPT, Values, differences, kinds_of, sources_of
-from xpulpnn_sim.harness.core_abi import CORE_CSR, CORE_INSN, NO_GROUP, Action, CoreChain, CsrFlag
+from xpulpnn_sim.harness.core_abi import CORE_CSR, CORE_INSN, NO_GROUP, Action, CoreChain, CsrFlag, Lines
 from xpulpnn_sim.harness.statics import VectorProgram, static_table
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
@@ -136,15 +136,19 @@ class CoreCheck:
             csrs=_csr_table(config, executable.entry, hart_id),
         )
 
-    def __call__(self, records: Records) -> tuple[int, str | None]:
-        """Check the next block; returns the number of differences and a report of the first."""
+    def __call__(self, records: Records, lines: Lines | None = None) -> tuple[int, str | None]:
+        """Check the next block; returns the number of differences and a report of the first.
+
+        With the interrupt ``lines``, as :meth:`~xpulpnn_sim.harness.core_abi.CoreModel.advance` gives them, it is also
+        checked that the most urgent interrupt is taken, and soon.
+        """
         unknown = self._chain.find(records)
         if len(unknown):
             self._chain.add(self._decoded(unknown))
             self._chain.find(records)
         taken, targets = np.zeros(len(records), np.bool_), np.zeros(len(records), np.uint32)
         total, results = self._replay(records, taken, targets)
-        chained, errors = self._chain.check(records, taken, targets)
+        chained, errors = self._chain.check(records, lines, taken, targets)
         total += chained
         text = None
         if total:

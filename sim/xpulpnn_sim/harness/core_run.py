@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window, windows
 from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
 from xpulpnn_sim.harness.core_abi import CoreModel, CoreSettings, Event, record_buffer
+from xpulpnn_sim.harness.core_checks import Checker, Checks, comparison
 from xpulpnn_sim.harness.models import core_library
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import Records
@@ -177,39 +177,6 @@ def load_memory(executable: Executable, ram: Sequence[Window]) -> dict[int, NDAr
     return pieces
 
 
-class _Checks:
-    """The checkers of a run, fed block by block on a second thread while the next block is simulated."""
-
-    def __init__(self, checkers: Sequence[Callable[[Records], tuple[int, str | None]]]) -> None:
-        self._checkers = checkers
-        self._pool = ThreadPoolExecutor(1)
-        self._pending: Future[None] | None = None
-        self.mismatches = 0
-        self.first: str | None = None
-
-    def feed(self, records: Records) -> None:
-        """Check ``records``, which stay untouched until the next call or :meth:`finish`."""
-        self.finish()
-        if self._checkers and len(records):
-            self._pending = self._pool.submit(self._check, records)
-
-    def _check(self, records: Records) -> None:
-        for checker in self._checkers:
-            found, text = checker(records)
-            self.mismatches += found
-            self.first = self.first or text
-
-    def finish(self) -> None:
-        """Wait for the block under way."""
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
-
-    def close(self) -> None:
-        """Release the thread."""
-        self._pool.shutdown()
-
-
 def run(
     executable: Executable,
     config: CoreConfig,
@@ -251,19 +218,19 @@ def run(
     machine = machine or Machine()
     library = core_library(config, trace=waves is not None)
     pieces = load_memory(executable, machine.ram)
-    checkers: list[Callable[[Records], tuple[int, str | None]]] = []
+    checkers: list[Checker] = []
     if check:
         from xpulpnn_sim.harness.core_check import CoreCheck
 
         initial = {base: piece.copy() for base, piece in pieces.items()}
         checkers.append(CoreCheck(executable, config, initial, library, hart_id=machine.hart_id))
     if lockstep:
-        checkers.append(_compare(Lockstep(executable, config, hart_id=machine.hart_id)))
+        checkers.append(comparison(Lockstep(executable, config, hart_id=machine.hart_id)))
     collect = bool(checkers) or observer is not None
     model = CoreModel(
         library, machine.settings(executable, collect=collect, window=wave_window), pieces, machine.irqs, waves
     )
-    checks = _Checks(checkers)
+    checks = Checks(checkers)
     session = _Session(model, executable, machine, pieces, checks, observer, output, progress, collect=collect)
     started = time.perf_counter()
     try:
@@ -287,20 +254,6 @@ def run(
     )
 
 
-def _compare(reference: Lockstep) -> Callable[[Records], tuple[int, str | None]]:
-    done = False
-
-    def compare(records: Records) -> tuple[int, str | None]:
-        nonlocal done
-        difference = None if done else reference.compare(records)
-        if difference is None:
-            return 0, None
-        done = True
-        return 1, difference.text
-
-    return compare
-
-
 class _Session:
     """The run loop: advances the model, serves its events, hands records on."""
 
@@ -310,7 +263,7 @@ class _Session:
         executable: Executable,
         machine: Machine,
         pieces: dict[int, NDArray[np.uint8]],
-        checks: _Checks,
+        checks: Checks,
         observer: Observer | None,
         output: Callable[[Output], None] | None,
         progress: Callable[[int], None] | None,
@@ -321,7 +274,8 @@ class _Session:
         self._memory, self._checks = _Memory(pieces), checks
         self._observer, self._output, self._progress = observer, output, progress
         # one buffer is being checked while the other is being filled
-        self._buffers = [record_buffer(BLOCK if collect else 1) for _ in range(2)]
+        size = BLOCK if collect else 1
+        self._buffers = [(record_buffer(size), np.zeros(size, np.uint32)) for _ in range(2)]
         self._filled = 0
         self.printed = bytearray()
 
@@ -330,12 +284,9 @@ class _Session:
         status = self._model.status
         end = None
         while end is None:
-            buffer = self._buffers[0]
-            limit = min(self._limit, status.cycles + CHUNK_CYCLES)
-            records = self._model.advance(limit, buffer[self._filled :])
-            self._filled += len(records)
+            self._advance(min(self._limit, status.cycles + CHUNK_CYCLES))
             end = self._served(self._model.events)
-            if end is not None or self._filled == len(buffer):
+            if end is not None or self._is_full:
                 self._hand_over(end)
             if self._checks.mismatches:
                 return exits.difference(status.pc, self._executable.symbol_at)
@@ -343,13 +294,22 @@ class _Session:
                 self._progress(status.cycles)
         return end
 
+    def _advance(self, limit: int) -> None:
+        records, lines = self._buffers[0]
+        self._filled += self._model.advance(limit, records[self._filled :], lines[self._filled :])
+
+    @property
+    def _is_full(self) -> bool:
+        return self._filled == len(self._buffers[0][0])
+
     def _hand_over(self, end: Exit | None = None) -> None:
-        records = self._buffers[0][: self._filled]
+        records, lines = (array[: self._filled] for array in self._buffers[0])
         if self._observer is not None and len(records):
             self._observer(records)
         # no reference can follow an instruction outside memory
         outside = end is not None and end.reason in (Reason.BAD_ACCESS, Reason.BAD_FETCH)
-        self._checks.feed(records[: len(records) - outside])
+        kept = len(records) - outside
+        self._checks.feed(records[:kept], lines[:kept])
         self._buffers.reverse()
         self._filled = 0
 
@@ -379,10 +339,10 @@ class _Session:
     def _retire_store(self) -> None:
         """Advance until the store that ends the program, whose request has been granted, has retired as well."""
         status, retired = self._model.status, self._model.status.retired
-        if self._filled == len(self._buffers[0]):
+        if self._is_full:
             self._hand_over()
         while status.retired == retired and Event.STUCK not in self._model.events:
-            self._filled += len(self._model.advance(status.cycles + 1, self._buffers[0][self._filled :]))
+            self._advance(status.cycles + 1)
 
     def _told(self, value: int) -> Exit | None:
         """Serve what the program wrote to ``tohost``."""

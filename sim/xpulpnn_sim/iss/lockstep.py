@@ -9,11 +9,11 @@ from xpulpnn.isa.csr import CSR_BY_NAME, IRQ_BITS
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
-from xpulpnn_sim.iss.csrs import MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
+from xpulpnn_sim.iss.csrs import IRQ_PRIORITY, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
 from xpulpnn_sim.iss.fetched import Fetched
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
-from xpulpnn_sim.retirement import CAUSE_CODE, RETIREMENT, Records
+from xpulpnn_sim.retirement import CAUSE_CODE, CAUSE_INTERRUPT, RETIREMENT, Records
 from xpulpnn_sim.trace import digits_of, line_of, register_name, text_of
 
 Record = tuple[int, ...]
@@ -152,14 +152,17 @@ class Lockstep:
         records : array of RETIREMENT
             The records.
         lines : array of int or None
-            Interrupt lines at each retirement; with them an interrupt that is never taken is a difference.
+            Interrupt lines at each retirement; of the first instruction of an interrupt handler, when the interrupt was
+            taken. With them it is a difference if an interrupt is never taken or another one was more urgent.
         """
-        levels = None if lines is None else [int(level) for level in lines]
-        for position, record in enumerate(records.tolist()):
+        levels = [None] * len(records) if lines is None else [int(level) for level in lines]
+        for record, level in zip(records.tolist(), levels, strict=True):
             try:
+                if level is not None and record[_INTR]:
+                    self._require_most_urgent(record, level)
                 self._advance(record)
-                if levels is not None:
-                    self._watch_interrupts(record, levels[position])
+                if level is not None:
+                    self._watch_interrupts(level)
             except MismatchError as mismatch:
                 return self._difference(record, mismatch)
             self._history.append(record)
@@ -278,7 +281,17 @@ class Lockstep:
         # one handler for all: which one leaves no trace, the trap overwrites mcause
         return (csrs["mie"] & IRQ_BITS).bit_length() - 1
 
-    def _watch_interrupts(self, record: Record, level: int) -> None:
+    def _require_most_urgent(self, record: Record, level: int) -> None:
+        """The interrupt taken must be the first in order of priority of those that were pending and enabled."""
+        pending = level & self.iss.csrs["mie"] & IRQ_BITS
+        line, urgent = self._interrupt_line(record), [line for line in IRQ_PRIORITY if pending >> line & 1]
+        if not urgent:
+            raise MismatchError("intr", 0, 1, "no enabled interrupt line is high")
+        if line != urgent[0] and not record[_TRAP]:
+            why = f"interrupt {urgent[0]} is more urgent than {line}"
+            raise MismatchError("cause", CAUSE_INTERRUPT | urgent[0], record[_CAUSE], why)
+
+    def _watch_interrupts(self, level: int) -> None:
         csrs = self.iss.csrs
         ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
         self._waiting = self._waiting + 1 if ready else 0

@@ -8,65 +8,10 @@
 #include <vector>
 
 #include "core_driver.hpp"
+#include "core_records.hpp"
 #include "memory.hpp"
-#include "records.hpp"
 
 namespace cosim {
-
-// What an instruction does beside the properties of StaticInsn (harness/core_abi.py mirrors this and every struct).
-enum CoreAction : uint32_t {
-    NO_ACTION,
-    TRANSFER,  // branch or jump; Python says whether it is taken and where to
-    RAISE,     // always traps, with the cause `number`
-    RETURN,    // mret
-    CSR_READ,  // of the CSR `number`; likewise the others
-    CSR_WRITE,
-    CSR_SET,
-    CSR_CLEAR,
-    SET_LOOP_START,  // of the hardware loop `number`; likewise the others
-    SET_LOOP_END,
-    SET_LOOP_COUNT,
-    SET_LOOP,
-};
-
-// An instruction by its word in memory.
-struct CoreInsn {
-    StaticInsn insn;  // of the expanded word; pc unused
-    uint32_t raw;
-    uint32_t action, number;
-    uint32_t is_constant;  // the operand of the action is `constant`, not rs1
-    uint32_t constant;
-    uint32_t offset;  // from pc to the start or end of a loop
-    uint32_t group;   // of instructions whose results are compared together; NO_GROUP: no results to compare
-};
-
-constexpr uint32_t NO_GROUP = ~0u;
-
-enum CoreCsrFlag : uint32_t {
-    PRESENT = 1u << 0,
-    READ_ONLY = 1u << 1,  // writing traps
-    FREE = 1u << 2,       // any value may be read
-};
-
-struct CoreCsr {
-    uint32_t address, flags;
-    uint32_t value;     // after reset
-    uint32_t writable;  // mask
-};
-
-// A field of a retirement that differs.
-struct CoreError {
-    uint32_t position;  // in the block
-    uint32_t field;     // its offset in CoreRetirement
-    uint32_t expected, got;
-};
-
-// Where the values of the retirements go, those of a group side by side.
-struct CoreValues {
-    Records values;
-    uint32_t *word, *pc;
-    uint32_t* position;  // in the block
-};
 
 class CoreChecker {
   public:
@@ -136,16 +81,18 @@ class CoreChecker {
         }
     }
 
-    // Follows the block looked up last. `taken` and `targets` say where its transfers of control go. Returns the number
-    // of differences; the first KEPT of them go to `errors`.
-    uint32_t check(const CoreRetirement* records, uint32_t count, const uint8_t* taken, const uint32_t* targets,
-                   CoreError* errors) {
+    // Follows the block looked up last. `lines` are its interrupt lines, nullptr if unknown; `taken` and `targets` say
+    // where its transfers of control go. Returns the number of differences; the first KEPT of them go to `errors`.
+    uint32_t check(const CoreRetirement* records, uint32_t count, const uint32_t* lines, const uint8_t* taken,
+                   const uint32_t* targets, CoreError* errors) {
+        irq_lines_ = lines;
         errors_ = errors;
         total_ = 0;
         for (position_ = 0; position_ < count; ++position_) {
             record_ = &records[position_];
             insn_ = &insns_[chosen_[position_]];
             retire(taken[position_], targets[position_]);
+            if (lines) watch();
         }
         return total_;
     }
@@ -159,6 +106,8 @@ class CoreChecker {
     static constexpr uint32_t GLOBAL_ENABLE = 1u << 3, PREVIOUS_ENABLE = 1u << 7;
     static constexpr uint32_t TABLE = 0xFFFFFF00, VECTORED = 1, VECTOR_BYTES = 4;
     static constexpr uint32_t ILLEGAL_INSTRUCTION = 2, CODE = 31, REPORTED_INTERRUPT = 1u << 5, INTERRUPT = 1u << 31;
+    static constexpr uint32_t CUSTOM = 16, EXTERNAL = 11, TIMER = 7, SOFTWARE = 3;  // lines
+    static constexpr uint32_t PATIENCE = 8;  // retirements; those under way when an interrupt comes are fewer
     static constexpr uint32_t SETUP_BYTES = 4;  // of lp.setup, whose body starts right behind
 
     struct Line {
@@ -324,6 +273,13 @@ class CoreChecker {
         return next;
     }
 
+    // An interrupt that stays pending and enabled must be taken soon.
+    void watch() {
+        const bool ready = csrs_[MSTATUS].value & GLOBAL_ENABLE && irq_lines_[position_] & csrs_[MIE].value;
+        waiting_ = ready ? waiting_ + 1 : 0;
+        if (__builtin_expect(waiting_ > PATIENCE, 0)) add(offsetof(CoreRetirement, intr), 1, 0);
+    }
+
     // Takes the interrupt before the instruction; returns the cause to be reported.
     uint32_t interrupt() {
         const CoreRetirement& r = *record_;
@@ -336,7 +292,15 @@ class CoreChecker {
         }
         expect(&CoreRetirement::intr, csrs_[MSTATUS].value & GLOBAL_ENABLE && enabled >> line & 1);
         pc_ = enter_trap(INTERRUPT | line, pc_);
-        return REPORTED_INTERRUPT | line;
+        if (!irq_lines_ || r.trap) return REPORTED_INTERRUPT | line;
+        const uint32_t pending = irq_lines_[position_] & enabled;
+        expect(&CoreRetirement::intr, pending != 0);
+        return REPORTED_INTERRUPT | (pending ? most_urgent(pending) : line);
+    }
+
+    static uint32_t most_urgent(uint32_t pending) {
+        if (pending >> CUSTOM) return CODE - static_cast<uint32_t>(__builtin_clz(pending));
+        return pending >> EXTERNAL & 1 ? EXTERNAL : pending >> SOFTWARE & 1 ? SOFTWARE : TIMER;
     }
 
     // Returns the address of the handler.
@@ -393,7 +357,8 @@ class CoreChecker {
     const CoreRetirement* record_ = nullptr;
     const CoreInsn* insn_ = nullptr;
     CoreError* errors_ = nullptr;
-    uint32_t position_ = 0, total_ = 0;
+    const uint32_t* irq_lines_ = nullptr;
+    uint32_t position_ = 0, total_ = 0, waiting_ = 0;
 };
 
 }  // namespace cosim

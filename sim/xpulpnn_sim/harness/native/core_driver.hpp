@@ -80,6 +80,7 @@ class CoreDriver {
     CoreStatus status{};
     std::vector<CoreIrq> irqs;  // sorted by cycle
     CoreRetirement* records = nullptr;
+    uint32_t* record_lines = nullptr;  // for each record: interrupt lines at the retirement, see record()
     uint32_t capacity = 0;
 
     // The clock edge: sees the cycle that ends, chooses the inputs of the next one.
@@ -95,7 +96,9 @@ class CoreDriver {
         if (__builtin_expect(out.sleep && quiet(), 0)) status.events |= ENDLESS_LOOP;
     }
 
+    // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from.
     void record(const CoreRetirement& retirement) {
+        record_lines[status.records] = retirement.intr ? lines_when_taken_ : status.lines;
         records[status.records++] = retirement;
         if (status.records == capacity) status.events |= RECORDS_FULL;
     }
@@ -142,10 +145,12 @@ class CoreDriver {
         }
     }
 
-    // Unconditional jumps; one to itself changes nothing but its link.
+    // Jumps, and branches with the offset 0; one to itself changes nothing but its link.
     static bool jumps(uint32_t insn) {
         constexpr uint32_t JAL = 0x6F, C_J = 0xA001, C_JAL = 0x2001;
-        return (insn & 0x7F) == JAL || (insn & 0xE003) == C_J || (insn & 0xE003) == C_JAL;
+        constexpr uint32_t BRANCH = 0x63, BRANCH_OFFSET = 0xFE000F80, C_BRANCH = 0xC001, C_BRANCH_OFFSET = 0x1C7C;
+        return (insn & 0x7F) == JAL || (insn & 0xE003) == C_J || (insn & 0xE003) == C_JAL ||
+               (insn & (0x7F | BRANCH_OFFSET)) == BRANCH || (insn & (0xC003 | C_BRANCH_OFFSET)) == C_BRANCH;
     }
 
     // No interrupt can come any more.
@@ -153,6 +158,7 @@ class CoreDriver {
 
     void interrupts(uint64_t cycle, const CoreOutputs& out) {
         if (out.ack) {
+            lines_when_taken_ = status.lines;
             status.lines &= ~(1u << out.irq_id);
             ++status.interrupts;
         }
@@ -169,6 +175,7 @@ class CoreDriver {
     Random random_;
     bool trapped_ = false;
     uint32_t idle_ = 0, page_ = ~0u;
+    uint32_t lines_when_taken_ = 0;
     uint64_t bad_since_ = 0;
     size_t next_irq_ = 0;
 };

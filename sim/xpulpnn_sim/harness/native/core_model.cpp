@@ -152,13 +152,15 @@ EXPORT void core_add_irqs(void* handle, const cosim::CoreIrq* irqs, uint64_t cou
     static_cast<Core*>(handle)->driver.irqs.assign(irqs, irqs + count);
 }
 
-// Runs until an event or the cycle `limit`; records go to `records`, which has room for `capacity`.
-EXPORT void core_advance(void* handle, uint64_t limit, cosim::CoreRetirement* records, uint32_t capacity,
-                         cosim::CoreStatus* status) {
+// Runs until an event or the cycle `limit`; records go to `records`, the interrupt lines of each to `lines`, both of
+// which have room for `capacity`.
+EXPORT void core_advance(void* handle, uint64_t limit, cosim::CoreRetirement* records, uint32_t* lines,
+                         uint32_t capacity, cosim::CoreStatus* status) {
     Core& self = *static_cast<Core*>(handle);
     CoreDriver& driver = self.driver;
     active = &driver;
     driver.records = records;
+    driver.record_lines = lines;
     driver.capacity = capacity;
     driver.status.records = 0;
     driver.status.events = 0;
@@ -202,6 +204,7 @@ EXPORT void core_check_distribute(void* handle, const cosim::CoreRetirement* rec
 }
 
 EXPORT uint32_t core_check_block(void* handle, const cosim::CoreRetirement* records, uint32_t count,
-                                 const uint8_t* taken, const uint32_t* targets, cosim::CoreError* errors) {
-    return static_cast<CoreChecker*>(handle)->check(records, count, taken, targets, errors);
+                                 const uint32_t* lines, const uint8_t* taken, const uint32_t* targets,
+                                 cosim::CoreError* errors) {
+    return static_cast<CoreChecker*>(handle)->check(records, count, lines, taken, targets, errors);
 }

@@ -1,0 +1,131 @@
+"""Which interrupt is taken, and when: on the core, and by the checks with what the lines were."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.harness.core_check import CoreCheck
+from xpulpnn_sim.harness.core_run import Machine, load_memory, run
+from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.iss.lockstep import Lockstep
+
+pytestmark = pytest.mark.cosim
+
+FULL = PRESETS["xpulpnn-full"]
+DATA = 0x1000_0000
+RAISED = (3, 7, 11, 16, 20, 31)
+IN_ORDER = (31, 20, 16, 11, 3, 7)
+"""The same from the most to the least urgent, ISA.md section 11."""
+
+HANDLER = """
+    li x8, data
+    li x5, 0xffff0888; csrrw x0, mie, x5
+    li x9, 60
+wait: addi x9, x9, -1
+    bne x9, x0, wait
+    csrrsi x0, mstatus, 8
+    li x9, 60
+work: addi x9, x9, -1
+    bne x9, x0, work
+    jal x0, done
+handler: csrrs x6, mcause, x0
+    sb x6, 0(x8)
+    addi x8, x8, 1
+    mret
+done: nop
+"""
+SELF = "loop: {}\n"
+
+
+@pytest.fixture
+def program(core_program):
+    return core_program(HANDLER, vectors="handler")
+
+
+MACHINE = Machine(irqs=tuple((20, line) for line in RAISED))
+
+
+def test_most_urgent_first(program):
+    result = run(program, FULL, MACHINE, check=True, lockstep=True)
+    assert result.exit.ok, result.difference
+    assert (result.interrupts, result.mismatches) == (len(RAISED), 0)
+    assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
+
+
+@pytest.fixture
+def checked(program):
+    """What the checks say of the same retirements with other interrupt lines."""
+    blocks = []
+    run(program, FULL, MACHINE, observer=lambda records: blocks.append(records.copy()))
+    records = np.concatenate(blocks)
+    taken = np.flatnonzero(records["intr"])
+
+    def check(change):
+        lines = np.zeros(len(records), np.uint32)
+        pending = [sum(1 << line for line in IN_ORDER[count:]) for count in range(len(IN_ORDER))]
+        lines[taken] = pending
+        change(lines, taken)
+        total, text = CoreCheck(program, FULL, load_memory(program, ()), core_library(FULL))(records, lines)
+        return Lockstep(program, FULL).compare(records, lines), total, text
+
+    return check
+
+
+def unchanged(lines, taken):
+    pass
+
+
+def test_lines_that_explain_the_interrupts(checked):
+    assert checked(unchanged) == (None, 0, None)
+
+
+def test_more_urgent_one_passed_over(checked):
+    def change(lines, taken):
+        lines[taken[2]] |= 1 << 30
+
+    difference, total, text = checked(change)
+    assert (difference.field, difference.expected, difference.got) == ("cause", 1 << 5 | 30, 1 << 5 | 16)
+    assert total == 1
+    assert "cause must be 0x3e, not 0x30" in text
+
+
+def test_less_urgent_or_disabled_ones_do_not_matter(checked):
+    def change(lines, taken):
+        lines[taken[2]] |= 1 << 3 | 1 << 5
+
+    assert checked(change) == (None, 0, None)
+
+
+def test_no_line_was_high(checked):
+    def change(lines, taken):
+        lines[taken[1]] = 0
+
+    difference, total, text = checked(change)
+    assert (difference.field, difference.expected, difference.got) == ("intr", 0, 1)
+    assert total == 1
+    assert "intr must be 0x0, not 0x1" in text
+
+
+def test_never_taken(checked):
+    def change(lines, taken):
+        lines[taken[-1] + 10 : taken[-1] + 25] = 1 << 16
+
+    difference, total, text = checked(change)
+    assert difference.field == "interrupt"
+    assert total
+    assert "intr must be 0x1, not 0x0" in text
+
+
+@pytest.mark.parametrize(
+    "jump", ["jal x0, loop", "c.j loop", "beq x0, x0, loop", "bge x5, x0, loop", "c.beqz x8, loop"]
+)
+def test_every_jump_to_itself_ends(core_program, jump):
+    result = run(core_program(SELF.format(jump)), FULL, Machine(max_cycles=2000))
+    assert result.exit.reason is Reason.ENDLESS_LOOP
+    assert "(loop)" in result.exit.text
+
+
+def test_branch_to_itself_that_falls_through(core_program):
+    result = run(core_program(SELF.format("bne x5, x0, loop")), FULL, Machine(max_cycles=2000))
+    assert result.exit.ok
