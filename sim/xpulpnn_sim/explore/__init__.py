@@ -1,0 +1,1 @@
+"""Exploration of configurations: area, timing, energy and cycles from open tools, beside each other."""

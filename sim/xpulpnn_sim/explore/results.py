@@ -1,0 +1,290 @@
+"""What flows, energy estimation and kernels say about a configuration; plain data that goes into JSON and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Protocol
+
+from xpulpnn.config import CoreConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Emitted Verilog of one configuration.
+
+    Parameters
+    ----------
+    top : str
+        Name of the component on the command line, such as ``ex-stage``.
+    module : str
+        Name of its Verilog module, such as ``ex_stage``.
+    config : CoreConfig
+        What it was emitted from.
+    verilog : str
+        The source.
+    manifest : mapping
+        Ports, hierarchy and names (see :mod:`xpulpnn.verilog`).
+    """
+
+    top: str
+    module: str
+    config: CoreConfig
+    verilog: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleArea:
+    """Cells of one instance of the hierarchy.
+
+    Parameters
+    ----------
+    path : str
+        Instance path from the top, such as ``ex_stage.dotp.array``; the top itself is its module name alone.
+    module : str
+        Name of its module.
+    own_ge, total_ge : float
+        Area in NAND2 equivalents without and with the instances below it.
+    own_cells : int
+        Library cells, or look-up tables in an FPGA, without the instances below it.
+    """
+
+    path: str
+    module: str
+    own_ge: float
+    total_ge: float
+    own_cells: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStep:
+    """One cell on a path: the net it drives, its type, its delay and the arrival time at the net, in ps."""
+
+    net: str
+    cell: str
+    delay_ps: float
+    arrival_ps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticalPath:
+    """The longest path.
+
+    Parameters
+    ----------
+    tool : str
+        What found it, with its version; ABC's estimate is named as such.
+    netlist : str
+        ``flat`` or ``hierarchical``: the netlist it was found in.
+    start, end : str
+        Port or register bit, by the names of the emitted Verilog.
+    delay_ps : float
+        From start to end.
+    steps : list of PathStep
+        The cells in between, first one first.
+    """
+
+    tool: str
+    netlist: str
+    start: str
+    end: str
+    delay_ps: float
+    steps: list[PathStep] = field(default_factory=list[PathStep])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowResult:
+    """Outcome of one flow on one design; what a flow cannot tell is None or empty.
+
+    Parameters
+    ----------
+    flow : str
+        ``asic``, ``builtin``, ``ecp5`` or ``ice40``.
+    script : str
+        ``area`` or ``speed`` with the ABC flows, else empty.
+    tools : dict
+        Version of each tool used.
+    conditions : list of str
+        Everything a reader must know to trust the figures, in short sentences.
+    area_um2, area_kge : float
+        Cell area, and the same in thousands of the library's NAND2.
+    cells, flip_flops : int
+        Number of cells, registers included, and of registers alone.
+    delay_ps, delay_fo4 : float
+        Longest combinational path, and the same in the library's fan-out-of-four inverter delays.
+    path : CriticalPath
+        Longest path in detail.
+    modules : list of ModuleArea
+        Area by instance, depth first, the top first.
+    luts, dsps, brams : int
+        FPGA resources (registers are ``flip_flops``).
+    fmax_mhz : list of float
+        FPGA clock per placement seed.
+    wall_s : float
+        Seconds the tools took (when they ran, not when read from the cache).
+    """
+
+    flow: str
+    script: str = ""
+    tools: dict[str, str]
+    conditions: list[str]
+    area_um2: float | None = None
+    area_kge: float | None = None
+    cells: int | None = None
+    flip_flops: int | None = None
+    delay_ps: float | None = None
+    delay_fo4: float | None = None
+    path: CriticalPath | None = None
+    modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
+    luts: int | None = None
+    dsps: int | None = None
+    brams: int | None = None
+    fmax_mhz: list[float] = field(default_factory=list[float])
+    wall_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Flow and script, such as ``asic-speed``."""
+        return f"{self.flow}-{self.script}" if self.script else self.flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleEnergy:
+    """Energy of one instance without the instances below it, femtojoule per clock cycle.
+
+    ``switching`` charges the capacitances of its nets, ``internal`` is spent inside its cells on top of that, ``clock``
+    at the clock pins of its registers (and clock gates), ``leakage`` at the clock period of the conditions.
+    """
+
+    path: str
+    module: str
+    switching: float
+    internal: float
+    clock: float
+    leakage: float
+
+    @property
+    def total(self) -> float:
+        """Sum of the four."""
+        return self.switching + self.internal + self.clock + self.leakage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyResult:
+    """Energy of one workload on one configuration.
+
+    Parameters
+    ----------
+    workload : str
+        Kernel specification or name of the program.
+    top : str
+        ``backend`` or ``core``: the netlist simulated.
+    tools, conditions
+        As in :class:`FlowResult`; method and limits are among the conditions.
+    cycles : int
+        Clock cycles whose switching was counted.
+    macs : float
+        Multiply-accumulates done in them; 0 for general code.
+    energy_per_cycle_fj, energy_per_mac_fj : float
+        Of the whole netlist; per MAC is None for general code.
+    modules : list of ModuleEnergy
+        By instance, depth first, the top first.
+    wall_s : float
+        Seconds it took.
+    """
+
+    workload: str
+    top: str
+    tools: dict[str, str]
+    conditions: list[str]
+    cycles: int
+    macs: float
+    energy_per_cycle_fj: float
+    energy_per_mac_fj: float | None
+    modules: list[ModuleEnergy]
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointResult:
+    """All that is known about one configuration.
+
+    Parameters
+    ----------
+    label : str
+        Short and unique in a run, such as ``xpulpnn multipliers=shared``.
+    top, preset : str
+        As given on the command line.
+    settings : dict
+        Changes to the preset.
+    configuration : dict
+        The whole configuration, echoed from the manifest of the emitted Verilog.
+    folder : str
+        Folder of the point, relative to that of the run.
+    error : str
+        Why the point failed, one line; empty if it did not. What was finished before is kept.
+    flows : list of FlowResult
+        One per flow and script.
+    kernels : list of dict
+        Records of ``xpulpnn cosim`` (DESIGN.md section 3).
+    energies : list of EnergyResult
+        One per workload.
+    """
+
+    label: str
+    top: str
+    preset: str
+    settings: dict[str, str]
+    configuration: dict[str, Any]
+    folder: str
+    error: str = ""
+    flows: list[FlowResult] = field(default_factory=list[FlowResult])
+    kernels: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    energies: list[EnergyResult] = field(default_factory=list[EnergyResult])
+
+
+class Flow(Protocol):
+    """A way to turn a design into figures with real tools."""
+
+    name: str
+    script: str
+
+    def settings(self) -> Mapping[str, str]:
+        """Everything besides the Verilog that determines the result: tool versions, options, hashes of libraries."""
+        ...
+
+    def run(self, design: Design) -> FlowResult:
+        """Run the tools; raises :class:`~xpulpnn.errors.ToolError` with one clear line."""
+        ...
+
+
+def to_json(result: FlowResult | EnergyResult | PointResult) -> dict[str, Any]:
+    """A result as JSON types."""
+    return asdict(result)
+
+
+def _known(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {item.name: values[item.name] for item in fields(kind) if item.name in values}
+
+
+def flow_from_json(values: Mapping[str, Any]) -> FlowResult:
+    """Inverse of :func:`to_json`."""
+    known = _known(FlowResult, values)
+    known["modules"] = [ModuleArea(**item) for item in values.get("modules", [])]
+    if path := values.get("path"):
+        known["path"] = CriticalPath(**{**path, "steps": [PathStep(**step) for step in path["steps"]]})
+    return FlowResult(**known)
+
+
+def energy_from_json(values: Mapping[str, Any]) -> EnergyResult:
+    """Inverse of :func:`to_json`."""
+    known = _known(EnergyResult, values)
+    known["modules"] = [ModuleEnergy(**item) for item in values["modules"]]
+    return EnergyResult(**known)
+
+
+def point_from_json(values: Mapping[str, Any]) -> PointResult:
+    """Inverse of :func:`to_json`."""
+    known = _known(PointResult, values)
+    known["flows"] = [flow_from_json(item) for item in values["flows"]]
+    known["energies"] = [energy_from_json(item) for item in values["energies"]]
+    return PointResult(**known)
