@@ -20,6 +20,7 @@ ALLOWED = {
     "rtl/xpulpnn/isa": (("xpulpnn.isa", "xpulpnn.errors"), set()),
     "rtl/xpulpnn/config.py": (("xpulpnn.isa", "xpulpnn.errors"), set()),
     "rtl/xpulpnn/errors.py": ((), set()),
+    "rtl/xpulpnn/arith": (("xpulpnn.arith",), {"amaranth"}),
     "rtl/xpulpnn/core": (("xpulpnn",), {"amaranth"}),
     "rtl/xpulpnn/dotp": (("xpulpnn",), {"amaranth"}),
     "rtl/xpulpnn/emit": (("xpulpnn",), {"amaranth"}),

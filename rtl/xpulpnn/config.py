@@ -14,6 +14,8 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 
 Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
+Adders = Literal["inferred", "carry-save"]
+Multiplier = Literal["inferred", "booth"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
@@ -37,11 +39,15 @@ class DotpConfig:
     isolation : "none", "and" or "register"
         How the idle regions are kept quiet: not at all, by AND gates at their inputs, or by an operand register per
         region that is enabled only for its own width.
+    adders : "inferred" or "carry-save"
+        Sums left to the synthesis tool, with replicated multipliers one per width including the accumulator; or
+        explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
     """
 
     widths: frozenset[int] = ALL_WIDTHS
-    multipliers: Multipliers = "replicated"
-    isolation: Isolation = "register"
+    multipliers: Multipliers = "shared"
+    isolation: Isolation = "none"
+    adders: Adders = "carry-save"
 
     def __post_init__(self) -> None:
         if not self.widths or not self.widths <= ALL_WIDTHS:
@@ -49,6 +55,7 @@ class DotpConfig:
             raise ConfigError(f"widths must be a non-empty set out of 16,8,4,2, not {shown}")
         _choice("multipliers", self.multipliers, get_args(Multipliers))
         _choice("isolation", self.isolation, get_args(Isolation))
+        _choice("adders", self.adders, get_args(Adders))
         if self.multipliers == "shared" and self.isolation == "register":
             raise ConfigError("isolation must be none or and with shared multipliers, not register")
 
@@ -74,6 +81,9 @@ class CoreConfig:
         Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
     dotp : DotpConfig
         Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
+    multiplier : "inferred" or "booth"
+        Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth recoding with
+        carry-save trees and parallel-prefix adders.
     performance_counters : bool
         Adds the PULP performance counters (ISA.md section 10).
     rvfi : bool
@@ -85,12 +95,14 @@ class CoreConfig:
     mac_load_nn: bool = True
     mac_load_cu: bool = False
     dotp: DotpConfig = field(default_factory=DotpConfig)
+    multiplier: Multiplier = "booth"
     performance_counters: bool = False
     rvfi: bool = False
 
     def __post_init__(self) -> None:
         if self.xpulpnn and not self.xpulpv2:
             raise ConfigError("xpulpv2 must be true with xpulpnn, not false")
+        _choice("multiplier", self.multiplier, get_args(Multiplier))
         for name in ("mac_load_nn", "mac_load_cu"):
             if getattr(self, name) and not self.xpulpnn:
                 raise ConfigError(f"xpulpnn must be true with {name}, not false")
@@ -146,7 +158,7 @@ PRESETS: Mapping[str, CoreConfig] = {
     "ri5cy": CoreConfig(
         xpulpnn=False,
         mac_load_nn=False,
-        dotp=DotpConfig(widths=XPULPV2_WIDTHS, isolation="none"),
+        dotp=DotpConfig(widths=XPULPV2_WIDTHS),
     ),
     "xpulpnn": CoreConfig(),
     "xpulpnn-cu": CoreConfig(mac_load_nn=False, mac_load_cu=True),
@@ -188,6 +200,8 @@ def with_setting(config: CoreConfig, key: str, text: str) -> dict[str, Any]:
         return {"dotp": {name: _parse_widths(key, text)}}
     if name in {f.name for f in fields(DotpConfig)}:
         return {"dotp": {name: text}}
+    if name == "multiplier":
+        return {name: text}
     if not key.startswith("dotp.") and name in {f.name for f in fields(CoreConfig)} - {"dotp"}:
         return {name: _parse_bool(key, text)}
     known = sorted(({f.name for f in fields(CoreConfig)} - {"dotp"}) | {f.name for f in fields(DotpConfig)})

@@ -26,7 +26,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "dotp": lambda config: DotpUnit(config.dotp),
     "nnrf": _nnrf,
     "simd-alu": SimdAlu,
-    "mult": lambda config: Mult(),
+    "mult": lambda config: Mult(config.multiplier),
     "ex-stage": ExStage,
     "backend": Backend,
     "core": Core,

@@ -1,11 +1,12 @@
 import random
 from itertools import combinations, product
+from typing import get_args
 
 import pytest
 from amaranth.hdl import Fragment
 from amaranth.sim import Simulator, SimulatorContext
 
-from xpulpnn.config import ALL_WIDTHS, DotpConfig
+from xpulpnn.config import ALL_WIDTHS, Adders, DotpConfig
 from xpulpnn.dotp.ctrl import dotp_control
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.unit import DotpUnit
@@ -15,7 +16,11 @@ from xpulpnn.isa.table import INSNS, find
 pytestmark = pytest.mark.unit
 
 SEED = 23
-STRUCTURES = [*product(("replicated", "shared"), ("none", "and")), ("replicated", "register")]
+ADDERS = get_args(Adders)
+STRUCTURES = [
+    *product(("replicated", "shared"), ("none", "and"), ADDERS),
+    *product(["replicated"], ["register"], ADDERS),
+]
 SUBSETS = [frozenset(s) for n in range(1, 5) for s in combinations(sorted(ALL_WIDTHS, reverse=True), n)]
 
 
@@ -40,9 +45,9 @@ def operations(config: DotpConfig, count: int, *, all_corners: bool = True) -> l
     found = []
     for fmt, a_signed, b_signed in product(config.formats, (False, True), (False, True)):
         top = 1 << (fmt.width - 1)
-        corners = [splat(fmt, value) for value in (top - 1, top, 2 * top - 1)]
+        corners = [splat(fmt, value) for value in (top, 2 * top - 1)]
         if all_corners:
-            corners += [0, splat(fmt, 1), top, top << (32 - fmt.width)]
+            corners += [splat(fmt, top - 1), 0, splat(fmt, 1), top, top << (32 - fmt.width)]
         found += [(fmt, a_signed, b_signed, True, a, b, 2**32 - 1) for a, b in product(corners, repeat=2)]
     for _ in range(count):
         signs = (bool(rng.getrandbits(1)) for _ in range(3))
@@ -87,21 +92,21 @@ def check(config: DotpConfig, found: list[tuple]) -> None:
     simulate(dut, registered if config.isolation == "register" else combinational)
 
 
-@pytest.mark.parametrize(("multipliers", "isolation"), STRUCTURES)
-def test_all_formats(multipliers: str, isolation: str) -> None:
-    config = DotpConfig(multipliers=multipliers, isolation=isolation)
-    check(config, operations(config, 400))
+@pytest.mark.parametrize(("multipliers", "isolation", "adders"), STRUCTURES)
+def test_all_formats(multipliers: str, isolation: str, adders: str) -> None:
+    config = DotpConfig(multipliers=multipliers, isolation=isolation, adders=adders)
+    check(config, operations(config, 100))
 
 
 @pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
-@pytest.mark.parametrize(("multipliers", "isolation"), STRUCTURES)
-def test_every_set_of_widths(multipliers: str, isolation: str, widths: frozenset[int]) -> None:
-    config = DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation)
+@pytest.mark.parametrize(("multipliers", "isolation", "adders"), STRUCTURES)
+def test_every_set_of_widths(multipliers: str, isolation: str, adders: str, widths: frozenset[int]) -> None:
+    config = DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation, adders=adders)
     check(config, operations(config, 20, all_corners=False))
 
 
 def test_registered_result_stays_while_not_enabled() -> None:
-    dut = DotpUnit(DotpConfig(isolation="register"))
+    dut = DotpUnit(DotpConfig(multipliers="replicated", isolation="register"))
 
     async def testbench(ctx: SimulatorContext) -> None:
         operation = (ElemFmt.B, False, True, True, 0x0102_0304, 0xFF02_FF03, 100)
@@ -118,16 +123,17 @@ def test_registered_result_stays_while_not_enabled() -> None:
     simulate(dut, testbench)
 
 
+@pytest.mark.parametrize("adders", ADDERS)
 @pytest.mark.parametrize("isolation", ["and", "register"])
-def test_idle_regions_are_quiet(isolation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     regions: list[DotpRegion] = []
 
-    def region(fmt: ElemFmt, *, registered: bool) -> DotpRegion:
-        regions.append(DotpRegion(fmt, registered=registered))
+    def region(fmt: ElemFmt, **structure) -> DotpRegion:
+        regions.append(DotpRegion(fmt, **structure))
         return regions[-1]
 
     monkeypatch.setattr("xpulpnn.dotp.unit.DotpRegion", region)
-    config = DotpConfig(isolation=isolation)
+    config = DotpConfig(multipliers="replicated", isolation=isolation, adders=adders)
     dut = DotpUnit(config)
 
     async def testbench(ctx: SimulatorContext) -> None:
@@ -143,14 +149,17 @@ def test_idle_regions_are_quiet(isolation: str, monkeypatch: pytest.MonkeyPatch)
             else:
                 inputs = [(region.a, region.b, region.a_signed, region.b_signed) for region in idle]
                 assert not any(ctx.get(port) for ports in inputs for port in ports)
-            assert not any(ctx.get(region.acc) for region in idle)
+            if adders == "inferred":
+                assert not any(ctx.get(region.acc) for region in idle)
+            elif isolation == "and":
+                assert not any(ctx.get(word) for region in idle for word in (region.partial, region.carry))
 
     simulate(dut, testbench)
 
 
 def test_enable_exists_only_with_registers() -> None:
     for isolation, present in (("register", True), ("and", False), ("none", False)):
-        dut = DotpUnit(DotpConfig(isolation=isolation))
+        dut = DotpUnit(DotpConfig(multipliers="replicated", isolation=isolation))
         Fragment.get(dut, None)
         assert ("enable" in dut.signature.members) is present
 

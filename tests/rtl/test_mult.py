@@ -1,9 +1,11 @@
 import random
-from itertools import product
+from itertools import cycle, product
+from typing import get_args
 
 import pytest
 from amaranth.sim import Simulator, SimulatorContext
 
+from xpulpnn.config import Multiplier
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultCtrl, MultOp, mult_control
 from xpulpnn.isa.table import INSNS, find
@@ -48,8 +50,8 @@ def instruction(op: str):
     return next(insn for insn in INSNS if insn.op == op and not insn.alias)
 
 
-def simulate(testbench) -> None:
-    dut = Mult()
+def simulate(testbench, multiplier: str = "booth") -> None:
+    dut = Mult(multiplier)
 
     async def bench(ctx: SimulatorContext) -> None:
         await testbench(ctx, dut)
@@ -81,11 +83,13 @@ async def multiply(ctx, dut, op: str, a: int, b: int, c: int, shamt: int, hold: 
     return result, cycles
 
 
+@pytest.mark.parametrize("multiplier", get_args(Multiplier))
 @pytest.mark.parametrize("op", [*WORD_FORMS, *HIGH_SIGNS, *HALF_FORMS])
-def test_against_integers(op: str) -> None:
+def test_against_integers(op: str, multiplier: str) -> None:
     rng = random.Random(SEED)
-    operands = [(a, b, c, i) for a, b in product(CORNERS, repeat=2) for c, i in ((0, 0), (WORD - 1, 31), (1 << 31, 1))]
-    operands += [(*(rng.getrandbits(32) for _ in range(3)), rng.randrange(32)) for _ in range(300)]
+    addends = cycle(((0, 0), (WORD - 1, 31), (1 << 31, 1)))
+    operands = [(a, b, *next(addends)) for a, b in product(CORNERS, repeat=2)]
+    operands += [(*(rng.getrandbits(32) for _ in range(3)), rng.randrange(32)) for _ in range(60)]
     cycles = 5 if op in HIGH_SIGNS else 1
 
     async def testbench(ctx: SimulatorContext, dut: Mult) -> None:
@@ -93,7 +97,7 @@ def test_against_integers(op: str) -> None:
             outcome = await multiply(ctx, dut, op, a, b, c, shamt)
             assert outcome == (expected(op, a, b, c, shamt), cycles), f"{op} {a:#x} {b:#x} {c:#x} {shamt} seed {SEED}"
 
-    simulate(testbench)
+    simulate(testbench, multiplier)
 
 
 def test_rounded_sum_wraps_before_the_shift() -> None:

@@ -15,9 +15,11 @@ pytestmark = pytest.mark.flow
 
 STYLE_ONLY = ("DECLFILENAME", "UNUSEDSIGNAL", "WIDTHEXPAND", "PROCASSINIT")
 STRUCTURES = {
-    "shared": DotpConfig(multipliers="shared", isolation="none"),
-    "and": DotpConfig(isolation="and"),
-    "none": DotpConfig(isolation="none"),
+    "register": DotpConfig(multipliers="replicated", isolation="register"),
+    "and": DotpConfig(multipliers="replicated", isolation="and"),
+    "none": DotpConfig(multipliers="replicated", isolation="none"),
+    "inferred": DotpConfig(multipliers="replicated", adders="inferred"),
+    "shared-inferred": DotpConfig(adders="inferred"),
     "narrow": DotpConfig(widths=frozenset({4, 2})),
 }
 CASES = [(top, name, config) for name, config in PRESETS.items() for top in TOPS if top != "nnrf" or config.mac_load]
@@ -43,5 +45,5 @@ def test_reads_without_a_warning(top, name, config, tmp_path):
 
 def test_a_designer_finds_the_registers():
     text = emit_top("backend", PRESETS["xpulpnn"]).text
-    for name in ("nn_act0", "nn_wgt3", "x31", "id_ex__op_c", "region_n", "nnrf", "product0"):
+    for name in ("nn_act0", "nn_wgt3", "x31", "id_ex__op_c", "dotp", "array", "nnrf", "word_adder"):
         assert f" {name}" in text, name

@@ -91,7 +91,7 @@ class ExStage(wiring.Component):
         """Build the units and the result multiplexer."""
         m = Module()
         m.submodules.alu = alu = Alu(self.config)
-        m.submodules.mult = mult = Mult()
+        m.submodules.mult = mult = Mult(self.config.multiplier)
         m.submodules.div = div = Divider()
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),

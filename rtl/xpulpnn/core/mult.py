@@ -4,6 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.arith.booth import booth_rows
+from xpulpnn.arith.carry_save import carry_save
+from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.config import Multiplier
 from xpulpnn.core.mult_ctrl import MultCtrl, MultOp
 
 XLEN = 32
@@ -11,13 +15,16 @@ HALF = XLEN // 2
 
 
 class _Step(enum.Enum, shape=3):
-    """State of ``MultOp.HIGH``: waiting, then the product under way, named by the halves of op_a and op_b."""
+    """State of ``MultOp.HIGH``: waiting, then the product under way, named by the halves of op_a and op_b.
+
+    Bit 1 selects the upper half of op_a, bit 0 that of op_b.
+    """
 
     IDLE = 0
-    LOW_LOW = 1
-    LOW_HIGH = 2
-    HIGH_LOW = 3
-    HIGH_HIGH = 4
+    LOW_LOW = 4
+    LOW_HIGH = 5
+    HIGH_LOW = 6
+    HIGH_HIGH = 7
 
 
 def _extend(half: Value, signed: Value) -> Value:
@@ -42,8 +49,15 @@ class Mult(wiring.Component):
     the same multiplier and two half-word registers suffice. ``done`` stays until ``take`` or until ``start`` falls.
     Reset is to the idle state.
 
-    The product, ``op_c`` and the rounding constant are one sum, which synthesis keeps in carry-save form up to one
-    carry-propagate adder. Subtraction complements ``op_c`` and the sum: ``c - p == ~(~c + p)``.
+    Subtraction complements ``op_c`` and the sum: ``c - p == ~(~c + p)``. With ``multiplier`` ``inferred`` the product,
+    ``op_c`` and the rounding constant are one sum, left to synthesis. With ``booth`` its rows are Booth recoded and
+    added in a carry-save tree; the rows that ``HALF`` and ``HIGH`` need have an adder of their own, so that the shift
+    follows a sum of 12 words, not one of 19.
+
+    Parameters
+    ----------
+    multiplier : "booth" or "inferred"
+        Structure.
 
     Members
     -------
@@ -73,37 +87,26 @@ class Mult(wiring.Component):
     done: Out(1)
     result: Out(XLEN)
 
+    def __init__(self, multiplier: Multiplier = "booth") -> None:
+        """Declare the ports."""
+        self.multiplier = multiplier
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
-        """Build the factor selection, the sum, the shifter and the step counter."""
+        """Build the factor selection, the sums, the shifter and the step counter."""
         m = Module()
         ctrl = self.ctrl
         step = Signal(_Step)
         carried = Signal(HALF)
         carried_signed = Signal(HALF)
-        m.d.comb += self.done.eq(self.start & ((ctrl.op != MultOp.HIGH) | (step == _Step.HIGH_HIGH)))
+        word, high = ctrl.op == MultOp.WORD, ctrl.op == MultOp.HIGH
+        m.d.comb += self.done.eq(self.start & (~high | (step == _Step.HIGH_HIGH)))
 
-        factor_a, factor_b = Signal(XLEN), Signal(XLEN)
-        addend, rounding = Signal(XLEN), Signal(XLEN)
-        total = Signal(XLEN)
-        a_low, a_high = self.op_a[:HALF], self.op_a[HALF:]
-        b_low, b_high = self.op_b[:HALF], self.op_b[HALF:]
-        a_top, b_top = Signal(), Signal()
-        with m.Switch(ctrl.op):
-            with m.Case(MultOp.HALF):
-                m.d.comb += [a_top.eq(ctrl.upper), b_top.eq(ctrl.upper)]
-            with m.Case(MultOp.HIGH):
-                m.d.comb += [
-                    a_top.eq((step == _Step.HIGH_LOW) | (step == _Step.HIGH_HIGH)),
-                    b_top.eq((step == _Step.LOW_HIGH) | (step == _Step.HIGH_HIGH)),
-                ]
-        high = ctrl.op == MultOp.HIGH
-        half_a = _extend(Mux(a_top, a_high, a_low), ctrl.a_signed & (a_top | ~high))
-        half_b = _extend(Mux(b_top, b_high, b_low), ctrl.b_signed & (b_top | ~high))
-        m.d.comb += [
-            factor_a.eq(Mux(ctrl.op == MultOp.WORD, self.op_a, half_a)),
-            factor_b.eq(Mux(ctrl.op == MultOp.WORD, self.op_b, half_b)),
-        ]
-        last = high & (step == _Step.HIGH_HIGH)
+        factor_a = self.factor(m, "a", step.as_value()[1])
+        factor_b = self.factor(m, "b", step.as_value()[0])
+        addend = Signal(XLEN)
+        rounding = Signal(XLEN)
+        last = step.as_value()[1] & step.as_value()[0]
         with m.If(high):
             m.d.comb += [
                 addend.eq(_extend(carried, ctrl.a_signed & last)),
@@ -114,14 +117,52 @@ class Mult(wiring.Component):
                 addend.eq((self.op_c & ctrl.accumulate.replicate(XLEN)) ^ ctrl.subtract.replicate(XLEN)),
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
-        m.d.comb += total.eq(factor_a * factor_b + addend + rounding)
+        add = {"booth": self.add_booth, "inferred": self.add_inferred}[self.multiplier]
+        total, half_total = add(m, factor_a, factor_b, addend, rounding)
 
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
-        filled = Cat(total, (total[-1] & ctrl.a_signed).replicate(XLEN))
+        filled = Cat(half_total, (half_total[-1] & ctrl.a_signed).replicate(XLEN))
         shifted = (filled >> places)[:XLEN]
-        m.d.comb += self.result.eq(Mux(ctrl.op == MultOp.HALF, shifted, total ^ ctrl.subtract.replicate(XLEN)))
-        self.add_steps(m, step, total, carried, carried_signed)
+        m.d.comb += self.result.eq(Mux(word, total ^ ctrl.subtract.replicate(XLEN), shifted))
+        self.add_steps(m, step, half_total, carried, carried_signed)
         return m
+
+    def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
+        """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
+        ctrl = self.ctrl
+        operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
+        factor = Signal(XLEN, name=f"factor_{name}")
+        upper = Signal(name=f"{name}_upper")
+        half = Signal(HALF, name=f"half_{name}")
+        m.d.comb += [
+            upper.eq(ctrl.upper | step_upper),
+            half.eq(Mux(upper, operand[HALF:], operand[:HALF])),
+            factor.eq(_extend(half, signed & (upper | (ctrl.op != MultOp.HIGH)))),
+        ]
+        with m.If(ctrl.op == MultOp.WORD):
+            m.d.comb += factor[HALF:].eq(operand[HALF:])
+        return factor
+
+    def add_inferred(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+        """One sum for all operations."""
+        total = Signal(XLEN)
+        m.d.comb += total.eq(a * b + addend + rounding)
+        return total, total
+
+    def add_booth(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+        """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
+        *rows, negative = booth_rows(m, a, b)
+        # an unsigned half-word needs one row more than a signed one: its sign is the bit above
+        split = len(rows) // 2 + 1
+        place = split * XLEN // len(rows)
+        lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], XLEN, "lower")
+        upper = carry_save(m, [*rows[split:], Cat(Const(0, place), negative[place:])], XLEN, "upper")
+        whole = carry_save(m, [*lower, *upper], XLEN, "whole")
+        m.submodules.half_adder = half_adder = PrefixAdder(XLEN)
+        m.submodules.word_adder = word_adder = PrefixAdder(XLEN)
+        for adder, ((_, x), (_, y)) in ((half_adder, lower), (word_adder, whole)):
+            m.d.comb += [adder.a.eq(x), adder.b.eq(y)]
+        return word_adder.result, half_adder.result
 
     def add_steps(self, m: Module, step: Signal, total: Signal, carried: Signal, carried_signed: Signal) -> None:
         """Sequence the four products of ``MultOp.HIGH`` and keep what the next one adds.

@@ -6,24 +6,30 @@ from operator import add
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from xpulpnn.arith.carry_save import carry_save
+from xpulpnn.config import Adders
 from xpulpnn.dotp.lanes import WORD, signed_offset
 from xpulpnn.isa.formats import ElemFmt
 
 
 class DotpRegion(wiring.Component):
-    """Sum of the products of one element format, plus an accumulator.
+    """Sum of the products of one element format.
 
-    ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``; ``ea`` and ``eb`` extend an
-    element of w bits to w + 1 bits with its sign if ``a_signed`` / ``b_signed``, else with zero.
+    ``sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``; ``ea`` and ``eb`` extend an element of w bits
+    to w + 1 bits with its sign if ``a_signed`` / ``b_signed``, else with zero. With ``inferred`` adders it comes as
+    ``result``, with ``acc`` added; with ``carry-save`` adders as two words, ``partial`` and ``carry``, whose sum it is.
 
     The extension bit is not multiplied as one more row and column. A product bit with the top bit of a signed element
     as one factor has negative weight; it is inverted instead, and one constant row makes up for all lanes
     (:func:`~xpulpnn.dotp.lanes.signed_offset`). All addends are then unsigned and none carries sign-extension bits up
     to bit 31, which takes 14 % (16 bit) to 64 % (2 bit) off the area of plain (w + 1)-bit signed products.
 
-    Everything is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of Yosys),
-    a carry-save tree with one carry-propagate adder at the end. Combinational, no state.
+    An ``inferred`` sum is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of
+    Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is no wider than the
+    unsigned products need: 2w + log2(lanes) bits; the sign row's ones above them are joined to the partial sum.
+    Combinational, no state.
 
     Parameters
     ----------
@@ -31,6 +37,8 @@ class DotpRegion(wiring.Component):
         The element format.
     registered : bool
         Puts an operand register in front of the multipliers, so that the region is quiet unless it is loaded.
+    adders : "inferred" or "carry-save"
+        Form of the sum.
 
     Members
     -------
@@ -41,25 +49,25 @@ class DotpRegion(wiring.Component):
     load : In(1)
         The factors are sampled at the end of this cycle; ``registered`` only.
     acc : In(32)
-        Addend, combinational to ``result``.
+        Addend, combinational to ``result``; ``inferred`` only.
     result : Out(32)
-        Low word of the sum.
+        Low word of the sum; ``inferred`` only.
+    partial, carry : Out(32)
+        Two words with that sum; ``carry-save`` only.
     """
 
-    def __init__(self, fmt: ElemFmt, *, registered: bool) -> None:
+    def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders) -> None:
         """Declare the ports, ``load`` only with the register."""
         self.fmt = fmt
         self.registered = registered
-        ports = {
-            "a": In(WORD),
-            "b": In(WORD),
-            "a_signed": In(1),
-            "b_signed": In(1),
-            "acc": In(WORD),
-            "result": Out(WORD),
-        }
+        self.adders = adders
+        ports = {"a": In(WORD), "b": In(WORD), "a_signed": In(1), "b_signed": In(1)}
         if registered:
             ports["load"] = In(1)
+        if adders == "inferred":
+            ports |= {"acc": In(WORD), "result": Out(WORD)}
+        else:
+            ports |= {"partial": Out(WORD), "carry": Out(WORD)}
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
@@ -71,7 +79,14 @@ class DotpRegion(wiring.Component):
             with m.If(self.load):
                 m.d.sync += [register.eq(port) for register, port in zip(held, factors, strict=True)]
             factors = held
-        a, b, a_signed, b_signed = factors
+        if self.adders == "inferred":
+            self.add_products(m, *factors)
+        else:
+            self.compress_products(m, *factors)
+        return m
+
+    def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
+        """One sum of everything, left to synthesis."""
         top = self.fmt.width - 1
         lanes: list[Value] = []
         for lane in range(self.fmt.lanes):
@@ -85,4 +100,21 @@ class DotpRegion(wiring.Component):
             lanes.append(product)
         # The accumulator comes last so that simulators add narrow words up to there; in gates the order is immaterial.
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
-        return m
+
+    def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
+        """A tree of 3:2 compressors over the rows of all lanes."""
+        width = self.fmt.width
+        used = min(2 * width + exact_log2(self.fmt.lanes), WORD)
+        rows: list[Value] = []
+        for lane in range(self.fmt.lanes):
+            x, y = a.word_select(lane, width), b.word_select(lane, width)
+            for place in range(width):
+                # bits with one top bit as a factor are inverted where that factor is signed
+                last = place == width - 1
+                inverted = Cat((b_signed if last else Const(0, 1)).replicate(width - 1), a_signed ^ (b_signed & last))
+                row = Signal(place + width, name=f"row{lane}_{place}")
+                m.d.comb += row.eq(((x & y[place].replicate(width)) ^ inverted) << place)
+                rows.append(row)
+        offset = signed_offset(self.fmt, a_signed, b_signed)
+        (_, partial), (_, carry) = carry_save(m, [*rows, offset[:used]], used, "tree")
+        m.d.comb += [self.partial.eq(Cat(partial, offset[used:])), self.carry.eq(carry)]

@@ -7,6 +7,8 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.arith.carry_save import carry_save
+from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.lanes import WORD, signed_offset
 from xpulpnn.isa.formats import ElemFmt
@@ -35,9 +37,9 @@ class DotpShared(wiring.Component):
     An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor b
     are reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its
     blocks and all have weight 2**(W - w). The other blocks are masked. The accumulator enters the same sum at that
-    weight, so that one carry-save tree and one carry-propagate adder serve all formats (a single multiply-accumulate
-    cell in Yosys). Signs are handled by inverted product bits and a constant row, as in the regions. Combinational, no
-    state.
+    weight, so that one carry-save tree and one carry-propagate adder serve all formats: a single multiply-accumulate
+    cell in Yosys with ``inferred`` adders, an explicit tree and a parallel-prefix adder with ``carry-save``. Signs are
+    handled by inverted product bits and a constant row, as in the regions. Combinational, no state.
 
     Parameters
     ----------
@@ -99,12 +101,19 @@ class DotpShared(wiring.Component):
                         by_b = self.b_signed & bool(tops >> row & 1)
                         by_a = self.a_signed.replicate(side) & tops
                         m.d.comb += invert.eq((by_a ^ by_b.replicate(side)) & mask)
-        arrays: list[Value] = []
+        rows: list[Value] = []
         for group in range(WORD // side):
-            rows = self.product_rows(m, group)
-            signed_rows = (Cat(Const(0, place), row ^ inverted[place]) for place, row in enumerate(rows))
-            arrays.append(reduce(add, signed_rows))
-        m.d.comb += total.eq(reduce(add, arrays) + offset + addend)
+            for place, row in enumerate(self.product_rows(m, group)):
+                signed_row = Signal(place + side, name=f"signed_row_{group}_{place}")
+                m.d.comb += signed_row.eq((row ^ inverted[place]) << place)
+                rows.append(signed_row)
+        rows += [offset, addend]
+        if self.config.adders == "inferred":
+            m.d.comb += total.eq(reduce(add, rows))
+            return m
+        (_, partial), (_, carry) = carry_save(m, rows, len(total), "tree")
+        m.submodules.adder = adder = PrefixAdder(len(total))
+        m.d.comb += [adder.a.eq(partial), adder.b.eq(carry), total.eq(adder.result)]
         return m
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:

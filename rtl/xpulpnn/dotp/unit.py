@@ -7,12 +7,13 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.arith.carry_save import carry_save
+from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.lanes import WORD
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.shared import DotpShared
-from xpulpnn.isa.formats import ElemFmt
 
 
 class DotpUnit(wiring.Component):
@@ -30,7 +31,9 @@ class DotpUnit(wiring.Component):
 
     With ``multipliers`` ``replicated`` every format has its own multipliers and adder tree, ``region_h`` to
     ``region_c``; an idle region is kept quiet according to ``isolation`` (factors, signs and accumulator, except that
-    ``none`` does nothing and ``register`` holds the factors). With ``shared`` one array, ``array``, serves all formats.
+    ``none`` does nothing and ``register`` holds the factors). With ``carry-save`` adders the regions leave their sums
+    in two words; those of the selected region and the accumulator go through one final adder, ``adder``. With
+    ``shared`` one array, ``array``, serves all formats.
 
     Parameters
     ----------
@@ -101,31 +104,60 @@ class DotpUnit(wiring.Component):
         else:
             m.d.comb += current.eq(self.ctrl)
         isolation = self.config.isolation
-        results: dict[ElemFmt, Value] = {}
+        regions: list[tuple[Signal, DotpRegion]] = []
         for fmt in self.config.formats:
-            region = DotpRegion(fmt, registered=self.registered)
+            region = DotpRegion(fmt, registered=self.registered, adders=self.config.adders)
             m.submodules[f"region_{fmt.suffix}"] = region
             selected = Signal(name=f"selected_{fmt.suffix}")
             gate = Signal(name=f"gate_{fmt.suffix}")
-            accumulate = Signal(name=f"accumulate_{fmt.suffix}")
             m.d.comb += [
                 selected.eq(current.fmt == fmt),
                 gate.eq(selected if isolation == "and" else 1),
-                accumulate.eq(current.accumulate & (1 if isolation == "none" else selected)),
                 region.a.eq(self.rs1 & gate.replicate(WORD)),
                 region.b.eq(self.rs2 & gate.replicate(WORD)),
                 region.a_signed.eq(self.ctrl.a_signed & gate),
                 region.b_signed.eq(self.ctrl.b_signed & gate),
-                region.acc.eq(self.rd & accumulate.replicate(WORD)),
             ]
             if self.registered:
                 m.d.comb += region.load.eq(self.enable & (self.ctrl.fmt == fmt))
-            results[fmt] = region.result
+            regions.append((selected, region))
+        if self.config.adders == "inferred":
+            self.select_result(m, current, regions)
+        else:
+            self.add_selected(m, current, regions)
+
+    def select_result(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
+        """Every region adds the accumulator; choose a result."""
+        isolation = self.config.isolation
+        for selected, region in regions:
+            accumulate = Signal(name=f"accumulate_{region.fmt.suffix}")
+            m.d.comb += [
+                accumulate.eq(current.accumulate & (1 if isolation == "none" else selected)),
+                region.acc.eq(self.rd & accumulate.replicate(WORD)),
+            ]
         if isolation == "and":
             # behind AND gates an idle region already gives zero
-            m.d.comb += self.result.eq(reduce(or_, results.values()))
+            m.d.comb += self.result.eq(reduce(or_, (region.result for _, region in regions)))
             return
         with m.Switch(current.fmt):
-            for fmt, result in results.items():
-                with m.Case(fmt):
-                    m.d.comb += self.result.eq(result)
+            for _, region in regions:
+                with m.Case(region.fmt):
+                    m.d.comb += self.result.eq(region.result)
+
+    def add_selected(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
+        """Choose a region's two words and add them to the accumulator."""
+        words: list[Value] = []
+        for name in ("partial", "carry"):
+            word = Signal(WORD, name=name)
+            # behind AND gates an idle region already gives zero
+            always = self.config.isolation == "and"
+            chosen = (
+                getattr(region, name) if always else getattr(region, name) & selected.replicate(WORD)
+                for selected, region in regions
+            )
+            m.d.comb += word.eq(reduce(or_, chosen))
+            words.append(word)
+        accumulator = self.rd & current.accumulate.replicate(WORD)
+        (_, partial), (_, carry) = carry_save(m, [*words, accumulator], WORD, "final")
+        m.submodules.adder = adder = PrefixAdder(WORD)
+        m.d.comb += [adder.a.eq(partial), adder.b.eq(carry), self.result.eq(adder.result)]

@@ -4,7 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import amaranth
@@ -39,11 +39,11 @@ def cached_verilog(top: str, config: CoreConfig) -> str:
     return text
 
 
-def _key(config: CoreConfig) -> str:
+def _key(config: object) -> str:
     """Text that is the same for equal configurations in every process."""
-    structure = f"{sorted(config.dotp.widths)} {config.dotp.multipliers} {config.dotp.isolation}"
-    ports = f"{config.performance_counters} {config.rvfi}"
-    return f"{sorted(extension.value for extension in config.extensions)} {structure} {ports}"
+    if is_dataclass(config):
+        return " ".join(f"{item.name}=({_key(getattr(config, item.name))})" for item in fields(config))
+    return repr(sorted(config)) if isinstance(config, frozenset) else repr(config)
 
 
 def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:

@@ -212,7 +212,10 @@ def _csr_file(config: CoreConfig, simulators: Iterable[str]) -> BenchedUnit:
     )
 
 
-_COMBINATIONAL_DOTP = replace(FULL, dotp=DotpConfig(isolation="and"))
+_INFERRED = replace(FULL, multiplier="inferred", dotp=DotpConfig(multipliers="replicated", adders="inferred"))
+"""The naive structures, where the other units have those of the presets."""
+
+_REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
@@ -221,21 +224,29 @@ UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _nnrf(6),
     "nnrf-4": _nnrf(4),
     "regfile": BenchedUnit(top="regfile", bench="bench_regfile", make=RegFile),
-    "dotp-replicated-register": _dotp(DotpConfig()),
-    "dotp-replicated-and": _dotp(DotpConfig(isolation="and")),
-    "dotp-replicated-none": _dotp(DotpConfig(isolation="none")),
-    "dotp-shared-and": _dotp(DotpConfig(multipliers="shared", isolation="and")),
-    "dotp-shared-none": _dotp(DotpConfig(multipliers="shared", isolation="none")),
-    "dotp-two-widths": _dotp(DotpConfig(widths=frozenset({8, 2}))),
+    "dotp-shared": _dotp(DotpConfig()),
+    "dotp-shared-inferred": _dotp(DotpConfig(adders="inferred")),
+    "dotp-register": _dotp(_REGISTERED),
+    "dotp-and": _dotp(replace(_REGISTERED, isolation="and")),
+    "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred")),
+    "dotp-none-inferred": _dotp(_INFERRED.dotp),
+    "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2}))),
     "alu": _unit("alu", lambda: Alu(FULL), lambda: _rows(FULL, "ctrl", AluCtrl, alu_control), 6),
     "simd-alu": _unit("simd_alu", lambda: SimdAlu(FULL), lambda: _rows(FULL, "ctrl", AluCtrl, _packed_alu_control), 6),
-    "mult": _unit("mult", Mult, lambda: _rows(FULL, "ctrl", MultCtrl, mult_control), 12),
+    "mult": _unit("mult", lambda: Mult("booth"), lambda: _rows(FULL, "ctrl", MultCtrl, mult_control), 12),
+    "mult-inferred": _unit("mult", lambda: Mult("inferred"), lambda: _rows(FULL, "ctrl", MultCtrl, mult_control), 12),
     "div": _unit("divider", Divider, lambda: _rows(FULL, "ctrl", DivCtrl, div_control), 40),
     "lsu": BenchedUnit(top="lsu", bench="bench_lsu", make=Lsu, describe=_lsu),
     "ex-stage": _unit(
         "ex_stage",
-        lambda: ExStage(_COMBINATIONAL_DOTP),
-        lambda: _rows(_COMBINATIONAL_DOTP, "ctrl", ExCtrl, _part("ex", _has_ex_result)),
+        lambda: ExStage(FULL),
+        lambda: _rows(FULL, "ctrl", ExCtrl, _part("ex", _has_ex_result)),
+        2,
+    ),
+    "ex-stage-inferred": _unit(
+        "ex_stage",
+        lambda: ExStage(_INFERRED),
+        lambda: _rows(_INFERRED, "ctrl", ExCtrl, _part("ex", _has_ex_result)),
         2,
     ),
     "decoder-ri5cy": _decoder("ri5cy"),

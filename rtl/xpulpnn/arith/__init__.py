@@ -1,0 +1,1 @@
+"""Building blocks of adders and multipliers, shared by the core and the dot-product unit."""

@@ -1,0 +1,48 @@
+"""Carry-save addition of many words."""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from amaranth.hdl import Module, Signal, Value
+
+Row = tuple[int, Value]
+"""A word to add, and the level of the tree at which it arrives: 0 for words that are there at once."""
+
+
+def carry_save(m: Module, rows: Iterable[Value | Row], width: int, name: str) -> tuple[Row, Row]:
+    """Reduce many words to two with the same sum modulo ``2**width``.
+
+    A tree of 3:2 compressors on whole words, each taking the three words that arrive first, so that the depth is that
+    of a Wallace tree for words that arrive together, and late words enter late. Columns in which words are constantly
+    0 cost nothing after synthesis.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the compressors: signals ``{name}_sum{i}`` and ``{name}_carry{i}``.
+    rows : iterable of Value or (int, Value)
+        At least two words, shorter ones being extended by 0, optionally with their levels.
+    width : int
+        Bits of the sum.
+    name : str
+        Prefix of the signals.
+
+    Returns
+    -------
+    tuple of Row
+        Two words of ``width`` bits and their levels.
+    """
+    leveled = [row if isinstance(row, tuple) else (0, row) for row in rows]
+    queue = [(level, order, row) for order, (level, row) in enumerate(leveled)]
+    heapify(queue)
+    order, number = len(queue), 0
+    while len(queue) > len(("sum", "carry")):
+        (_, _, x), (_, _, y), (level, _, z) = (heappop(queue) for _ in range(3))
+        total = Signal(width, name=f"{name}_sum{number}")
+        carry = Signal(width, name=f"{name}_carry{number}")
+        m.d.comb += [total.eq(x ^ y ^ z), carry.eq(((x & y) | (z & (x ^ y))) << 1)]
+        heappush(queue, (level + 1, order, total))
+        heappush(queue, (level + 1, order + 1, carry))
+        order, number = order + 2, number + 1
+    (first_level, _, first), (second_level, _, second) = sorted(queue)[:2]
+    return (first_level, first), (second_level, second)
