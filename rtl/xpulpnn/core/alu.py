@@ -1,12 +1,12 @@
 """ALU of the EX stage: the packed-SIMD ALU, clipping and bit counts."""
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
-from xpulpnn.core.bit_count import BitCount
+from xpulpnn.core.bit_count import COUNT_BITS, BitCount
 from xpulpnn.core.bit_field import INDEX_BITS
 from xpulpnn.core.lanes import XLEN
 from xpulpnn.core.simd_alu import SimdAlu
@@ -71,38 +71,31 @@ class Alu(wiring.Component):
         if self._config.xpulpv2:
             m.submodules.bit_count = bit_count = BitCount()
             m.d.comb += [bit_count.count.eq(self.ctrl.count), bit_count.word.eq(simd_alu.oriented)]
-            clipped = self._clip(m, simd_alu, bit_count.empty)
-            with m.Switch(self.ctrl.result):
-                with m.Case(AluResult.CLIP, AluResult.CLIPU):
-                    m.d.comb += self.result.eq(clipped)
-                with m.Case(AluResult.COUNT):
-                    m.d.comb += self.result.eq(bit_count.result)
+            self._clip(m, simd_alu, bit_count.empty)
+            counts = self.ctrl.result == AluResult.COUNT
+            m.d.comb += self.result.eq(simd_alu.result | (bit_count.result & counts.replicate(COUNT_BITS)))
         return m
 
-    def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> Signal:
+    def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> None:
         """``op_a`` limited by ``op_b`` above and by ``~op_b`` or 0 below, with a single comparison.
 
         With a non-negative bound the sign of ``op_a`` tells which limit it can exceed. With a negative bound the lower
         limit is the greater one: clip gives ``~op_b`` up to it and ``op_b`` above, clipu 0 up to 0 and ``op_b`` above.
+        The signs choose the two candidates, then the comparison chooses between them.
         """
         clip = self.ctrl.result == AluResult.CLIP
-        below_zero = self.op_a[-1]
-        bound_below_zero = self.op_b[-1]
-        within = simd_alu.comparison
-        lower = Signal()
-        keep = Signal()
-        upper = Signal()
-        clipped = Signal(XLEN)
+        clipu = self.ctrl.result == AluResult.CLIPU
+        negative = self.op_a[-1]
+        bound_negative = self.op_b[-1]
+        lower = clip & (negative | bound_negative)
+        inside = (clip | clipu) & ~(negative | bound_negative)
+        upper = clipu & ~negative & ~(bound_negative & zero)
         m.d.comb += [
-            simd_alu.complement_bound.eq(clip & (below_zero | bound_below_zero)),
-            # "within" compares with the lower limit, inclusive, wherever complement_bound is set.
-            lower.eq(simd_alu.complement_bound & within),
-            keep.eq(~bound_below_zero & (within ^ (clip & below_zero)) & ~(~clip & below_zero)),
-            upper.eq(~keep & ~lower & (clip | ~(below_zero | zero))),
-            clipped.eq(
-                (self.op_a & keep.replicate(XLEN))
-                | (self.op_b & upper.replicate(XLEN))
-                | (~self.op_b & lower.replicate(XLEN))
+            # The comparison is with the lower limit, inclusive, where complement_bound is set.
+            simd_alu.complement_bound.eq(lower),
+            simd_alu.clip_within.eq((~self.op_b & lower.replicate(XLEN)) | (self.op_a & inside.replicate(XLEN))),
+            simd_alu.clip_beyond.eq(
+                (self.op_a & (clip & negative & ~bound_negative).replicate(XLEN))
+                | (self.op_b & (upper | (clip & (bound_negative | ~negative))).replicate(XLEN))
             ),
         ]
-        return clipped

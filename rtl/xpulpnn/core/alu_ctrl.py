@@ -47,7 +47,10 @@ class AluResult(enum.Enum, shape=4):
     SELECT = 7
     """``op_a`` in the lanes where the comparison holds, ``op_b`` elsewhere (min, max)."""
     ABS = 8
-    """``op_a`` in the lanes where it is positive, ``-op_a`` elsewhere (abs). ``op_b`` is 0: the rs2 field names x0."""
+    """``op_a`` in the lanes where it is positive, ``-op_a`` elsewhere (abs). ``op_b`` is 0: the rs2 field names x0.
+
+    The subtraction has no carry-in here, so that it gives ``op_a - 1``, the complement of ``-op_a``.
+    """
     CLIP = 9
     """``op_a`` limited to the range from ``-op_b - 1`` to ``op_b``; WORD only."""
     CLIPU = 10
@@ -210,7 +213,7 @@ def _lane_wise() -> dict[str, dict[str, Any]]:
         "minu": _relation(AluCompare.LT, signed=False, result=AluResult.SELECT),
         "max": _relation(AluCompare.GE, signed=True, result=AluResult.SELECT),
         "maxu": _relation(AluCompare.GE, signed=False, result=AluResult.SELECT),
-        "abs": {"result": AluResult.ABS, "compare": AluCompare.LT, "signed": 1},
+        "abs": _relation(AluCompare.GE, signed=True, result=AluResult.ABS),
     }
 
 

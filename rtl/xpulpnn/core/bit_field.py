@@ -26,7 +26,9 @@ class BitField(wiring.Component):
 
     With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of
     ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET
-    ``op_a | K``. Combinational.
+    ``op_a | K``. The result is ``(shifted & inside) | around``, so that nothing here waits for the shifter, where
+    ``shifted`` is ``op_a`` right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT.
+    Combinational.
 
     Members
     -------
@@ -40,10 +42,10 @@ class BitField(wiring.Component):
         Lowest bit of the field; its width minus one.
     op_a, op_c : In(32)
         rs1 and the old rd.
-    shifted : In(32)
-        ``op_a`` shifted right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT.
-    result : Out(32)
-        Result.
+    inside : Out(32)
+        Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
+    around : Out(32)
+        The rest of the result.
     """
 
     field: In(AluField)
@@ -53,8 +55,8 @@ class BitField(wiring.Component):
     width_m1: In(INDEX_BITS)
     op_a: In(XLEN)
     op_c: In(XLEN)
-    shifted: In(XLEN)
-    result: Out(XLEN)
+    inside: Out(XLEN)
+    around: Out(XLEN)
 
     def elaborate(self, _platform: object) -> Module:
         """Build masks and merge."""
@@ -71,27 +73,27 @@ class BitField(wiring.Component):
         extract = self.field == AluField.EXTRACT
         first = Signal(INDEX_BITS)
         last = Signal(INDEX_BITS + 1)
-        through_last = Signal(XLEN)
-        inside = Signal(XLEN)
+        end = Signal(INDEX_BITS)
         sign = Signal()
         m.d.comb += [
+            last.eq(self.start + width_m1),
+            end.eq(last[:INDEX_BITS] | last[INDEX_BITS].replicate(INDEX_BITS)),
+            # The sign is read before the shift, which takes an extracted field to bit 0.
+            sign.eq(self.signed & self.op_a.bit_select(end, 1)),
             first.eq(Mux(extract, 0, self.start)),
-            last.eq(first + width_m1),
-            through_last.eq(bits_up_to(last[:INDEX_BITS]) | last[INDEX_BITS].replicate(XLEN)),
-            inside.eq(through_last & ~bits_below(first)),
-            sign.eq(self.signed & (self.shifted & through_last & ~through_last.shift_right(1)).any()),
+            self.inside.eq(bits_up_to(Mux(extract, width_m1, end)) & ~bits_below(first)),
         ]
 
         outer = Signal(XLEN)
-        inner = Signal(XLEN)
+        filled = Signal(XLEN)
         with m.Switch(self.field):
             with m.Case(AluField.EXTRACT):
-                m.d.comb += [outer.eq(sign.replicate(XLEN)), inner.eq(self.shifted)]
+                m.d.comb += outer.eq(sign.replicate(XLEN))
             with m.Case(AluField.INSERT):
-                m.d.comb += [outer.eq(self.op_c), inner.eq(self.shifted)]
+                m.d.comb += outer.eq(self.op_c)
             with m.Case(AluField.CLEAR):
                 m.d.comb += outer.eq(self.op_a)
             with m.Case(AluField.SET):
-                m.d.comb += [outer.eq(self.op_a), inner.eq(~0)]
-        m.d.comb += self.result.eq((outer & ~inside) | (inner & inside))
+                m.d.comb += [outer.eq(self.op_a), filled.eq(self.inside)]
+        m.d.comb += self.around.eq((outer & ~self.inside) | filled)
         return m

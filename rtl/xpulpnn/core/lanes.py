@@ -106,11 +106,10 @@ class Lanes:
         return bits
 
     def spread_down(self, name: str, bits: Value) -> Value:
-        """Bits set at lane tops, copied over their lanes."""
-        for step in steps(1):
-            lower = every(2 * step, (1 << step) - 1)
-            reach = self.at_least(2 * step).replicate(XLEN) & lower
-            wider = Signal(XLEN, name=f"{name}_{2 * step}")
-            self._m.d.comb += wider.eq(bits | (bits.shift_right(step) & reach))
-            bits = wider
-        return bits
+        """Bits set at lane tops, copied over their lanes: from block top to block top, then over whole blocks."""
+        for step in reversed(list(steps(2))):
+            reach = self.at_least(2 * step).replicate(XLEN) & every(2 * step, 1 << (step - 1))
+            further = Signal(XLEN, name=f"{name}_{step}")
+            self._m.d.comb += further.eq(bits | (bits.shift_right(step) & reach))
+            bits = further
+        return widened_down(self._m, name, bits, ElemFmt.C.width)

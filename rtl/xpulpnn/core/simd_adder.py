@@ -1,12 +1,13 @@
 """Partitioned adder."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
+from xpulpnn.core.prefix import prefix_carries
 
 
 class SimdAdder(wiring.Component):
@@ -15,9 +16,8 @@ class SimdAdder(wiring.Component):
     ``sum[i] = addend_a[i] + addend_b[i] + carry``, modulo the lane width; a subtraction passes the complement of the
     subtrahend and ``carry = 1``. Combinational.
 
-    One 32-bit adder serves every partition. Lane tops are taken out of it: there both of its operands are ``carry``,
-    so that the bit below cannot disturb the next lane, the next lane receives its carry-in, and the adder shows the
-    carry into the lane top, to which the two removed bits are added without a carry.
+    One carry network serves every partition. Lane tops are taken out of it: they send ``carry`` and pass
+    nothing on, so that every lane receives its carry-in and none the carry of its neighbour.
 
     Parameters
     ----------
@@ -34,8 +34,12 @@ class SimdAdder(wiring.Component):
         Carry into every lane.
     sum : Out(32)
         Packed sums.
-    top_carries : Out(32)
-        At lane tops the carry into that bit; meaningless elsewhere.
+    alike : Out(32)
+        ``addend_a ^ addend_b``.
+    both : Out(32)
+        ``addend_a & addend_b``.
+    carries : Out(32)
+        Carry into every bit.
     """
 
     fmt: In(LaneFmt)
@@ -43,7 +47,9 @@ class SimdAdder(wiring.Component):
     addend_b: In(XLEN)
     carry: In(1)
     sum: Out(XLEN)
-    top_carries: Out(XLEN)
+    alike: Out(XLEN)
+    both: Out(XLEN)
+    carries: Out(XLEN)
 
     def __init__(self, config: CoreConfig) -> None:
         """Set the configuration."""
@@ -54,17 +60,14 @@ class SimdAdder(wiring.Component):
         """Build the adder."""
         m = Module()
         lanes = Lanes(m, self._config, self.fmt)
-        tops = Signal(XLEN)
-        inner_a = Signal(XLEN)
-        inner_b = Signal(XLEN)
-        total = Signal(XLEN + 1)
+        starting = Signal(XLEN)
+        passing = Signal(XLEN)
         m.d.comb += [
-            tops.eq(lanes.msbs & self.carry.replicate(XLEN)),
-            inner_a.eq((self.addend_a & ~lanes.msbs) | tops),
-            inner_b.eq((self.addend_b & ~lanes.msbs) | tops),
-            # The carry-in enters as a carry out of an extra lowest place, which keeps this a two-operand sum.
-            total.eq(Cat(Const(1, 1), inner_a) + Cat(self.carry, inner_b)),
-            self.top_carries.eq(total[1:]),
-            self.sum.eq(self.top_carries ^ ((self.addend_a ^ self.addend_b) & lanes.msbs)),
+            self.alike.eq(self.addend_a ^ self.addend_b),
+            self.both.eq(self.addend_a & self.addend_b),
+            starting.eq((self.both & ~lanes.msbs) | (lanes.msbs & self.carry.replicate(XLEN))),
+            passing.eq(self.alike & ~lanes.msbs),
+            self.carries.eq(prefix_carries(m, starting, passing, self.carry)),
+            self.sum.eq(self.alike ^ self.carries),
         ]
         return m

@@ -1,11 +1,15 @@
 """Packed-SIMD ALU: the lane-wise operations and lane moves, and the scalar ones that are their one-lane case."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.alu_ctrl import AluCtrl, AluFieldPlace, AluResult, AluShift
+from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
 from xpulpnn.core.lanes import XLEN, reversed_bits
@@ -24,8 +28,9 @@ class SimdAlu(wiring.Component):
     """Lane-wise arithmetic, comparisons, shifts, logic, bit fields and lane moves on 32-bit words.
 
     ``result[i] = op_a[i] <ctrl> op_b[i]`` over the lanes of ``ctrl.fmt``, each lane with its own carry, borrow and
-    sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. CLIP, CLIPU
-    and COUNT give 0: :class:`~xpulpnn.core.alu.Alu` adds them. Combinational; needs no reset.
+    sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. COUNT gives
+    0, CLIP and CLIPU what the inputs for them say: :class:`~xpulpnn.core.alu.Alu` makes these. Combinational; needs no
+    reset.
 
     Parameters
     ----------
@@ -42,7 +47,9 @@ class SimdAlu(wiring.Component):
     shamt : In(5)
         Shift amount of NORMALISE.
     complement_bound : In(1)
-        Compares with ``~op_b`` in place of ``op_b``.
+        Compares with ``~op_b`` in place of ``op_b``; only for CLIP.
+    clip_within, clip_beyond : In(32)
+        Result of CLIP and CLIPU if the comparison holds, and if it does not; else 0. Only with XpulpV2.
     result : Out(32)
         Result.
     comparison : Out(1)
@@ -57,6 +64,8 @@ class SimdAlu(wiring.Component):
     op_c: In(XLEN)
     shamt: In(INDEX_BITS)
     complement_bound: In(1)
+    clip_within: In(XLEN)
+    clip_beyond: In(XLEN)
     result: Out(XLEN)
     comparison: Out(1)
     oriented: Out(XLEN)
@@ -73,19 +82,20 @@ class SimdAlu(wiring.Component):
         m.submodules.comparator = comparator = SimdComparator(self._config)
         m.submodules.shifter = shifter = SimdShifter(self._config)
 
-        negate = self.ctrl.result == AluResult.ABS if self._config.xpulpv2 else Const(0, 1)
-        complement = self.ctrl.subtract ^ self.complement_bound
+        select = {kind: self.ctrl.result == kind for kind in AluResult}
+        complement = self.ctrl.subtract & ~self.complement_bound
         m.d.comb += [
             adder.fmt.eq(self.ctrl.fmt),
-            adder.addend_a.eq(self.op_a ^ negate.replicate(XLEN)),
+            adder.addend_a.eq(self.op_a),
             adder.addend_b.eq(self.op_b ^ complement.replicate(XLEN)),
-            adder.carry.eq(self.ctrl.subtract | negate),
+            # ABS: op_a - 1, as op_b is 0.
+            adder.carry.eq(self.ctrl.subtract & ~select[AluResult.ABS]),
             comparator.fmt.eq(self.ctrl.fmt),
             comparator.compare.eq(self.ctrl.compare),
             comparator.signed.eq(self.ctrl.signed),
-            comparator.left.eq(adder.addend_a),
-            comparator.right_n.eq(adder.addend_b),
-            comparator.top_carries.eq(adder.top_carries),
+            comparator.left.eq(self.op_a),
+            comparator.alike.eq(adder.alike),
+            comparator.carries.eq(adder.carries),
             self.comparison.eq(comparator.holds),
         ]
 
@@ -97,30 +107,42 @@ class SimdAlu(wiring.Component):
             shifter.amounts.eq(self.op_b),
             shifter.arithmetic.eq(self.ctrl.signed & ~mirror),
             shifter.mirror.eq(mirror),
+            shifter.keep_right.eq((select[AluResult.SHIFT] & ~mirror).replicate(XLEN)),
+            shifter.keep_left.eq((select[AluResult.SHIFT] & mirror).replicate(XLEN)),
         ]
-        sources: dict[AluResult, Value] = {
-            AluResult.ADD: adder.sum,
-            AluResult.SHIFT: shifter.shifted,
-            AluResult.AND: self.op_a & self.op_b,
-            AluResult.OR: self.op_a | self.op_b,
-            AluResult.XOR: self.op_a ^ self.op_b,
-            AluResult.FLAG: comparator.holds,
-        }
+        alike_counts = select[AluResult.XOR] | select[AluResult.OR]
+        both_count = select[AluResult.AND] | select[AluResult.OR]
+        sources = [
+            adder.sum & select[AluResult.ADD].replicate(XLEN),
+            shifter.shifted,
+            adder.alike & alike_counts.replicate(XLEN),
+            adder.both & both_count.replicate(XLEN),
+        ]
         if self._config.xpulpv2:
             self._shift_sums(m, adder, shifter)
-            sources |= {
-                AluResult.MASK: comparator.mask,
-                AluResult.SELECT: (self.op_a & comparator.mask) | (self.op_b & ~comparator.mask),
-                AluResult.ABS: (self.op_a & comparator.mask) | (adder.sum & ~comparator.mask),
-                AluResult.FIELD: self._field(m, shifter),
-            }
+            sources += [self._chosen(m, select, adder, comparator), self._field(m, select[AluResult.FIELD], shifter)]
+        else:
+            sources.append(comparator.holds & select[AluResult.FLAG])
         if move_formats(self._config):
-            sources[AluResult.MOVE] = self._move(m)
-        with m.Switch(self.ctrl.result):
-            for source, value in sources.items():
-                with m.Case(source):
-                    m.d.comb += self.result.eq(value)
+            sources.append(self._move(m) & select[AluResult.MOVE].replicate(XLEN))
+        m.d.comb += self.result.eq(reduce(or_, sources))
         return m
+
+    def _chosen(
+        self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator
+    ) -> Value:
+        """Result of the operations that a comparison decides."""
+        holds = Signal(XLEN)
+        otherwise = Signal(XLEN)
+        keep = select[AluResult.SELECT] | select[AluResult.ABS]
+        ones = Cat(select[AluResult.MASK] | select[AluResult.FLAG], select[AluResult.MASK].replicate(XLEN - 1))
+        m.d.comb += [
+            holds.eq((self.op_a & keep.replicate(XLEN)) | ones | self.clip_within),
+            otherwise.eq((self.op_b & select[AluResult.SELECT].replicate(XLEN)) | self.clip_beyond),
+        ]
+        # -op_a is ~(op_a - 1).
+        negated = ~adder.sum & select[AluResult.ABS].replicate(XLEN)
+        return (comparator.mask & holds) | (~comparator.mask & (otherwise | negated))
 
     def _shift_sums(self, m: Module, adder: SimdAdder, shifter: SimdShifter) -> None:
         """Route the sum, rounded, into the shifter for averages and normalised sums."""
@@ -148,8 +170,8 @@ class SimdAlu(wiring.Component):
         with m.If(normalise):
             m.d.comb += start.eq(self.shamt)
 
-    def _field(self, m: Module, shifter: SimdShifter) -> Value:
-        """Result of the bit-field operations."""
+    def _field(self, m: Module, selected: Value, shifter: SimdShifter) -> Value:
+        """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""
         m.submodules.bit_field = bit_field = BitField()
         m.d.comb += [
             bit_field.field.eq(self.ctrl.field),
@@ -159,9 +181,11 @@ class SimdAlu(wiring.Component):
             bit_field.width_m1.eq(self.op_b[INDEX_BITS:]),
             bit_field.op_a.eq(self.op_a),
             bit_field.op_c.eq(self.op_c),
-            bit_field.shifted.eq(shifter.shifted),
         ]
-        return bit_field.result
+        for keep, field in ((shifter.keep_right, AluField.EXTRACT), (shifter.keep_left, AluField.INSERT)):
+            with m.If(selected & (self.ctrl.field == field)):
+                m.d.comb += keep.eq(bit_field.inside)
+        return bit_field.around & selected.replicate(XLEN)
 
     def _move(self, m: Module) -> Value:
         """Result of the lane moves."""

@@ -27,9 +27,11 @@ class SimdComparator(wiring.Component):
         Relation.
     signed : In(1)
         Order as signed lanes.
-    left, right_n : In(32)
-        Packed operands, the right one complemented, as they enter the subtractor.
-    top_carries : In(32)
+    left : In(32)
+        Left operand; the right one enters complemented, as ``right_n``, into the subtractor.
+    alike : In(32)
+        ``left ^ right_n``: where the operands agree.
+    carries : In(32)
         Carries into the lane tops of ``left + right_n + 1``.
     mask : Out(32)
         The relation, over whole lanes.
@@ -41,8 +43,8 @@ class SimdComparator(wiring.Component):
     compare: In(AluCompare)
     signed: In(1)
     left: In(XLEN)
-    right_n: In(XLEN)
-    top_carries: In(XLEN)
+    alike: In(XLEN)
+    carries: In(XLEN)
     mask: Out(XLEN)
     holds: Out(1)
 
@@ -55,16 +57,11 @@ class SimdComparator(wiring.Component):
         """Build the comparator."""
         m = Module()
         lanes = Lanes(m, self._config, self.fmt)
-        alike = Signal(XLEN)
-        less = Signal(XLEN)
+        decided = Signal(XLEN)
+        borrow_counts = Signal(XLEN)
         relation = Signal(XLEN)
         not_equal, use_less, opposite = self.compare.as_value()
-        m.d.comb += [
-            alike.eq(self.left ^ self.right_n),
-            # Equal top bits: less if the subtraction borrows below. Different ones: they decide, by signedness.
-            less.eq((alike & ~self.top_carries) | (~alike & (self.left ^ (~self.signed).replicate(XLEN)))),
-        ]
-        equal = alike
+        equal = self.alike
         for step in steps(1):
             # Only tops of blocks of twice the step can be tops of lanes wider than the step.
             block_tops = every(2 * step, 1 << (2 * step - 1))
@@ -73,9 +70,14 @@ class SimdComparator(wiring.Component):
             m.d.comb += wider.eq(equal & (equal.shift_left(step)[:XLEN] | ignore))
             equal = wider
         m.d.comb += [
-            relation.eq(
-                ((equal & ~not_equal.replicate(XLEN)) | (less & use_less.replicate(XLEN))) ^ opposite.replicate(XLEN)
+            # Different top bits decide, by signedness; equal ones leave it to the borrow from the bits below, which
+            # comes last.
+            decided.eq(
+                (equal & ~not_equal.replicate(XLEN))
+                | (~self.alike & (self.left ^ (~self.signed).replicate(XLEN)) & use_less.replicate(XLEN))
             ),
+            borrow_counts.eq(self.alike & ~decided & use_less.replicate(XLEN)),
+            relation.eq((decided ^ opposite.replicate(XLEN)) ^ (borrow_counts & ~self.carries)),
             self.holds.eq(relation[-1]),
             self.mask.eq(lanes.spread_down("mask", relation & lanes.msbs)),
         ]

@@ -13,7 +13,10 @@ class SimdShifter(wiring.Component):
     """Lane-wise right shift by an amount per lane; left shifts run on mirrored words.
 
     ``shifted[i] = operand[i] >> (amounts[i] mod width)``; with ``mirror`` the operand is already bit-reversed, the
-    amounts are taken in opposite lane order and ``shifted`` is reversed back. Combinational.
+    amounts are taken in opposite lane order and the word is reversed back. Combinational.
+
+    The operand comes last, behind the adder: in every step the amounts give masks, and the word passes a single
+    AND-OR.
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ class SimdShifter(wiring.Component):
         Shifts in the bits that leave at the bottom; WORD only.
     by_one : In(1)
         Every lane by one, whatever ``amounts``.
+    keep_right, keep_left : In(32)
+        Bits of ``shifted`` to take from the word as it is and from the word reversed back; 0 in both clears a bit.
     shifted : Out(32)
         Packed results.
     """
@@ -47,6 +52,8 @@ class SimdShifter(wiring.Component):
     mirror: In(1)
     rotate: In(1)
     by_one: In(1)
+    keep_right: In(XLEN)
+    keep_left: In(XLEN)
     shifted: Out(XLEN)
 
     def __init__(self, config: CoreConfig) -> None:
@@ -61,23 +68,27 @@ class SimdShifter(wiring.Component):
         word = self.operand
         for place, step in reversed(list(enumerate(steps(1)))):
             moving = Signal(XLEN, name=f"moving_{step}")
-            entering = Signal(XLEN, name=f"entering_{step}")
+            passing = Signal(XLEN, name=f"passing_{step}")
+            filling = Signal(XLEN, name=f"filling_{step}")
             moved = Signal(XLEN, name=f"moved_{step}")
             # Lanes that move by this step are at least two steps wide, so their tops are tops of such blocks. An
             # arithmetic shift keeps the top bit, so the sign is read from the partly shifted word.
-            tops = lanes.msbs & every(2 * step, 1 << (2 * step - 1))
-            signs = word & tops & self.arithmetic.replicate(XLEN)
+            block_tops = every(2 * step, 1 << (2 * step - 1))
+            above = widened_down(m, f"tops_{step}", lanes.msbs & block_tops, step)
+            signs = widened_down(m, f"signs_{step}", word & block_tops, step)
             m.d.comb += [
                 moving.eq(self._moving(m, lanes, place, step)),
-                entering.eq(
-                    (word.shift_right(step) & ~widened_down(m, f"tops_{step}", tops, step))
-                    | widened_down(m, f"signs_{step}", signs, step)
-                    | self._rotated(word, step)
+                passing.eq(moving & ~above),
+                filling.eq(moving & above & self.arithmetic.replicate(XLEN)),
+                moved.eq(
+                    (word & ~moving)
+                    | (word.shift_right(step) & passing)
+                    | (signs & filling)
+                    | self._rotated(word, step, moving)
                 ),
-                moved.eq((word & ~moving) | (entering & moving)),
             ]
             word = moved
-        m.d.comb += self.shifted.eq(Mux(self.mirror, reversed_bits(m, "shifted", word), word))
+        m.d.comb += self.shifted.eq((word & self.keep_right) | (reversed_bits(m, "shifted", word) & self.keep_left))
         return m
 
     def _moving(self, m: Module, lanes: Lanes, place: int, step: int) -> Value:
@@ -92,8 +103,8 @@ class SimdShifter(wiring.Component):
         spread = lanes.spread_up(name, widened_up(m, name, wanted & bottoms, width), width)
         return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
 
-    def _rotated(self, word: Value, step: int) -> Value:
+    def _rotated(self, word: Value, step: int, moving: Value) -> Value:
         """Bits that re-enter at the top of the word."""
         if not self._config.xpulpv2:
             return Const(0)
-        return word[:step].shift_left(XLEN - step) & self.rotate.replicate(XLEN)
+        return word[:step].shift_left(XLEN - step) & (moving & self.rotate.replicate(XLEN))
