@@ -87,15 +87,13 @@ class Alu(wiring.Component):
         clipu = self.ctrl.result == AluResult.CLIPU
         negative = self.op_a[-1]
         bound_negative = self.op_b[-1]
-        lower = clip & (negative | bound_negative)
-        inside = (clip | clipu) & ~(negative | bound_negative)
-        upper = clipu & ~negative & ~(bound_negative & zero)
+        to_lower = clip & (negative | bound_negative)
         m.d.comb += [
             # The comparison is with the lower limit, inclusive, where complement_bound is set.
-            simd_alu.complement_bound.eq(lower),
-            simd_alu.clip_within.eq((~self.op_b & lower.replicate(XLEN)) | (self.op_a & inside.replicate(XLEN))),
-            simd_alu.clip_beyond.eq(
-                (self.op_a & (clip & negative & ~bound_negative).replicate(XLEN))
-                | (self.op_b & (upper | (clip & (bound_negative | ~negative))).replicate(XLEN))
+            simd_alu.clip.complement_bound.eq(to_lower),
+            simd_alu.clip.within_a.eq((clip | clipu) & ~(negative | bound_negative)),
+            simd_alu.clip.beyond_a.eq(clip & negative & ~bound_negative),
+            simd_alu.clip.beyond_b.eq(
+                (clip & (bound_negative | ~negative)) | (clipu & ~negative & ~(bound_negative & zero))
             ),
         ]

@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
@@ -24,12 +24,31 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
     return lane[: (fmt.lanes - 1).bit_length()].shift_left((fmt.width - 1).bit_length())
 
 
+class ClipChoice(data.Struct):
+    """What a clip compares and the candidates that its comparison chooses between.
+
+    Members
+    -------
+    complement_bound : 1
+        The comparison is with ``~op_b`` in place of ``op_b``, and the result ``~op_b`` if it holds.
+    within_a : 1
+        The result is ``op_a`` if the comparison holds.
+    beyond_a, beyond_b : 1
+        The result is ``op_a`` or ``op_b`` if it does not. A candidate not named is 0.
+    """
+
+    complement_bound: 1
+    within_a: 1
+    beyond_a: 1
+    beyond_b: 1
+
+
 class SimdAlu(wiring.Component):
     """Lane-wise arithmetic, comparisons, shifts, logic, bit fields and lane moves on 32-bit words.
 
     ``result[i] = op_a[i] <ctrl> op_b[i]`` over the lanes of ``ctrl.fmt``, each lane with its own carry, borrow and
     sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. COUNT gives
-    0, CLIP and CLIPU what the inputs for them say: :class:`~xpulpnn.core.alu.Alu` makes these. Combinational; needs no
+    0, CLIP and CLIPU what ``clip`` says: :class:`~xpulpnn.core.alu.Alu` makes these. Combinational; needs no
     reset.
 
     Parameters
@@ -46,10 +65,8 @@ class SimdAlu(wiring.Component):
         insertion the lane number, 0 for one-operand instructions); old rd.
     shamt : In(5)
         Shift amount of NORMALISE.
-    complement_bound : In(1)
-        Compares with ``~op_b`` in place of ``op_b``; only for CLIP.
-    clip_within, clip_beyond : In(32)
-        Result of CLIP and CLIPU if the comparison holds, and if it does not; else 0. Only with XpulpV2.
+    clip : In(ClipChoice)
+        Candidates of CLIP and CLIPU; 0 for everything else.
     result : Out(32)
         Result.
     comparison : Out(1)
@@ -63,9 +80,7 @@ class SimdAlu(wiring.Component):
     op_b: In(XLEN)
     op_c: In(XLEN)
     shamt: In(INDEX_BITS)
-    complement_bound: In(1)
-    clip_within: In(XLEN)
-    clip_beyond: In(XLEN)
+    clip: In(ClipChoice)
     result: Out(XLEN)
     comparison: Out(1)
     oriented: Out(XLEN)
@@ -83,7 +98,7 @@ class SimdAlu(wiring.Component):
         m.submodules.shifter = shifter = SimdShifter(self._config)
 
         select = {kind: self.ctrl.result == kind for kind in AluResult}
-        complement = self.ctrl.subtract & ~self.complement_bound
+        complement = self.ctrl.subtract & ~self.clip.complement_bound
         m.d.comb += [
             adder.fmt.eq(self.ctrl.fmt),
             adder.addend_a.eq(self.op_a),
@@ -134,15 +149,20 @@ class SimdAlu(wiring.Component):
         """Result of the operations that a comparison decides."""
         holds = Signal(XLEN)
         otherwise = Signal(XLEN)
-        keep = select[AluResult.SELECT] | select[AluResult.ABS]
+        use_a = select[AluResult.SELECT] | select[AluResult.ABS] | self.clip.within_a
+        use_b = select[AluResult.SELECT] | self.clip.beyond_b
         ones = Cat(select[AluResult.MASK] | select[AluResult.FLAG], select[AluResult.MASK].replicate(XLEN - 1))
         m.d.comb += [
-            holds.eq((self.op_a & keep.replicate(XLEN)) | ones | self.clip_within),
-            otherwise.eq((self.op_b & select[AluResult.SELECT].replicate(XLEN)) | self.clip_beyond),
+            holds.eq(
+                (self.op_a & use_a.replicate(XLEN)) | (~self.op_b & self.clip.complement_bound.replicate(XLEN)) | ones
+            ),
+            otherwise.eq(
+                (self.op_b & use_b.replicate(XLEN))
+                | (self.op_a & self.clip.beyond_a.replicate(XLEN))
+                | (~adder.sum & select[AluResult.ABS].replicate(XLEN))  # -op_a is ~(op_a - 1).
+            ),
         ]
-        # -op_a is ~(op_a - 1).
-        negated = ~adder.sum & select[AluResult.ABS].replicate(XLEN)
-        return (comparator.mask & holds) | (~comparator.mask & (otherwise | negated))
+        return (comparator.mask & holds) | (~comparator.mask & otherwise)
 
     def _shift_sums(self, m: Module, adder: SimdAdder, shifter: SimdShifter) -> None:
         """Route the sum, rounded, into the shifter for averages and normalised sums."""
