@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.arith.prefix import prefix_carries
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
-from xpulpnn.core.prefix import prefix_carries
 
 
 class SimdAdder(wiring.Component):
