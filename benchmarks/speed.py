@@ -22,6 +22,7 @@ from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.harness.core_run import run
 from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, run_case
+from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import executable_of
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.programs.bare import bare_program
@@ -30,28 +31,28 @@ LAYER = "16x16x32:64x3x3"
 VECTORS = 100_000
 
 
-def papers_case(checked: bool) -> Case:
-    """The papers' layer, 8 bit, nn_4x4, on the preset ``xpulpnn-full``."""
+def papers_case(checked: bool, exact: bool) -> Case:
+    """The papers' layer, 8 bit, nn_4x4, on the preset ``xpulpnn-full``, as ``cosim`` and ``cosim --exact`` run it."""
     return Case(
         layer=ConvLayer.parse(LAYER),
         bits=8,
         variant="nn_4x4",
-        config=preset("xpulpnn-full"),
+        config=preset("xpulpnn-full") if exact else simulated(preset("xpulpnn-full")),
         timing=BusTiming(grant_stalls=0.0, response_latency=1, seed=0),
         checked=checked,
     )
 
 
-def streaming(checked: bool) -> float:
+def streaming(checked: bool, exact: bool = False) -> float:
     """Cycles per second of the back end."""
-    case = papers_case(checked)
+    case = papers_case(checked, exact)
     run_case(case)
     return run_case(case).record["sim_cycles_per_s"]
 
 
-def core(checked: bool) -> float:
+def core(checked: bool, exact: bool = False) -> float:
     """Cycles per second of the whole core with the kernel as a program in memory."""
-    case = papers_case(checked)
+    case = papers_case(checked, exact)
     program = executable_of(bare_program(case_kernel(case, case_tensors(case))), "nn_4x4")
     run(program, case.config)
     result = run(program, case.config, check=checked)
@@ -99,8 +100,10 @@ def main() -> int:
     figures = {
         f"streaming, {LAYER}, 8 bit, nn_4x4, unchecked (cycles/s)": streaming(checked=False),
         f"streaming, {LAYER}, 8 bit, nn_4x4, every retirement checked (cycles/s)": streaming(checked=True),
+        f"streaming, {LAYER}, 8 bit, nn_4x4, --exact, unchecked (cycles/s)": streaming(checked=False, exact=True),
         f"core, {LAYER}, 8 bit, nn_4x4, unchecked (cycles/s)": core(checked=False),
         f"core, {LAYER}, 8 bit, nn_4x4, every retirement checked (cycles/s)": core(checked=True),
+        f"core, {LAYER}, 8 bit, nn_4x4, --exact, unchecked (cycles/s)": core(checked=False, exact=True),
         f"check-vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
         "Verilog of the back end, preset xpulpnn-full (s)": emission(),
     }

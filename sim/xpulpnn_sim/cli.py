@@ -6,10 +6,23 @@ import sys
 from collections.abc import Sequence
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.commands import cc, check_vectors, cosim, costs, doctor, generate, iss, kernel, run, verify
+from xpulpnn_sim.commands import (
+    cc,
+    check_vectors,
+    cosim,
+    costs,
+    doctor,
+    equivalence,
+    explore,
+    generate,
+    iss,
+    kernel,
+    run,
+    verify,
+)
 from xpulpnn_sim.commands.common import Parser
 
-COMMANDS = (doctor, generate, cosim, check_vectors, kernel, cc, run, iss, verify, costs)
+COMMANDS = (doctor, generate, cosim, check_vectors, kernel, cc, run, iss, verify, costs, explore, equivalence)
 """Modules with NAME, HELP, ``add_arguments(parser)`` and ``run(arguments) -> int``."""
 
 BAD_INPUT = 2

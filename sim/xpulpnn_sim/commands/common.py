@@ -60,6 +60,26 @@ def configuration(arguments: argparse.Namespace) -> CoreConfig:
     return apply_settings(preset(arguments.preset), settings)
 
 
+def add_exact(parser: argparse.ArgumentParser) -> None:
+    """Add ``--exact``."""
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="simulate the very adders that generate emits (slower); otherwise sums are left to the simulator",
+    )
+
+
+def simulated_configuration(arguments: argparse.Namespace) -> CoreConfig:
+    """The configuration to simulate: with ``--exact`` the one described, else with sums left to the simulator."""
+    config = configuration(arguments)
+    if arguments.exact:
+        return config
+    # the models need packages that not every subcommand does
+    from xpulpnn_sim.harness.models import simulated
+
+    return simulated(config)
+
+
 def require_writable(path: Path | None) -> None:
     """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
     if path is None:

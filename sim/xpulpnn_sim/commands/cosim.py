@@ -14,13 +14,14 @@ from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_configuration,
+    add_exact,
     add_json,
     comma_list,
-    configuration,
     output,
     progress_bar,
     require_folder,
     require_writable,
+    simulated_configuration,
     write_json,
 )
 from xpulpnn_sim.harness.engine import BusTiming, Waves
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"out of {','.join(VARIANTS)}, or all (default {DEFAULT_VARIANTS})",
     )
     add_configuration(parser, "xpulpnn-full")
+    add_exact(parser)
     parser.add_argument(
         "--engine",
         choices=tuple(ENGINES),
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
-    config = configuration(arguments)
+    config = simulated_configuration(arguments)
     if arguments.cores != 1:
         raise InputError(f"--cores must be 1, not {arguments.cores}")
     if arguments.jobs < 1:

@@ -19,12 +19,13 @@ from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_configuration,
+    add_exact,
     add_json,
-    configuration,
     output,
     progress_bar,
     require_folder,
     require_writable,
+    simulated_configuration,
     write_json,
 )
 from xpulpnn_sim.commands.program import (
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     add_program(parser, limit_options=("--max-cycles",), unit="cycles")
     add_configuration(parser, "xpulpnn-full")
+    add_exact(parser)
     parser.add_argument("--check", action="store_true", help="check every instruction: operands, result, memory, pc")
     parser.add_argument(
         "--lockstep", action="store_true", help="compare every instruction with the instruction-set simulator"
@@ -90,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
-    config = configuration(arguments)
+    config = simulated_configuration(arguments)
     executable, ram = load_program(arguments)
     machine = _machine(arguments, ram)
     pieces = dumps(arguments, executable, ram)

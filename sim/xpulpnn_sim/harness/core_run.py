@@ -189,6 +189,7 @@ def run(
     progress: Callable[[int], None] | None = None,
     waves: Path | None = None,
     wave_window: tuple[int, int] = (0, 2**64 - 1),
+    library: Path | None = None,
 ) -> RunResult:
     """Run a program on the core until it ends.
 
@@ -212,11 +213,13 @@ def run(
         Takes the cycle count from time to time.
     waves : Path or None
         Waveform to write (FST), of the cycles in ``wave_window``.
+    library : Path or None
+        Compiled model to run, from :func:`~xpulpnn_sim.harness.build.build_core`; None: that of the RTL.
 
     Raises :class:`ToolError` if the model cannot be built.
     """
     machine = machine or Machine()
-    library = core_library(config, trace=waves is not None)
+    library = library or core_library(config, trace=waves is not None)
     pieces = load_memory(executable, machine.ram)
     checkers: list[Checker] = []
     if check:

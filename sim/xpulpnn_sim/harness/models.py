@@ -5,9 +5,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-
-import amaranth
 
 import xpulpnn
 from xpulpnn.config import CoreConfig
@@ -21,7 +20,7 @@ def _sources() -> Iterator[Path]:
 
 def cached_verilog(top: str, config: CoreConfig) -> str:
     """Verilog of a top, cached under a hash of the generator's sources and the configuration."""
-    described = f"{amaranth.__version__} {_key(config)}"
+    described = f"{version('amaranth')} {_key(config)}"
     digest = hashlib.sha256(described.encode())
     for path in _sources():
         digest.update(path.read_bytes())
@@ -44,6 +43,15 @@ def _key(config: object) -> str:
     if is_dataclass(config):
         return " ".join(f"{item.name}=({_key(getattr(config, item.name))})" for item in fields(config))
     return repr(sorted(config)) if isinstance(config, frozenset) else repr(config)
+
+
+def simulated(config: CoreConfig) -> CoreConfig:
+    """``config`` with its sums left to the simulator instead of carry-save trees and prefix networks.
+
+    Same function, cycle by cycle, at up to 1.7 times the speed: a simulator adds words faster than it evaluates
+    compressors. ``xpulpnn equivalence`` proves the dot-product structures equal.
+    """
+    return replace(config, multiplier="inferred", dotp=replace(config.dotp, adders="inferred"))
 
 
 def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:

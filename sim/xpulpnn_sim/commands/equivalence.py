@@ -1,0 +1,150 @@
+"""``xpulpnn equivalence``: every structure of the dot-product unit against its definition."""
+
+import argparse
+from itertools import groupby
+from typing import Any
+
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    add_configuration,
+    add_json,
+    comma_list,
+    configuration,
+    output,
+    progress_bar,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.explore.design import emit_design
+from xpulpnn_sim.explore.equivalence import DIFFERENT, METHODS, UNDECIDED, Outcome, check, structures
+from xpulpnn_sim.explore.proof.dotp import ALL_SIGNS
+
+NAME = "equivalence"
+HELP = "prove all structures of the dot-product unit equal"
+
+_TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
+_SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    add_configuration(parser, "xpulpnn")
+    parser.add_argument(
+        "--formats", default="all", metavar="LIST", help="element formats out of h,b,n,c (default: all configured)"
+    )
+    parser.add_argument(
+        "--method",
+        default="",
+        metavar="LIST",
+        help=f"methods out of {','.join(METHODS)}, all of which run (default: the first one that decides)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds for one method on one operation (default 120)",
+    )
+    parser.add_argument(
+        "--all-widths", action="store_true", help="also units with every subset of the configured element widths"
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; fails if a structure is different or could not be decided by any method."""
+    config = configuration(arguments)
+    require_writable(arguments.json)
+    if arguments.timeout <= 0:
+        raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
+    methods = comma_list(arguments.method, METHODS, "--method") if arguments.method else []
+    suffixes = comma_list(arguments.formats, [fmt.suffix for fmt in config.dotp.formats], "--formats")
+    formats = [fmt for fmt in ElemFmt if fmt.suffix in suffixes]
+    fixed = [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in arguments.settings]
+    found = structures(config, fixed, widths=arguments.all_widths)
+    outcomes: list[Outcome] = []
+    operations = sum(len({*one.dotp.formats}.intersection(formats)) for one in found.values()) * len(ALL_SIGNS)
+    with progress_bar("structures", operations) as (progress, task):
+        for label, one in found.items():
+            design = emit_design("dotp", one)
+
+            def advance(share: float, label: str = label) -> None:
+                progress.update(task, description=f"{label} {share:.0%}")
+
+            for fmt in (fmt for fmt in one.dotp.formats if fmt in formats):
+                for signs in ALL_SIGNS:
+                    progress.update(task, description=f"{label} {fmt.suffix} {signs}")
+                    outcomes += check(
+                        design,
+                        structure=label,
+                        formats=[fmt],
+                        signs=[signs],
+                        methods=methods,
+                        timeout_s=arguments.timeout,
+                        advance=advance,
+                    )
+                    progress.advance(task)
+    console = output()
+    console.print(_table(outcomes))
+    console.print(_SIGNS, soft_wrap=True)
+    for outcome in outcomes:
+        if outcome.verdict == DIFFERENT:
+            what = outcome.counterexample or "the result must stay until the next operation, not change"
+            text = f"{outcome.structure} {outcome.fmt.suffix} {outcome.signs}: {what}"
+            console.print(text, markup=False, soft_wrap=True)
+    write_json(arguments.json, [_record(outcome) for outcome in outcomes])
+    return OK if _all_shown(outcomes) else FAILED
+
+
+def _all_shown(outcomes: list[Outcome]) -> bool:
+    """Whether no operation is different and each was decided by a method, the others having given up."""
+    operations: dict[tuple[str, ElemFmt, str], set[str]] = {}
+    for outcome in outcomes:
+        operations.setdefault((outcome.structure, outcome.fmt, str(outcome.signs)), set()).add(outcome.verdict)
+    return all(DIFFERENT not in verdicts and verdicts != {UNDECIDED} for verdicts in operations.values())
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table(box=None, title=_TITLE, title_justify="left")
+    for heading in ("structure", "format", "signs", "method", "covered", "seconds", "verdict"):
+        table.add_column(heading, justify="right" if heading == "seconds" else "left")
+
+    def row(outcome: Outcome) -> tuple[str, ...]:
+        return (outcome.structure, outcome.fmt.suffix, outcome.method, outcome.covered, outcome.verdict)
+
+    for (structure, suffix, method, covered, verdict), group in groupby(sorted(outcomes, key=_order), key=row):
+        same = list(group)
+        signs = " ".join(str(outcome.signs) for outcome in same)
+        table.add_row(structure, suffix, signs, method, covered, f"{sum(one.seconds for one in same):.1f}", verdict)
+    return table
+
+
+def _order(outcome: Outcome) -> tuple[Any, ...]:
+    return (outcome.structure, outcome.fmt, METHODS.index(outcome.method), outcome.covered, outcome.verdict)
+
+
+def _record(outcome: Outcome) -> dict[str, Any]:
+    example = outcome.counterexample
+    return {
+        "structure": outcome.structure,
+        "format": outcome.fmt.suffix,
+        "signs": str(outcome.signs),
+        "method": outcome.method,
+        "covered": outcome.covered,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "counterexample": example
+        and {
+            "rs1": example.operands.rs1,
+            "rs2": example.operands.rs2,
+            "rd": example.operands.rd,
+            "accumulate": example.operands.accumulate,
+            "expected": example.expected,
+            "result": example.result,
+        },
+    }

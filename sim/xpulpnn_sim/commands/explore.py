@@ -1,0 +1,290 @@
+"""``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from shlex import join
+from time import perf_counter
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    add_json,
+    comma_list,
+    output,
+    progress_bar,
+    require_folder,
+    require_writable,
+)
+from xpulpnn_sim.commands.generate import TOP_NAMES
+from xpulpnn_sim.explore.design import emit_design
+from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explore.paper import paper_points, paper_table
+from xpulpnn_sim.explore.point import Step, plan
+from xpulpnn_sim.explore.report.info import RunInfo
+from xpulpnn_sim.explore.results import PointResult
+from xpulpnn_sim.explore.runner import POINTS, Manner, dask_package, run_points
+from xpulpnn_sim.explore.space import Point, Space, build_space
+from xpulpnn_sim.explore.steps import DEFAULT_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explore.summary import REPORT, Summary, require_report_packages
+
+NAME = "explore"
+HELP = "show area, timing, energy and cycles of configurations side by side, with open tools"
+
+DEFAULT_TOP = "ex-stage"
+DEFAULT_PRESET = "xpulpnn"
+DEFAULT_SEEDS = 3
+DEFAULT_TIMEOUT_S = 3600.0
+
+_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline")
+"""Options that ``--paper`` decides itself."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    space = parser.add_argument_group("configurations")
+    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOP_NAMES)} (default {DEFAULT_TOP})")
+    space.add_argument(
+        "--preset",
+        action="append",
+        metavar="LIST",
+        help=f"configurations to start from, repeatable (default {DEFAULT_PRESET})",
+    )
+    space.add_argument(
+        "--set",
+        action="append",
+        dest="settings",
+        metavar="KEY=VALUE",
+        help="change one parameter in all of them; repeatable",
+    )
+    space.add_argument(
+        "--sweep",
+        action="append",
+        metavar="KEY=V1,V2,...",
+        help="every one of these values with every combination of the others, such as multipliers=shared,replicated "
+        "or widths=16+8,16+8+4+2; repeatable",
+    )
+    space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
+    space.add_argument("--baseline", metavar="LABEL", help="point that overheads are relative to (default the first)")
+    what = parser.add_argument_group("figures")
+    what.add_argument(
+        "--flow",
+        metavar="LIST",
+        help=f"out of {','.join(FLOWS)} (default asic with --liberty, else builtin)",
+    )
+    what.add_argument("--liberty", type=Path, metavar="FILE", help="cell library of the flow asic and of --energy")
+    what.add_argument("--script", choices=(*SCRIPTS, "both"), help="synthesis for area or for speed (default area)")
+    what.add_argument(
+        "--seeds", type=int, default=DEFAULT_SEEDS, metavar="N", help=f"FPGA placements (default {DEFAULT_SEEDS})"
+    )
+    what.add_argument(
+        "--kernel",
+        action="append",
+        metavar="KERNEL:BITS:VARIANT[:LAYER]",
+        help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
+        f"layers {' and '.join(f'{name} {layer}' for name, layer in DEFAULT_LAYERS.items())})",
+    )
+    what.add_argument("--energy", action="store_true", help="energy of every --kernel")
+    what.add_argument("--general", action="store_true", help="energy of general code on the core too")
+    what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
+    how = parser.add_argument_group("run")
+    how.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
+    how.add_argument("--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")
+    how.add_argument(
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="S",
+        help=f"seconds after which a step counts as failed (default {DEFAULT_TIMEOUT_S:g})",
+    )
+    how.add_argument("--fresh", action="store_true", help="ignore what earlier runs left in the folder")
+    how.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("build/explore"),
+        metavar="DIR",
+        help="folder of the results (default build/explore)",
+    )
+    how.add_argument("--no-report", action="store_true", help="write no HTML report")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run every point; fails if one does."""
+    started = perf_counter()
+    _check(arguments)
+    notes: list[str] = []
+    space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
+    if arguments.dask:
+        dask_package()
+    if not arguments.no_report:
+        require_report_packages()
+    require_writable(arguments.json)
+    require_folder(arguments.output, "--output")
+    asked = {id(step): (step, step.settings()) for listed in steps for step in listed}
+    tasks = [
+        plan(
+            point,
+            [asked[id(step)] for step in listed],
+            arguments.output / POINTS / point.folder,
+            fresh=arguments.fresh,
+        )
+        for point, listed in zip(space.points, steps, strict=True)
+    ]
+    cached = 0
+    with progress_bar("steps", sum(len(task.steps) for task in tasks)) as (progress, task):
+
+        def report(label: str, step: str, known: bool) -> None:
+            nonlocal cached
+            cached += known
+            progress.update(task, advance=1, description=f"{label}: {step}")
+
+        manner = Manner(jobs=arguments.jobs, timeout_s=arguments.timeout, dask=arguments.dask)
+        results = run_points(tasks, arguments.output, emit_design, manner, report)
+    info = RunInfo(
+        title="Table II of the XpulpNN paper" if arguments.paper else f"Exploration of {space.points[0].top}",
+        command=command_line(arguments),
+        date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
+        baseline=arguments.baseline or space.points[0].label,
+        tools=tools_of(results),
+        wall_s=perf_counter() - started,
+        cached=cached,
+    )
+    summary = Summary(
+        info=info,
+        points=tuple(results),
+        skipped=space.skipped,
+        notes=tuple(notes),
+        extra=(paper_table(results),) if arguments.paper else (),
+    )
+    summary.write(arguments.output, arguments.json)
+    files = ["results.json", "results.csv", "points/"]
+    if not arguments.no_report:
+        summary.write_report(arguments.output)
+        files.append(REPORT)
+    console = output()
+    summary.show(console)
+    console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
+    return FAILED if any(result.error for result in results) else OK
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
+    if arguments.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
+    if arguments.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
+    if not arguments.timeout > 0:
+        raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
+    if arguments.top is not None and arguments.top not in TOP_NAMES:
+        raise InputError(f"--top must be one of {', '.join(TOP_NAMES)}, not {arguments.top}")
+    if arguments.liberty is not None and not arguments.liberty.is_file():
+        raise InputError(f"--liberty must be a file, not {arguments.liberty}")
+    if arguments.paper:
+        given = [name for name in _SWEPT if getattr(arguments, name)]
+        if given:
+            raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
+    elif arguments.no_energy:
+        raise InputError("--no-energy must be left out without --paper")
+    if arguments.energy and not arguments.kernel:
+        raise InputError("--energy must come with a --kernel whose energy it is")
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    default = "asic" if arguments.liberty is not None else "builtin"
+    names = comma_list(arguments.flow or default, FLOWS, "--flow")
+    if "asic" in names and arguments.liberty is None:
+        raise InputError("--liberty must be given for the flow asic")
+    script = arguments.script or SCRIPTS[0]
+    scripts = SCRIPTS if script == "both" else (script,)
+    return Request(flows=tuple(names), scripts=scripts, liberty=arguments.liberty, seeds=arguments.seeds)
+
+
+def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[Step]]]:
+    """The points of the options and the steps of each; ``notes`` are added to."""
+    space = build_space(
+        arguments.top or DEFAULT_TOP,
+        arguments.preset or [DEFAULT_PRESET],
+        arguments.settings or [],
+        arguments.sweep or [],
+    )
+    labels = [point.label for point in space.points]
+    if arguments.baseline is not None and arguments.baseline not in labels:
+        raise InputError(f"--baseline must be one of {', '.join(labels)}, not {arguments.baseline}")
+    specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
+    runnable = _runnable(specs, space.points, notes)
+    request = _request(arguments)
+    flows = flow_steps(request)
+    kernels = {spec: KernelStep(spec) for spec in specs}
+    energies: dict[KernelSpec | None, EnergyStep] = {}
+    if arguments.energy or arguments.general:
+        cells = library(request)
+        energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
+        if arguments.general:
+            energies[None] = EnergyStep(cells, None)
+    steps: list[list[Step]] = []
+    for able in runnable:
+        listed: list[Step] = [*flows, *(kernels[spec] for spec in able)]
+        listed += [step for spec, step in energies.items() if spec is None or spec in able]
+        steps.append(listed)
+    return space, steps
+
+
+def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[str]) -> list[list[KernelSpec]]:
+    """The kernels each point can run; raises :class:`InputError` for one that none can, else notes who cannot."""
+    able: list[list[KernelSpec]] = [[] for _ in points]
+    for spec in specs:
+        rules: list[str] = []
+        for listed, point in zip(able, points, strict=True):
+            rule = spec.obstacle(point.config)
+            if rule:
+                rules.append(rule)
+                notes.append(f"not run: {spec} on {point.label} ({rule})")
+            else:
+                listed.append(spec)
+        if len(rules) == len(points):
+            raise InputError(f"--kernel {spec}: {rules[0]}")
+    return able
+
+
+def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[Step]]]:
+    """The points of Table II and the steps of each."""
+    request = Request(
+        flows=("asic" if arguments.liberty is not None else "builtin",),
+        scripts=SCRIPTS,
+        liberty=arguments.liberty,
+        seeds=arguments.seeds,
+    )
+    return paper_points(request, energy=not arguments.no_energy)
+
+
+def tools_of(results: Sequence[PointResult]) -> dict[str, str]:
+    """Versions of all tools behind some results."""
+    found = [one.tools for result in results for one in (*result.flows, *result.energies)]
+    return {name: version for tools in found for name, version in tools.items()}
+
+
+def command_line(arguments: argparse.Namespace) -> str:
+    """The command that repeats a run, defaults left out."""
+    words = ["xpulpnn", NAME]
+    names = {"settings": "set", "json": "json"}
+    defaults = {
+        "seeds": DEFAULT_SEEDS,
+        "jobs": 2,
+        "timeout": DEFAULT_TIMEOUT_S,
+        "output": Path("build/explore"),
+        "json": None,
+    }
+    for key, value in vars(arguments).items():
+        if key in ("command", "run") or value in (None, False, "") or value == defaults.get(key):
+            continue
+        option = f"--{names.get(key, key).replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        else:
+            for item in value if isinstance(value, list) else [value]:
+                words += [option, str(item)]
+    return join(words)

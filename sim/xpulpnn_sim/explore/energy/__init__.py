@@ -1,0 +1,1 @@
+"""Energy of workloads, from the switching of every net of the mapped netlist."""

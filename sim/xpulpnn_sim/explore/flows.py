@@ -1,0 +1,63 @@
+"""The flows by their names on the command line."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.explore.library import Library, load_library
+from xpulpnn_sim.explore.results import Flow
+from xpulpnn_sim.explore.steps import FlowStep
+
+FLOWS = ("asic", "builtin", "ecp5", "ice40")
+SCRIPTS = ("area", "speed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Flows that are asked for.
+
+    Parameters
+    ----------
+    flows : tuple of str
+        Out of :data:`FLOWS`.
+    scripts : tuple of str
+        Out of :data:`SCRIPTS`, for the flows that have them.
+    liberty : Path or None
+        Liberty file of the flow ``asic``.
+    seeds : int
+        Placements of the FPGA flows.
+    """
+
+    flows: tuple[str, ...]
+    scripts: tuple[str, ...]
+    liberty: Path | None
+    seeds: int
+
+
+def library(request: Request) -> Library:
+    """The user's library, or the built-in one without one."""
+    if request.liberty is not None:
+        return load_library(request.liberty)
+    from xpulpnn_sim.explore.builtin import builtin_library
+
+    return builtin_library()
+
+
+def flow_steps(request: Request) -> list[FlowStep]:
+    """A step for each flow and script; raises :class:`~xpulpnn.errors.ToolError` for an unreadable library."""
+    return [FlowStep(flow) for name in request.flows for flow in _flows(name, request)]
+
+
+def _flows(name: str, request: Request) -> list[Flow]:
+    match name:
+        case "ecp5" | "ice40":
+            from xpulpnn_sim.explore.fpga import FpgaFlow
+
+            return [FpgaFlow(name, request.seeds)]
+        case "asic" | "builtin":
+            from xpulpnn_sim.explore.asic import AsicFlow
+
+            cells = library(replace(request, liberty=None) if name == "builtin" else request)
+            return [AsicFlow(cells, name, script) for script in request.scripts]
+        case _:
+            raise InputError(f"flow must be one of {', '.join(FLOWS)}, not {name}")

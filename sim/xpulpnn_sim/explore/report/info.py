@@ -1,0 +1,103 @@
+"""What a report is told besides the points: circumstances of the run, and tables made elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+Cell = str | float | int | None
+"""Text, a number that its column formats, or nothing."""
+
+MISSING = "-"
+"""Shown where there is no figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """Circumstances of a run.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the report.
+    command : str
+        The command line that repeats the run.
+    date : str
+        Date as it is to be printed; reports never read the clock.
+    baseline : str
+        Label of the point that overheads are relative to; empty for none.
+    tools : mapping
+        Version of each tool, by name.
+    conditions : sequence of str
+        What holds for all figures, whatever machine they were made on, in short sentences.
+    wall_s : float
+        Seconds the run took.
+    cached : int
+        Number of results read from the cache.
+    """
+
+    title: str
+    command: str
+    date: str
+    baseline: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    conditions: Sequence[str] = ()
+    wall_s: float = 0.0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Heading of a column.
+
+    Parameters
+    ----------
+    name : str
+        What the column holds.
+    unit : str
+        Unit of its numbers, shown in the heading.
+    group : str
+        Heading over neighbouring columns of the same group.
+    digits : int or None
+        Decimals of its numbers; None for a column of text.
+    signed : bool
+        Show the sign of positive numbers too.
+    """
+
+    name: str
+    unit: str = ""
+    group: str = ""
+    digits: int | None = None
+    signed: bool = False
+
+    def show(self, cell: Cell) -> str:
+        """``cell`` as text."""
+        if cell is None:
+            return MISSING
+        if isinstance(cell, str) or self.digits is None:
+            return str(cell)
+        return f"{cell:{'+' if self.signed else ''}.{self.digits}f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTable:
+    """A table, shown the same in the terminal and in the HTML report.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the table.
+    columns : sequence of Column
+        Headings of the columns.
+    rows : sequence of sequences
+        As many cells as columns in each.
+    notes : sequence of str
+        Conditions and remarks, printed with the table.
+    marked, failed : frozenset of int
+        Rows to set off: the baseline, and points that failed.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+    marked: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()

@@ -1,0 +1,175 @@
+"""The points of an exploration: presets, common settings and the product of swept ones."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import get_args, get_origin, get_type_hints
+
+from xpulpnn.config import ALL_WIDTHS, PRESETS, CoreConfig, DotpConfig, apply_settings, preset, with_setting
+from xpulpnn.errors import ConfigError, InputError
+
+_LONGEST_NAME = 120
+"""Characters of a folder; file systems take about 250."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One configuration of one component.
+
+    Parameters
+    ----------
+    label : str
+        Short and unique among the points of a run.
+    top : str
+        Name of the component on the command line.
+    preset : str
+        Name of the preset.
+    settings : mapping of str to str
+        Changes to it.
+    config : CoreConfig
+        The result.
+    """
+
+    label: str
+    top: str
+    preset: str
+    settings: Mapping[str, str]
+    config: CoreConfig
+
+    @property
+    def folder(self) -> str:
+        """Name for a folder, as unique as the label."""
+        name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", self.label)
+        if len(name) <= _LONGEST_NAME:
+            return name
+        return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(self.label.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A combination that cannot be built and the rule it breaks."""
+
+    label: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """What can be built of the requested product, and what cannot."""
+
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
+    """The product of presets and swept values.
+
+    Parameters
+    ----------
+    top : str
+        Component, one of the names of ``xpulpnn generate``.
+    presets : sequence of str
+        Names or comma-separated lists of names.
+    settings : sequence of str
+        ``KEY=VALUE``, applied to every point.
+    sweeps : sequence of str
+        ``KEY=V1,V2,...``; widths are joined by ``+`` inside a value.
+
+    Raises
+    ------
+    InputError
+        For an unknown preset, field or value, or if no combination can be built.
+    """
+    names = _presets(presets)
+    common = _common(settings)
+    swept = _swept(sweeps, common)
+    points: list[Point] = []
+    skipped: list[Skipped] = []
+    for name, *values in product(names, *swept.values()):
+        changes = common | dict(zip(swept, values, strict=True))
+        label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
+        try:
+            config = apply_settings(preset(name), changes)
+            _check_top(top, config)
+        except ConfigError as error:
+            skipped.append(Skipped(label=label, rule=str(error)))
+        else:
+            points.append(Point(label=label, top=top, preset=name, settings=changes, config=config))
+    if not points:
+        raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
+    return Space(points=tuple(points), skipped=tuple(skipped))
+
+
+def _presets(texts: Sequence[str]) -> list[str]:
+    names = [name.strip() for text in texts for name in text.split(",")]
+    for name in names:
+        if name not in PRESETS:
+            raise InputError(f"--preset must be a list out of {','.join(PRESETS)}, not {name or 'empty'}")
+    return list(dict.fromkeys(names))
+
+
+def _common(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, value = _split(text, "--set", "KEY=VALUE")
+        if key in found:
+            raise InputError(f"--set must give each setting once, not {key} twice")
+        check_value(key, value)
+        found[key] = value
+    return found
+
+
+def _swept(texts: Sequence[str], common: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, listed = _split(text, "--sweep", "KEY=V1,V2,...")
+        if key in found or key in common:
+            raise InputError(f"--sweep must name a setting that is given nowhere else, not {key} again")
+        values = [value.strip() for value in listed.split(",")]
+        for value in values:
+            check_value(key, value)
+        found[key] = list(dict.fromkeys(values))
+    return found
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise InputError(f"{option} must be {form}, not {text or 'empty'}")
+    return key.strip().removeprefix("dotp.").replace("-", "_"), value.strip()
+
+
+def _plain(value: str) -> str:
+    return value.replace(",", "+")
+
+
+def check_value(key: str, text: str) -> None:
+    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration."""
+    try:
+        with_setting(CoreConfig(), key, text)
+        if key in {item.name for item in fields(DotpConfig)}:
+            _check_dotp(key, text)
+    except ConfigError as error:
+        raise InputError(str(error)) from None
+
+
+def _check_dotp(key: str, text: str) -> None:
+    value = with_setting(CoreConfig(), key, text)["dotp"][key]
+    kind = get_type_hints(DotpConfig)[key]
+    wrong = not value or not value <= ALL_WIDTHS if get_origin(kind) is frozenset else _outside(kind, value)
+    if wrong:
+        # its own check words the rule; the text of a choice names it before any combination is looked at
+        DotpConfig(**{key: value})
+
+
+def _outside(kind: object, value: object) -> bool:
+    choices = get_args(kind)
+    return bool(choices) and value not in choices
+
+
+def _check_top(top: str, config: CoreConfig) -> None:
+    """Raise :class:`ConfigError` if ``config`` has no such component."""
+    if top == "nnrf" and not config.mac_load:
+        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")

@@ -1,0 +1,212 @@
+"""Longest combinational path of a mapped netlist by the delay tables of its library.
+
+A static timing analysis with the conventions of ABC's ``stime``: registers are cut (what leaves one is an input, what
+enters one an output), every input is driven by the library's driving cell, of whose delay only what exceeds its delay
+without load counts, every output carries the output load, wires weigh nothing, and slew and arrival are each the
+worst over the arcs into a net.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.explore.liberty import Cell, Table
+from xpulpnn_sim.explore.library import Library
+from xpulpnn_sim.explore.netlist import Gate, Netlist, cut_register
+from xpulpnn_sim.explore.results import CriticalPath, PathStep
+
+TOOL = "xpulpnn estimate from the delay tables of the library"
+
+_RISE, _FALL = 0, 1
+_EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
+_BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))
+_SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "preset", "rising_edge", "falling_edge"})
+
+
+class _Lookup:
+    """A delay table as plain lists: faster than an array for one point at a time."""
+
+    def __init__(self, table: Table) -> None:
+        self.slews, self.loads = table.slews_ns.tolist(), table.loads_ff.tolist()
+        self.values: list[list[float]] = table.values.tolist()
+
+    def at(self, slew: float, load: float) -> float:
+        low, share = _place(self.slews, slew)
+        left, part = _place(self.loads, load)
+        upper = self.values[low]
+        value = upper[left] + part * (upper[left + 1] - upper[left]) if part else upper[left]
+        if not share:
+            return value
+        lower = self.values[low + 1]
+        other = lower[left] + part * (lower[left + 1] - lower[left]) if part else lower[left]
+        return value + share * (other - value)
+
+
+def _place(axis: list[float], at: float) -> tuple[int, float]:
+    if len(axis) == 1:
+        return 0, 0.0
+    low = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
+    return low, (at - axis[low]) / (axis[low + 1] - axis[low])
+
+
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """Delay and slew of one edge of an output, ``to``, caused by one edge of ``pin``."""
+
+    pin: str
+    cause: int
+    to: int
+    delay: _Lookup
+    slew: _Lookup
+
+
+def _arcs(cell: Cell, output: str) -> Iterator[_Arc]:
+    for timing in cell.pins[output].timing:
+        if timing.timing_type in _SEQUENTIAL:
+            continue
+        tables = (timing.cell_rise, timing.cell_fall), (timing.rise_transition, timing.fall_transition)
+        for cause, to in _EDGES.get(timing.timing_sense, _BOTH):
+            delay, slew = tables[0][to], tables[1][to]
+            if delay is not None and slew is not None:
+                yield _Arc(timing.related_pin, cause, to, _Lookup(delay), _Lookup(slew))
+
+
+class _Analysis:
+    """Arrival times, slews and their causes by net and edge, in ns."""
+
+    def __init__(self, netlist: Netlist, library: Library) -> None:
+        self.netlist, self.library = netlist, library
+        self.arrival: dict[int, list[float]] = {}
+        self.slew: dict[int, list[float]] = {}
+        self.cause: dict[tuple[int, int], tuple[Gate, int, int]] = {}
+        self.combinational = [gate for gate in netlist.gates if not library.cells[gate.type].sequential]
+        self.starts = {bit: name for name, bit in netlist.inputs.items() if isinstance(bit, int)}
+        self.ends = [(bit, name) for name, bit in netlist.outputs.items() if isinstance(bit, int)]
+        for gate in netlist.gates:
+            cell = library.cells[gate.type]
+            if cell.sequential:
+                starts, ends = cut_register(gate, cell, netlist.names)
+                self.starts |= starts
+                self.ends += ends
+        self.load = self._loads()
+        self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
+
+    def _loads(self) -> defaultdict[int, float]:
+        load: defaultdict[int, float] = defaultdict(float)
+        for gate in self.combinational:
+            for pin in self.library.cells[gate.type].inputs:
+                bit = gate.pins.get(pin.name)
+                if isinstance(bit, int):
+                    load[bit] += pin.capacitance_ff
+        for bit, _ in self.ends:
+            load[bit] += self.library.output_load_ff
+        return load
+
+    def arcs(self, kind: str, output: str) -> list[_Arc]:
+        if (kind, output) not in self.known_arcs:
+            self.known_arcs[kind, output] = list(_arcs(self.library.cells[kind], output))
+        return self.known_arcs[kind, output]
+
+    def run(self) -> None:
+        self._start()
+        for gate in self._sorted():
+            for pin in self.library.cells[gate.type].outputs:
+                bit = gate.pins.get(pin.name)
+                if isinstance(bit, int):
+                    self._reach(gate, bit, self.arcs(gate.type, pin.name))
+
+    def _start(self) -> None:
+        driver = self.library.cells[self.library.driving_cell]
+        arcs = self.arcs(driver.name, driver.outputs[0].name)
+        for bit in self.starts:
+            arrival, slew = [0.0, 0.0], [0.0, 0.0]
+            for arc in arcs:
+                extra = arc.delay.at(0.0, self.load[bit]) - arc.delay.at(0.0, 0.0)
+                arrival[arc.to] = max(arrival[arc.to], extra)
+                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[bit]))
+            self.arrival[bit], self.slew[bit] = arrival, slew
+
+    def _reach(self, gate: Gate, net: int, arcs: list[_Arc]) -> None:
+        arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
+        for arc in arcs:
+            source = gate.pins.get(arc.pin)
+            if not isinstance(source, int) or source not in self.arrival:
+                continue
+            slew_in = self.slew[source][arc.cause]
+            at = self.arrival[source][arc.cause] + arc.delay.at(slew_in, load)
+            if at > arrival[arc.to]:
+                arrival[arc.to] = at
+                self.cause[net, arc.to] = gate, source, arc.cause
+            slew[arc.to] = max(slew[arc.to], arc.slew.at(slew_in, load))
+        if max(arrival) > float("-inf"):
+            self.arrival[net], self.slew[net] = arrival, slew
+
+    def _sorted(self) -> Iterator[Gate]:
+        """Gates after those that drive them."""
+        drivers: dict[int, int] = {}
+        sources: list[set[int]] = []
+        for number, gate in enumerate(self.combinational):
+            cell = self.library.cells[gate.type]
+            drivers |= {bit: number for pin in cell.outputs if isinstance(bit := gate.pins.get(pin.name), int)}
+            sources.append({bit for pin in cell.inputs if isinstance(bit := gate.pins.get(pin.name), int)})
+        users: defaultdict[int, list[int]] = defaultdict(list)
+        missing = [0] * len(sources)
+        for number, bits in enumerate(sources):
+            for driver in {drivers[bit] for bit in bits if bit in drivers}:
+                users[driver].append(number)
+                missing[number] += 1
+        ready = [number for number, count in enumerate(missing) if not count]
+        for number in ready:
+            yield self.combinational[number]
+            for user in users[number]:
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+        if len(ready) < len(sources):
+            raise ToolError(f"{self.netlist.module} must be free of combinational loops, not have one")
+
+
+def longest_path(netlist: Netlist, library: Library, kind: str) -> CriticalPath | None:
+    """The longest combinational path; None without gates between inputs, registers and outputs.
+
+    Parameters
+    ----------
+    netlist : Netlist
+        Mapped to ``library``.
+    library : Library
+        Cells, driver and load.
+    kind : str
+        ``flat`` or ``hierarchical``, for the result.
+    """
+    analysis = _Analysis(netlist, library)
+    analysis.run()
+    reached = [
+        (analysis.arrival[bit][edge], bit, edge, name)
+        for bit, name in analysis.ends
+        for edge in (_RISE, _FALL)
+        if bit in analysis.arrival
+    ]
+    if not reached:
+        return None
+    worst, net, edge, end = max(reached, key=lambda item: item[0])
+    steps: list[PathStep] = []
+    while (net, edge) in analysis.cause:
+        gate, source, cause = analysis.cause[net, edge]
+        at = analysis.arrival[net][edge]
+        delay = at - analysis.arrival[source][cause]
+        steps.append(PathStep(net=netlist.names[net], cell=gate.type, delay_ps=_ps(delay), arrival_ps=_ps(at)))
+        net, edge = source, cause
+    return CriticalPath(
+        tool=TOOL,
+        netlist=kind,
+        start=analysis.starts.get(net, netlist.names.get(net, "")),
+        end=end,
+        delay_ps=_ps(worst),
+        steps=steps[::-1],
+    )
+
+
+def _ps(time_ns: float) -> float:
+    return round(time_ns * 1e3, 2)
