@@ -12,7 +12,7 @@ setup: $(READY) ## Make .venv with every Python tool
 cosim: $(READY) ## Run the papers' layer on the RTL, every result checked (more options: ARGS="--variant all")
 	@$(BIN)/xpulpnn cosim conv --json build/cosim.json $(ARGS)
 test: $(READY) ## Run all tests
-	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc && $(BIN)/python -m pytest -n 2 -q $(ARGS)
+	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc opensta=sta chromium && $(BIN)/python -m pytest -n 2 -q $(ARGS)
 bench: $(READY) ## Measure simulation and checking speed
 	@$(BIN)/python benchmarks/speed.py $(ARGS)
 lint: $(READY) ## Check style and types

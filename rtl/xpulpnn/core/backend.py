@@ -163,7 +163,13 @@ class Backend(wiring.Component):
             ex_stage.advance.eq(ex_fires),
         ]
         if self.config.widths and self.config.dotp_operands_in_id:
-            m.d.comb += [ex_stage.dotp_a.eq(id_ex.dotp_a), ex_stage.dotp_b.eq(id_ex.dotp_b)]
+            m.d.comb += [
+                ex_stage.dotp_fmt.eq(id_ex.dotp_fmt),
+                ex_stage.dotp_a_signed.eq(id_ex.dotp_a_signed),
+                ex_stage.dotp_b_signed.eq(id_ex.dotp_b_signed),
+                ex_stage.dotp_a.eq(id_ex.dotp_a),
+                ex_stage.dotp_b.eq(id_ex.dotp_b),
+            ]
         elif self.config.widths:
             m.d.comb += [
                 ex_stage.id_dotp_enable.eq(id_stage.dotp_enable),

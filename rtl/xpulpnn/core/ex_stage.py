@@ -12,6 +12,7 @@ from xpulpnn.core.mult import Mult
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.isa.formats import ElemFmt
 
 
 class ExStage(wiring.Component):
@@ -49,8 +50,9 @@ class ExStage(wiring.Component):
         Result of the ALU alone: the incremented base.
     comparison : Out(1)
         Outcome of the ALU's comparison: the branch decision.
-    dotp_a, dotp_b : In(32)
-        Factors of the dot product, valid in EX; only without operand registers in the dot-product unit.
+    dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b : In
+        Format, signs and factors of the dot product in EX; only without operand registers in the dot-product unit. They
+        should stay while EX holds something else: the unit is quiet if they do.
     id_dotp_enable, id_dotp_ctrl, id_dotp_a, id_dotp_b : In
         Dot product of the instruction leaving ID; only with operand registers in the dot-product unit, which take them
         at the end of the cycle.
@@ -77,6 +79,7 @@ class ExStage(wiring.Component):
             "comparison": Out(1),
         }
         if config.widths and config.dotp_operands_in_id:
+            ports |= {"dotp_fmt": In(ElemFmt), "dotp_a_signed": In(1), "dotp_b_signed": In(1)}
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
         elif config.widths:
             ports |= {"id_dotp_enable": In(1), "id_dotp_ctrl": In(DotpCtrl), "id_dotp_a": In(32), "id_dotp_b": In(32)}
@@ -136,7 +139,14 @@ class ExStage(wiring.Component):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
-            m.d.comb += [dotp.ctrl.eq(self.ctrl.dotp), dotp.rs1.eq(self.dotp_a), dotp.rs2.eq(self.dotp_b)]
+            m.d.comb += [
+                dotp.ctrl.fmt.eq(self.dotp_fmt),
+                dotp.ctrl.a_signed.eq(self.dotp_a_signed),
+                dotp.ctrl.b_signed.eq(self.dotp_b_signed),
+                dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
+                dotp.rs1.eq(self.dotp_a),
+                dotp.rs2.eq(self.dotp_b),
+            ]
         else:
             m.d.comb += [
                 dotp.enable.eq(self.id_dotp_enable),

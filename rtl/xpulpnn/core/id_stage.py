@@ -357,4 +357,10 @@ class IdStage(wiring.Component):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
-                m.d.sync += [id_ex.dotp_a.eq(self.dotp_a), id_ex.dotp_b.eq(self.dotp_b)]
+                m.d.sync += [
+                    id_ex.dotp_fmt.eq(self.dotp_ctrl.fmt),
+                    id_ex.dotp_a_signed.eq(self.dotp_ctrl.a_signed),
+                    id_ex.dotp_b_signed.eq(self.dotp_ctrl.b_signed),
+                    id_ex.dotp_a.eq(self.dotp_a),
+                    id_ex.dotp_b.eq(self.dotp_b),
+                ]

@@ -103,7 +103,8 @@ class Mult(wiring.Component):
         m.d.comb += self.done.eq(self.start & (~high | (step == _Step.HIGH_HIGH)))
 
         factor_a = self.factor(m, "a", step.as_value()[1])
-        factor_b = self.factor(m, "b", step.as_value()[0])
+        # without the second factor no product row changes, whatever the first one does
+        factor_b = self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN)
         addend = Signal(XLEN)
         rounding = Signal(XLEN)
         last = step.as_value()[1] & step.as_value()[0]
@@ -143,13 +144,13 @@ class Mult(wiring.Component):
             m.d.comb += factor[HALF:].eq(operand[HALF:])
         return factor
 
-    def add_inferred(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+    def add_inferred(self, m: Module, a: Signal, b: Value, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
         """One sum for all operations."""
         total = Signal(XLEN)
         m.d.comb += total.eq(a * b + addend + rounding)
         return total, total
 
-    def add_booth(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+    def add_booth(self, m: Module, a: Signal, b: Value, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
         """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
         *rows, negative = booth_rows(m, a, b)
         # an unsigned half-word needs one row more than a signed one: its sign is the bit above

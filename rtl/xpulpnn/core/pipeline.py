@@ -5,6 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
+from xpulpnn.isa.formats import ElemFmt
 
 
 class InsnSignature(wiring.Signature):
@@ -174,8 +175,9 @@ class IdExSignature(wiring.Signature):
         Operands; c is the old rd, the store data, or the branch target.
     shamt : Out(5)
         Shift of the normalising instructions.
-    dotp_a, dotp_b : Out(32)
-        Factors of the dot product; absent if the dot-product unit has operand registers of its own.
+    dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b : Out
+        Format and factors of the last dot product, which stay until the next one, so that its unit is quiet in
+        between; absent if the dot-product unit has operand registers of its own.
     ex_we, ex_addr : Out
         Register written from EX through port B.
     wb_we, wb_addr : Out
@@ -210,6 +212,7 @@ class IdExSignature(wiring.Signature):
             "csr_write": Out(1),
         }
         if config.dotp_operands_in_id:
+            members |= {"dotp_fmt": Out(ElemFmt), "dotp_a_signed": Out(1), "dotp_b_signed": Out(1)}
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
         if config.performance_counters:
             members["elw"] = Out(1)

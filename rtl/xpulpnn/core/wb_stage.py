@@ -80,11 +80,14 @@ class WbStage(wiring.Component):
             return m
 
         base = Signal(32)
+        # keeps the register's inputs quiet while other results pass
+        new_base = Signal(32)
+        m.d.comb += new_base.eq(self.ex_base & id_ex.wb_base.replicate(32))
         nn_pending = Signal()
         with m.If(self.ex_ready):
             m.d.sync += [self.wb_is_base.eq(id_ex.wb_base), nn_pending.eq(id_ex.valid & id_ex.nn_we)]
             with m.If(id_ex.valid & id_ex.wb_base):
-                m.d.sync += [base.eq(self.ex_base), self.nn_addr.eq(id_ex.nn_addr)]
+                m.d.sync += [base.eq(new_base), self.nn_addr.eq(id_ex.nn_addr)]
         with m.Elif(self.lsu_done):
             m.d.sync += nn_pending.eq(0)
         m.d.comb += [

@@ -71,12 +71,15 @@ class NnRf(wiring.Component):
         m = Module()
         names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(WEIGHTS)]
         entries = [Signal(WORD, name=name) for name in names]
+        # keeps the inputs of all entries quiet while other words are loaded
+        written = Signal(WORD)
+        m.d.comb += written.eq(self.wdata & self.we.replicate(WORD))
         with m.If(self.we):
-            m.d.sync += Array(entries)[self.waddr].eq(self.wdata)
+            m.d.sync += Array(entries)[self.waddr].eq(written)
 
         def read(first: int, count: int, address: Value) -> Value:
-            written = self.we & (self.waddr == address + first)
-            return Mux(written, self.wdata, Array(entries[first : first + count])[address])
+            hit = self.we & (self.waddr == address + first)
+            return Mux(hit, written, Array(entries[first : first + count])[address])
 
         m.d.comb += self.wgt.eq(read(self.activations, WEIGHTS, self.wgt_addr))
         if self.activations:

@@ -3,6 +3,7 @@
 from random import Random
 
 import cocotb
+import numpy as np
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.bench_dotp import factors
@@ -20,7 +21,14 @@ def operands_in_ex(insn: Insn, src: Sources) -> Operands:
     """Operands of the stage, with the factors of dot products on their own ports."""
     operands = prepare(insn, src)
     products = factors(insn, src)
-    return {**operands, "dotp_a": products["rs1"], "dotp_b": products["rs2"]}
+    is_dotp = "dot" in insn.op
+    held = {
+        "dotp_fmt": insn.fmt.value if is_dotp and insn.fmt is not None else 0,
+        "dotp_a_signed": is_dotp and insn.a_signed,
+        "dotp_b_signed": is_dotp and insn.b_signed,
+    }
+    columns = {name: np.full_like(src.word, value) for name, value in held.items()}
+    return {**operands, **columns, "dotp_a": products["rs1"], "dotp_b": products["rs2"]}
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -45,6 +45,9 @@ _NATIVE_ALIAS = "alias stat print_stats"
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")
+_GATED = 3
+"""Registers that share an enable, at least, before they get a clock gate."""
+
 _GATED_BOX = f"(* blackbox *) module {_DFF}(input C, input D, input E, output Q); endmodule\n"
 
 
@@ -295,10 +298,12 @@ def _flat(module: str) -> Sequence[str]:
 
 def _by_module(module: str, *, clock_gating: bool = False) -> Sequence[str]:
     gated = [
-        "dfflegalize " + " ".join(f"-cell {kind} 01" for kind in _REGISTERS),
+        f"dfflegalize -mince {_GATED} " + " ".join(f"-cell {kind} 01" for kind in _REGISTERS),
         "read_verilog -lib gated_box.v",
         "techmap -map gated.v",
         "simplemap",
+        # one enable for all registers that share it, so that they share a clock gate
+        "opt_merge",
         "opt_clean",
     ]
     return [
