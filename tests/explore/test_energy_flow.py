@@ -60,7 +60,7 @@ def by_lane(rows: list[list[int]]) -> NDArray[np.uint64]:
 
 def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
-    dotp = DotpConfig(widths=frozenset({4, 2}), isolation=isolation)
+    dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
     path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library, clock_gating=True)
     circuit = read_circuit(path, library.liberty, library.flip_flop, enabled=GATED)

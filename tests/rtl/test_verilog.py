@@ -254,8 +254,9 @@ def test_ports_carry_width_direction_and_meaning():
 def test_configuration_is_echoed_as_json_types():
     assert plain(CoreConfig())["dotp"] == {
         "widths": [2, 4, 8, 16],
-        "multipliers": "replicated",
-        "isolation": "register",
+        "multipliers": "shared",
+        "isolation": "none",
+        "adders": "carry-save",
     }
     assert plain({"mode": (Mode.ADD, None)}) == {"mode": ["ADD", None]}
 

@@ -57,7 +57,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "EX": {
         _TAP: "ex_pc_rdata ex_insn:instruction",
         _EX: "valid ctrl_unit op_a op_b op_c done result comparison mult_start div_start "
-        "id_dotp_enable dotp_result id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
+        "dotp_fmt dotp_a dotp_b dotp_result id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
         _BACKEND: "ex_fires branch__valid branch__target",
     },
     "WB": {
