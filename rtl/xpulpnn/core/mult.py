@@ -104,7 +104,8 @@ class Mult(wiring.Component):
 
         factor_a = self.factor(m, "a", step.as_value()[1])
         # without the second factor no product row changes, whatever the first one does
-        factor_b = self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN)
+        active_b = Signal(XLEN)
+        m.d.comb += active_b.eq(self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN))
         addend = Signal(XLEN)
         rounding = Signal(XLEN)
         last = step.as_value()[1] & step.as_value()[0]
@@ -119,7 +120,7 @@ class Mult(wiring.Component):
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
         add = {"booth": self.add_booth, "inferred": self.add_inferred}[self.multiplier]
-        total, half_total = add(m, factor_a, factor_b, addend, rounding)
+        total, half_total = add(m, factor_a, active_b, addend, rounding)
 
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
         filled = Cat(half_total, (half_total[-1] & ctrl.a_signed).replicate(XLEN))
@@ -144,13 +145,13 @@ class Mult(wiring.Component):
             m.d.comb += factor[HALF:].eq(operand[HALF:])
         return factor
 
-    def add_inferred(self, m: Module, a: Signal, b: Value, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+    def add_inferred(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
         """One sum for all operations."""
         total = Signal(XLEN)
         m.d.comb += total.eq(a * b + addend + rounding)
         return total, total
 
-    def add_booth(self, m: Module, a: Signal, b: Value, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+    def add_booth(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
         """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
         *rows, negative = booth_rows(m, a, b)
         # an unsigned half-word needs one row more than a signed one: its sign is the bit above

@@ -111,7 +111,9 @@ class DotpRegion(wiring.Component):
             for place in range(width):
                 # bits with one top bit as a factor are inverted where that factor is signed
                 last = place == width - 1
-                inverted = Cat((b_signed if last else Const(0, 1)).replicate(width - 1), a_signed ^ (b_signed & last))
+                inverted = Cat(Const(0, width - 1), a_signed)
+                if last:
+                    inverted ^= b_signed.replicate(width)
                 row = Signal(place + width, name=f"row{lane}_{place}")
                 m.d.comb += row.eq(((x & y[place].replicate(width)) ^ inverted) << place)
                 rows.append(row)

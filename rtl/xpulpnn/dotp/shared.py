@@ -98,9 +98,9 @@ class DotpShared(wiring.Component):
                     tops = top_bits(fmt, side)
                     for row, invert in enumerate(inverted):
                         mask = Const(block_mask(fmt, row, side), side)
-                        by_b = self.b_signed & bool(tops >> row & 1)
                         by_a = self.a_signed.replicate(side) & tops
-                        m.d.comb += invert.eq((by_a ^ by_b.replicate(side)) & mask)
+                        by_b = self.b_signed.replicate(side)
+                        m.d.comb += invert.eq((by_a ^ by_b if tops >> row & 1 else by_a) & mask)
         rows: list[Value] = []
         for group in range(WORD // side):
             for place, row in enumerate(self.product_rows(m, group)):

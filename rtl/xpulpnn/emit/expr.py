@@ -83,9 +83,8 @@ class Printer:
         if len(sig) == 1:
             return self._chunk(sig[0])
         parts = []
-        for chunk, run in groupby(sig):
+        for text, run in groupby(self._chunk(chunk).text for chunk in sig):
             count = len(list(run))
-            text = self._chunk(chunk).text
             parts.append(text if count == 1 else f"{{{count}{{{text}}}}}")
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
