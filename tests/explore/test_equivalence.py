@@ -4,10 +4,11 @@ import json
 import re
 from argparse import ArgumentParser
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import Adders, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.commands import equivalence as command
@@ -22,13 +23,14 @@ BOTH = Signs(True, True)
 
 
 def covering() -> list[str]:
-    """Structures that have each choice of each field at least once."""
+    """Structures that have each kind of multipliers with each kind of adders, and each isolation, at least once."""
     chosen: list[str] = []
-    seen: set[str] = set()
-    for label in STRUCTURES:
-        if not seen.issuperset(label.split()):
+    seen: set[object] = set()
+    for label, one in STRUCTURES.items():
+        choices = {(one.dotp.multipliers, one.dotp.adders), one.dotp.isolation}
+        if not seen.issuperset(choices):
             chosen.append(label)
-            seen.update(label.split())
+            seen |= choices
     return chosen
 
 
@@ -49,20 +51,22 @@ def run(*options: str) -> int:
 
 @pytest.mark.unit
 def test_every_accepted_combination_is_a_structure():
-    assert {(one.dotp.multipliers, one.dotp.isolation) for one in STRUCTURES.values()} == {
+    placed = [
         ("replicated", "none"),
         ("replicated", "and"),
         ("replicated", "register"),
         ("shared", "none"),
         ("shared", "and"),
-    }
-    assert len(set(STRUCTURES.values())) == len(STRUCTURES)
+    ]
+    found = [(one.dotp.multipliers, one.dotp.isolation, one.dotp.adders) for one in STRUCTURES.values()]
+    assert sorted(found) == sorted((*where, adders) for where in placed for adders in get_args(Adders))
 
 
 @pytest.mark.unit
 def test_fixed_settings_and_widths():
-    some = structures(preset("ri5cy"), ["multipliers"], widths=True).values()
-    assert {one.dotp.multipliers for one in some} == {"replicated"}
+    config = preset("ri5cy")
+    some = structures(config, ["multipliers"], widths=True).values()
+    assert {one.dotp.multipliers for one in some} == {config.dotp.multipliers}
     assert {one.dotp.widths for one in some} == {frozenset({16}), frozenset({8}), frozenset({16, 8})}
 
 
@@ -79,7 +83,7 @@ def test_structure_is_proved_for_all_operands(structure: str):
 )
 def test_every_method_agrees(method: str, verdict: str):
     fmt = ElemFmt.N if method == "sat" else ElemFmt.B
-    (one,) = check(design_of(isolation="and"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
+    (one,) = check(design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
     assert (one.method, one.verdict) == (method, verdict)
 
 
@@ -131,14 +135,14 @@ def test_difference_in_one_of_a_billion_operands_is_found(method: str):
 
 @pytest.mark.flow
 def test_stale_register_is_found():
-    design = design_of(isolation="register")
+    design = design_of(multipliers="replicated", isolation="register")
     outcome = first(broken(design, "else if (enable)", "else if (enable & ~ctrl[3])"), ElemFmt.B)
     assert outcome.verdict == DIFFERENT
 
 
 @pytest.mark.flow
 def test_result_that_does_not_stay_is_found():
-    design = design_of(isolation="register")
+    design = design_of(multipliers="replicated", isolation="register")
     outcome = first(broken(design, "else if (enable)", "else"), ElemFmt.B)
     assert (outcome.covered, outcome.verdict) == ("result until the next operation", DIFFERENT)
 
@@ -146,18 +150,23 @@ def test_result_that_does_not_stay_is_found():
 @pytest.mark.flow
 def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
-    assert run("--preset", "ri5cy", "--set", "isolation=and", "--formats", "b", "--json", str(target)) == 0
+    settings = {"adders": "inferred", "multipliers": "replicated"}
+    options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+    assert run("--preset", "ri5cy", *options, "--formats", "b", "--json", str(target)) == 0
+    found = structures(apply_settings(preset("ri5cy"), settings), list(settings))
     records = json.loads(target.read_text())
-    assert [record["signs"] for record in records] == 2 * [str(signs) for signs in ALL_SIGNS]
+    assert [record["signs"] for record in records] == len(found) * [str(signs) for signs in ALL_SIGNS]
     assert {(record["format"], record["method"], record["verdict"]) for record in records} == {("b", "algebra", EQUAL)}
-    assert "multipliers=shared isolation=and" in capsys.readouterr().out
+    assert set(re.findall(r"multipliers=.* adders=\S+", capsys.readouterr().out)) == set(found)
 
 
 @pytest.mark.flow
 def test_command_fails_on_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     wrong = broken(design_of(isolation="none"), "assign result = ", "assign result = 32'h1 + ")
     monkeypatch.setattr(command, "emit_design", lambda top, config: wrong)
-    assert run("--set", "isolation=none", "--set", "multipliers=replicated", "--formats", "h") == 1
+    assert (
+        run("--set", "isolation=none", "--set", "adders=inferred", "--set", "multipliers=shared", "--formats", "h") == 1
+    )
     assert re.search(r"rs1=0x\w{8} .*: result must be 0x\w{8}, not 0x\w{8}", capsys.readouterr().out)
 
 

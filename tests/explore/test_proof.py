@@ -8,6 +8,7 @@ import pytest
 from xpulpnn_sim.explore.proof import algebra
 from xpulpnn_sim.explore.proof.adders import plain_adders
 from xpulpnn_sim.explore.proof.circuit import FALSE, TRUE, Circuit, Kind
+from xpulpnn_sim.explore.proof.constants import constant_gates
 
 pytestmark = pytest.mark.unit
 
@@ -168,3 +169,47 @@ def test_constants_are_folded():
     assert circuit.majority(x, y, TRUE) == circuit.or_(x, y)
     assert circuit.majority(x, x ^ 1, y) == y
     assert circuit.mux(y, x, x ^ 1) == circuit.xor(x, y)
+
+
+def total(circuit: Circuit, words: int, width: int) -> tuple[list[int], algebra.Polynomial]:
+    """Sum of ``words`` words of three bits by rows of full adders ``width`` places long, and what it should be."""
+    given = [circuit.inputs(f"x{number}", 3) for number in range(words)]
+    rows = [[*one, *[FALSE] * (width - len(one))] for one in given]
+    while len(rows) > 2:
+        places = list(zip(*rows[:3], strict=True))
+        sums = [circuit.xor(circuit.xor(x, y), z) for x, y, z in places]
+        rows = [*rows[3:], sums, [FALSE, *(circuit.majority(x, y, z) for x, y, z in places[:-1])]]
+    bits = [*circuit.add(rows[0], rows[1]), *[FALSE] * 8]
+    return bits, algebra.plus((1, algebra.word(one)) for one in given)
+
+
+@pytest.mark.parametrize("words", [4, 6])
+def test_carries_that_never_occur_may_be_left_out(words: int):
+    circuit = Circuit()
+    bits, wanted = total(circuit, words, (7 * words).bit_length())
+    assert algebra.compare(circuit, bits, wanted, timeout_s=60) is None
+
+
+def test_carries_that_occur_must_not_be_left_out():
+    circuit = Circuit()
+    width = (7 * 4).bit_length() - 1
+    bits, wanted = total(circuit, 4, width)
+    found = algebra.compare(circuit, bits, wanted, timeout_s=60)
+    assert found
+    given = sum((2 + 2 * place in found.ones) << place % 3 for place in range(3 * 4))
+    result = sum(bit << place for place, bit in enumerate(circuit.evaluate(dict.fromkeys(found.ones, 1), bits)))
+    assert result != given
+
+
+def test_constant_gates_are_exactly_the_ones_that_never_change():
+    circuit = Circuit()
+    bits, _ = total(circuit, 3, 5)
+    # the sum of three words is at most 21
+    bits.append(circuit.and_(bits[4], bits[3]))
+    gates = [node for node in circuit.cone(bits) if circuit.nodes[node].operands]
+    cases = 1 << 9
+    given = {2 + 2 * place: sum((case >> place & 1) << case for case in range(cases)) for place in range(9)}
+    values = circuit.evaluate(given, [node << 1 for node in gates], (1 << cases) - 1)
+    never = {node: value & 1 for node, value in zip(gates, values, strict=True) if value in (0, (1 << cases) - 1)}
+    assert never[bits[-1] >> 1] == 0
+    assert constant_gates(circuit, bits) == never

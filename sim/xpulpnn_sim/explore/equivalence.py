@@ -179,10 +179,13 @@ class _Comparison:
         self._signs = signs
         self._timeout_s = timeout_s
         self._advance = advance
+        began = time.monotonic()
+        self._whole = self._operation()
+        self._building_s = time.monotonic() - began
 
     def run(self, methods: Sequence[str]) -> Iterator[Outcome]:
         started = time.monotonic()
-        whole = self._operation()
+        whole = self._whole
         different = whole.sample(_FIRST_CASES, seed=1)
         if different is not None:
             yield self._refuted("random", f"{_FIRST_CASES} random operands", started, whole, different)
@@ -219,7 +222,8 @@ class _Comparison:
         return run[method](time.monotonic())
 
     def _algebra(self, started: float) -> Outcome:
-        whole, covered = self._operation(), "all operands"
+        whole, covered = self._whole, "all operands"
+        started -= self._building_s
         try:
             found = algebra.compare(whole.circuit, whole.result, whole.definition(), timeout_s=self._timeout_s)
         except algebra.GaveUpError:

@@ -4,57 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xpulpnn_sim.explore.proof.circuit import FALSE, TRUE, Circuit, Kind
+from xpulpnn_sim.explore.proof.diagrams import Diagrams, TooLargeError
 
-_MOST_NODES = 200_000
 _MOST_READINGS = 8
-
-
-class _TooLargeError(Exception):
-    """The decision diagram grew too large."""
-
-
-class _Diagrams:
-    """Binary decision diagrams; 0 and 1 are the constants, equal functions are equal numbers."""
-
-    def __init__(self) -> None:
-        self._nodes: list[tuple[int, int, int]] = [(1 << 60, 0, 0), (1 << 60, 1, 1)]
-        self._known: dict[tuple[int, int, int], int] = {}
-        self._results: dict[tuple[int, int, int], int] = {}
-        self._order: dict[int, int] = {}
-
-    def variable(self, name: int) -> int:
-        """The function that is variable ``name``; variables are ordered as they are first asked for."""
-        return self._node(self._order.setdefault(name, len(self._order)), 0, 1)
-
-    def choose(self, condition: int, high: int, low: int) -> int:
-        """``high`` where ``condition`` holds, else ``low``."""
-        if condition <= 1:
-            return high if condition else low
-        if high == low:
-            return high
-        key = (condition, high, low)
-        known = self._results.get(key)
-        if known is None:
-            top = min(self._nodes[one][0] for one in key)
-            low, high = (self.choose(*(self._half(one, top, branch) for one in key)) for branch in (1, 2))
-            known = self._results[key] = self._node(top, low, high)
-        return known
-
-    def _half(self, node: int, top: int, branch: int) -> int:
-        found = self._nodes[node]
-        return found[branch] if found[0] == top else node
-
-    def _node(self, variable: int, low: int, high: int) -> int:
-        if low == high:
-            return low
-        key = (variable, low, high)
-        known = self._known.get(key)
-        if known is None:
-            if len(self._nodes) > _MOST_NODES:
-                raise _TooLargeError
-            known = self._known[key] = len(self._nodes)
-            self._nodes.append(key)
-        return known
 
 
 _Column = tuple[int, ...]
@@ -79,7 +31,7 @@ class _Recogniser:
 
     def __init__(self, circuit: Circuit) -> None:
         self._circuit = circuit
-        self._diagrams = _Diagrams()
+        self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
         """Columns of the adder whose lowest sum bit is the first one, in each way to read them; empty if it is none."""
@@ -94,7 +46,7 @@ class _Recogniser:
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
         """The chain one column on, for each way to read the column's operands."""
         whole = self._function(chain, bit)
-        if whole is not None and chain.carry in (whole, self._inverted(whole, 1)):
+        if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
         if not self._is_sum(bit):
             return
@@ -106,7 +58,7 @@ class _Recogniser:
                 continue
             flip = bit & 1
             if function != chain.carry:
-                if self._inverted(function, 1) != chain.carry:
+                if self._diagrams.inverted(function, 1) != chain.carry:
                     continue
                 flip ^= 1
             if self._is_sum(other):
@@ -123,17 +75,15 @@ class _Recogniser:
         for literal in column:
             if literal > TRUE:
                 functions[literal >> 1] = self._diagrams.variable(literal >> 1)
-            values.append(self._inverted(functions[literal >> 1], literal & 1))
+            values.append(self._diagrams.inverted(functions[literal >> 1], literal & 1))
         x, y = (*values, 0, 0)[:2]
-        yield _Chain(self._majority(x, y, chain.carry), functions, (*chain.columns, column))
+        yield _Chain(self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, column))
         if len(column) == 2:
             # operands may be added inverted, both of them: the sum bit does not tell
-            x, y = (self._inverted(value, 1) for value in values)
-            yield _Chain(self._majority(x, y, chain.carry), functions, (*chain.columns, (column[0] ^ 1, column[1] ^ 1)))
-
-    def _majority(self, x: int, y: int, z: int) -> int:
-        choose = self._diagrams.choose
-        return choose(x, choose(y, 1, z), choose(y, z, 0))
+            x, y = (self._diagrams.inverted(value, 1) for value in values)
+            yield _Chain(
+                self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, (column[0] ^ 1, column[1] ^ 1))
+            )
 
     def _function(self, chain: _Chain, literal: int) -> int | None:
         """Decision diagram of a literal over the operands; None if it depends on anything else."""
@@ -151,17 +101,8 @@ class _Recogniser:
             if missing:
                 stack += missing
                 continue
-            x, y, *third = (self._inverted(known[one >> 1], one & 1) for one in operands)
-            if kind is Kind.AND:
-                known[node] = diagrams.choose(x, y, 0)
-            elif kind is Kind.XOR:
-                known[node] = diagrams.choose(x, diagrams.choose(y, 0, 1), y)
-            else:
-                known[node] = self._majority(x, y, third[0])
-        return self._inverted(known[literal >> 1], literal & 1)
-
-    def _inverted(self, function: int, flip: int) -> int:
-        return self._diagrams.choose(function, 0, 1) if flip else function
+            known[node] = diagrams.gate(kind, [diagrams.inverted(known[one >> 1], one & 1) for one in operands])
+        return self._diagrams.inverted(known[literal >> 1], literal & 1)
 
 
 def plain_adders(circuit: Circuit, bits: Sequence[int]) -> Iterator[list[int]]:
@@ -175,7 +116,7 @@ def plain_adders(circuit: Circuit, bits: Sequence[int]) -> Iterator[list[int]]:
     for start in range(len(bits) - 1):
         try:
             readings = _Recogniser(circuit).follow(bits[start:])
-        except _TooLargeError:
+        except TooLargeError:
             continue
         for columns in readings:
             carry, sums = FALSE, list[int]()

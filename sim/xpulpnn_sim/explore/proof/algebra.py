@@ -10,12 +10,13 @@ large.
 
 import heapq
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 from xpulpnn_sim.explore.proof.adders import plain_adders
 from xpulpnn_sim.explore.proof.circuit import TRUE, Circuit, Kind
+from xpulpnn_sim.explore.proof.constants import constant_gates
 
 Monomial = frozenset[int]
 """Product of nodes; the empty one is 1."""
@@ -82,8 +83,17 @@ class _Reduction:
     """A polynomial whose variables are replaced from the outputs down."""
 
     def __init__(
-        self, circuit: Circuit, start: Polynomial, modulo: int, deadline: float, *, halves: tuple[bool, ...]
+        self,
+        circuit: Circuit,
+        start: Polynomial,
+        modulo: int,
+        deadline: float,
+        *,
+        constants: Mapping[int, int],
+        halves: tuple[bool, ...],
     ) -> None:
+        self._constants = constants
+        self._products = _known_products(circuit, constants)
         self._halves = halves
         self._modulo = modulo
         self._circuit = circuit
@@ -134,6 +144,8 @@ class _Reduction:
         return having
 
     def _replacement(self, node: int) -> Polynomial:
+        if node in self._constants:
+            return literal(self._constants[node])
         kind, operands, _ = self._circuit.nodes[node]
         if kind is Kind.XOR:
             return self._sum(node)
@@ -163,11 +175,24 @@ class _Reduction:
     def _conjunction(self, x: int, y: int) -> Polynomial:
         """A product, or in terms of the node with both operands upright, the one that half adders have as carry."""
         if not (x | y) & 1:
-            return times(literal(x), literal(y))
+            return self._products.get((x, y)) or times(literal(x), literal(y))
         both = (-1, literal(self._circuit.and_(x & ~1, y & ~1)))
         if x & y & 1:
             return plus([(1, literal(x)), (-1, literal(y ^ 1)), (-1, plus([both]))])
         return plus([(1, literal(y if x & 1 else x)), both])
+
+
+def _known_products(circuit: Circuit, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
+    """Products of upright literals that are sums because their conjunction with some inversions never holds."""
+    found: dict[tuple[int, int], Polynomial] = {}
+    for node, value in constants.items():
+        kind, operands, _ = circuit.nodes[node]
+        if kind is Kind.AND and not value and any(one & 1 for one in operands):
+            x, y = operands
+            # x * (1 - y), (1 - x) * y or (1 - x) * (1 - y) is 0
+            parts = [(1, literal(other & ~1)) for one, other in ((x, y), (y, x)) if one & 1]
+            found[x & ~1, y & ~1] = plus([*parts, (-(x & y & 1), {_ONE: 1})])
+    return found
 
 
 def compare(circuit: Circuit, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Difference | None:
@@ -179,11 +204,12 @@ def compare(circuit: Circuit, bits: Sequence[int], wanted: Polynomial, *, timeou
         If it cannot be decided within ``timeout_s`` seconds or the terms kept.
     """
     deadline = time.monotonic() + timeout_s
+    constants = constant_gates(circuit, bits)
     # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
-    for variant, halves in product(chain([list(bits)], plain_adders(circuit, bits)), _READINGS):
+    for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(circuit, bits))):
         start = plus([(1, word(variant)), (-1, wanted)])
         try:
-            rest = _Reduction(circuit, start, 1 << len(bits), deadline, halves=halves).run()
+            rest = _Reduction(circuit, start, 1 << len(bits), deadline, constants=constants, halves=halves).run()
         except GaveUpError:
             continue
         return Difference(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
