@@ -98,7 +98,7 @@ class Summary:
         for conditions in (*series.flow_conditions(self.points), *series.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += [f"{record}: results checked, ideal memory, adders as the simulator adds" for record in self._kernels()]
+        lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]
