@@ -71,7 +71,7 @@ def test_points_and_steps(monkeypatch):
     space, steps = paper.paper_points(request, energy=True)
     assert [point.label for point in space.points] == list(AREAS)
     assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]
-    energies = [("cells", "matmul:8:xpulpv2_4x2:64x288x64", True), ("cells", None, False)]
+    energies = [("cells", "matmul:8:xpulpv2_4x2:32x64x16", True), ("cells", None, False)]
     assert steps == [["area", "speed"]] * 2 + [["area", "speed", *energies]] * 2
     assert paper.paper_points(request, energy=False)[1] == [["area", "speed"]] * 4
 
