@@ -13,7 +13,7 @@ OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors")
 """What everything may import: facts, without gates."""
 
-SHARED = tuple(f"xpulpnn_sim.{name}" for name in ("elf", "exits", "retirement", "trace"))
+SHARED = tuple(f"xpulpnn_sim.{name}" for name in ("elf", "exits", "files", "retirement", "trace"))
 """What the simulator and the harness of the design have in common."""
 
 ALLOWED = {

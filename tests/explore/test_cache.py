@@ -7,9 +7,10 @@ import pytest
 
 from xpulpnn.config import apply_settings, preset
 from xpulpnn.errors import ConfigError
-from xpulpnn_sim.explore.cache import cached, write_file
+from xpulpnn_sim.explore.cache import cached
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea, PathStep
+from xpulpnn_sim.files import write_text
 
 pytestmark = pytest.mark.unit
 
@@ -82,7 +83,7 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
-        write_file(tmp_path / "sub" / "file.json", "\udc80")
+        write_text(tmp_path / "sub" / "file.json", "\udc80")
     assert list((tmp_path / "sub").iterdir()) == []
 
 

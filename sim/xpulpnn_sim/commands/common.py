@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from xpulpnn.config import PRESETS, CoreConfig, apply_settings, preset
 from xpulpnn.errors import InputError
+from xpulpnn_sim.files import write_text
 
 OK = 0
 FAILED = 1
@@ -97,18 +97,6 @@ def require_folder(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone."""
-    if path.is_file() and path.read_text() == text:
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    temporary = Path(name)
-    temporary.chmod(0o644)
-    temporary.replace(path)
 
 
 def write_json(path: Path | None, result: Any) -> None:

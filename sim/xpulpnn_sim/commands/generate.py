@@ -14,8 +14,8 @@ from xpulpnn_sim.commands.common import (
     require_folder,
     require_writable,
     write_json,
-    write_text,
 )
+from xpulpnn_sim.files import write_text
 
 NAME = "generate"
 HELP = "write the Verilog of a component and a description of its ports, configuration and names"

@@ -15,8 +15,8 @@ from xpulpnn_sim.commands.common import (
     require_folder,
     require_writable,
     write_json,
-    write_text,
 )
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors
 from xpulpnn_sw.kernels.figures import PAPER_LAYER

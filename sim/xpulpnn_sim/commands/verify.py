@@ -24,9 +24,9 @@ from xpulpnn_sim.commands.common import (
     require_folder,
     require_writable,
     write_json,
-    write_text,
 )
 from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, run_seed, shrink
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare

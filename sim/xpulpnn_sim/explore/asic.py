@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.cache import content_key, write_file
+from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.netlist import Netlist, read_netlist
 from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea
 from xpulpnn_sim.explore.sta import OpenSta, find_opensta
 from xpulpnn_sim.explore.timing import longest_path
 from xpulpnn_sim.explore.yosys import Yosys, find_yosys
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
 
 Script = Literal["area", "speed"]
@@ -215,7 +216,7 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
         folder = Path(name)
         _prepare(folder, design.verilog, library, script, yosys)
         yosys.run("\n".join(lines), folder, what=design.module, results=["mapped.json"])
-        write_file(entry, (folder / "mapped.json").read_text())
+        write_text(entry, (folder / "mapped.json").read_text())
     return entry
 
 

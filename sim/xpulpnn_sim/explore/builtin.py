@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xpulpnn_sim.explore.cache import content_key, write_file
+from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library, load_library
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
 
 NAME = "xpulpnn_builtin"
@@ -357,5 +358,5 @@ def builtin_library() -> Library:
     text = liberty_text()
     path = cache_directory() / "liberty" / f"{NAME}-{content_key([text])}.lib"
     if not path.exists():
-        write_file(path, text)
+        write_text(path, text)
     return load_library(path, name="built-in (logical effort, no technology)", physical=False)

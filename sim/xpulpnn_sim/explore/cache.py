@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.explore.results import Design, Flow, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
 
 
@@ -27,7 +26,7 @@ def cached(flow: Flow, design: Design) -> tuple[FlowResult, bool]:
     if known is not None:
         return known, True
     result = flow.run(design)
-    write_file(entry, json.dumps(to_json(result)))
+    write_text(entry, json.dumps(to_json(result)))
     return result, False
 
 
@@ -36,16 +35,3 @@ def _read(entry: Path) -> FlowResult | None:
         return flow_from_json(json.loads(entry.read_text()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file so that others see all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=path.suffix)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -16,9 +16,9 @@ import xpulpnn_sim
 import xpulpnn_sw
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.commands.common import write_text
 from xpulpnn_sim.explore.results import Design, EnergyResult, FlowResult, PointResult, point_from_json, to_json
 from xpulpnn_sim.explore.space import Point
+from xpulpnn_sim.files import write_text
 
 Kind = Literal["flows", "kernels", "energies"]
 """Field of :class:`~xpulpnn_sim.explore.results.PointResult` that a step adds to."""

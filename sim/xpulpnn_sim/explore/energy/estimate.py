@@ -14,7 +14,7 @@ import xpulpnn_sw
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explore.asic import GATED, mapped_netlist
-from xpulpnn_sim.explore.cache import content_key, write_file
+from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.capture import capture, kernel_on_backend, kernel_on_core, program_on_core
 from xpulpnn_sim.explore.energy.charge import Charges, Conditions
@@ -24,6 +24,7 @@ from xpulpnn_sim.explore.energy.toggles import activity, pack, quantised
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.results import Design, EnergyResult, energy_from_json, to_json
 from xpulpnn_sim.explore.yosys import find_yosys
+from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness import build
 from xpulpnn_sim.harness.build import cache_directory
 from xpulpnn_sim.harness.kernel_run import Case
@@ -125,7 +126,7 @@ def estimate(
     known = _read(entry)
     if known is None:
         known = _estimate(design, netlist, workload, library, settings)
-        write_file(entry, json.dumps(to_json(known)))
+        write_text(entry, json.dumps(to_json(known)))
     return known
 
 

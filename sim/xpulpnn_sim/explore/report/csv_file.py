@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from xpulpnn_sim.commands.common import write_text
 from xpulpnn_sim.explore.report import series
 from xpulpnn_sim.explore.results import FlowResult, PointResult
+from xpulpnn_sim.files import write_text
 
 Value = str | float | int | None
 

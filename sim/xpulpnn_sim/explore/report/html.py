@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.commands.common import write_text
 from xpulpnn_sim.explore.report import series, tables
 from xpulpnn_sim.explore.report.figures import report_data
 from xpulpnn_sim.explore.report.info import Column, NamedTable, RunInfo
 from xpulpnn_sim.explore.results import PointResult
+from xpulpnn_sim.files import write_text
 
 _SECONDS_PER_MINUTE = 60
 
