@@ -5,9 +5,8 @@
 #include <cstring>
 
 #include "memory.hpp"
-#include "records.hpp"
 
-namespace cosim {
+namespace harness {
 
 class Random {
   public:
@@ -23,39 +22,26 @@ class Random {
     uint32_t state_;
 };
 
-class Bus {
+class Obi {
   public:
-    static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
-
-    Bus(const Settings& settings, Memory& memory)
-        : Bus(memory, settings.seed, settings.grant_stall, settings.response_latency, FAULT_DATA) {}
-
+    // A grant is withheld when a random number is below `grant_stall`; a response takes 1 to `latency` cycles.
     // `fault_data` answers reads outside the memory.
-    Bus(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t response_latency, uint32_t fault_data)
-        : memory_(memory),
-          random_(seed),
-          grant_stall_(grant_stall),
-          latency_(std::max(response_latency, 1u)),
-          fault_data_(fault_data) {}
+    Obi(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t latency, uint32_t fault_data)
+        : memory_(memory), random_(seed), grant_stall_(grant_stall), latency_(latency), fault_data_(fault_data) {
+        advance(0);
+    }
 
     bool grant = false;   // driven in the coming cycle
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
 
-    bool pending() const { return head_ != tail_; }
-
-    // Takes the request of the cycle that ends; false if the address is outside the memory.
+    // Takes the granted request of the cycle that ends; false if the address is outside the memory.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
         uint8_t* bytes = memory_.locate(address);
         uint32_t word = fault_data_;
         if (bytes) {
             std::memcpy(&word, bytes, sizeof word);
-            if (we) {
-                const uint32_t mask = (be & 1) * 0xFFu | (be >> 1 & 1) * 0xFF00u | (be >> 2 & 1) * 0xFF0000u |
-                                      (be >> 3 & 1) * 0xFF000000u;
-                const uint32_t updated = (word & ~mask) | (wdata & mask);
-                std::memcpy(bytes, &updated, sizeof updated);
-            }
+            if (we) memory_.write(bytes, word, be, wdata);
         }
         const uint64_t latency = latency_ == 1 ? 1 : 1 + random_.next() % latency_;
         ready_at_ = std::max(ready_at_ + 1, cycle + latency);
@@ -85,4 +71,4 @@ class Bus {
     uint32_t head_ = 0, tail_ = 0;
 };
 
-}  // namespace cosim
+}  // namespace harness
