@@ -118,6 +118,7 @@ class RetirementCheck:
         self._name_of, self._harts = name_of, range(len(hart_ids))
         self._describer = Describer(enabled(config.extensions, config.widths))
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
+        self._checked = [0 for _ in hart_ids]
         self.memory = memory
         # where there is no such word, an odd address that no word has
         tohost, fromhost = (*host_words, 1, 1)[:2]
@@ -144,6 +145,7 @@ class RetirementCheck:
                 self._chain.add(self._describer.describe(unknown))
                 self._chain.find(hart, records[hart])
             count = len(records[hart])
+            self._checked[hart] += count
             taken, targets = np.zeros(count, np.bool_), np.zeros(count, np.uint32)
             wrong, results = self._replay(hart, count, taken, targets)
             total += wrong
@@ -160,9 +162,13 @@ class RetirementCheck:
             self._before[hart] = records[hart][-HISTORY:].copy()
         return total, text
 
-    def finish(self, memory: Windows) -> tuple[int, str | None]:
-        """The run is over: compare its ``memory`` with the one that the accesses have left."""
+    def finish(self, memory: Windows, retired: Sequence[int]) -> tuple[int, str | None]:
+        """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
+        hart with those that have been checked.
+        """
         self._chain.finish()
+        if list(retired) != self._checked:
+            return 1, f"retirements checked must be {list(retired)}, not {self._checked}"
         total, text = 0, None
         for base, content in memory.items():
             want, got = (array.view(np.uint32) for array in (self.memory[base], content))

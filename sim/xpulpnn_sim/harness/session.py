@@ -281,7 +281,7 @@ def run(
         session.hand_over(outside=end.reason in (Reason.BAD_ACCESS, Reason.BAD_FETCH))
         session.checks.wait()
         if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
-            session.checks.note(*checked.finish(memory))
+            session.checks.note(*checked.finish(memory, session.model.harts["retired"].tolist()))
         result = session.result(end, memory, name_of, session.model.cycles)
     finally:
         session.close()
@@ -434,7 +434,7 @@ def run_stream(
         pc = int(session.model.harts[0]["pc"])
         if end is None:
             if checked is not None and not session.checks.mismatches:
-                session.checks.note(*checked.finish(memory))
+                session.checks.note(*checked.finish(memory, session.model.harts["retired"].tolist()))
             end = Exit(Reason.PASS, 0, pc, None, "pass")
         cycles = int(session.model.harts[0]["last_cycle"]) - int(session.model.status["first_offered"])
         result = session.result(end, memory, _no_name, cycles)

@@ -35,6 +35,7 @@ class Driver {
             driven.hart[hart].hart_id = chosen.hart_id + hart;
             driven.hart[hart].fetch_enable = 1;
         }
+        driven.collect = chosen.collect;
         drive();
     }
 
