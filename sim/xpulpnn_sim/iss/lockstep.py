@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import (
     ADDRESS_SPACE,
     IRQ_BITS,
@@ -32,7 +32,9 @@ HISTORY = 8
 PATIENCE = 8
 """Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
 
-TIMED_EVENTS = (0, 2, 3, 4, 11)
+TIMED_EVENTS = tuple(
+    event for event, name in enumerate(PERFORMANCE_EVENTS) if name == "cycles" or name.endswith("_stalls")
+)
 """Performance counters that count cycles."""
 
 TIMED_CSRS = frozenset(
