@@ -1,6 +1,6 @@
 """Writes a kernel as structured code: instructions, labels, loops."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -91,6 +91,7 @@ class Builder:
         self._loop_ends: set[int] = set()
         self._inner: set[int] = set()
         self._region = "setup"
+        self._asides: list[tuple[str, Callable[[], None]]] = []
 
     # -- instructions
 
@@ -181,6 +182,10 @@ class Builder:
         outer, self._region = self._region, name
         yield
         self._region = outer
+
+    def aside(self, write: Callable[[], None]) -> None:
+        """Let ``write`` put its instructions, of this region, behind all others."""
+        self._asides.append((self._region, write))
 
     # -- structure
 
@@ -273,6 +278,9 @@ class Builder:
 
     def finish(self) -> Program:
         """The program."""
+        for region, write in self._asides:
+            with self.region(region):
+                write()
         words = np.zeros(self.here, dtype=np.uint32)
         for position, line in enumerate(self._lines):
             operands = line.operands

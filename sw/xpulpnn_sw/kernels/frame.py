@@ -192,6 +192,10 @@ class Frame:
         self._b.li(temporary, value)
         return temporary
 
+    def home(self, name: str) -> int | None:
+        """The register in which the number lives, if it does."""
+        return self._homes.get(name)
+
     def load(self, name: str, register: int) -> None:
         """Copy the number to a register."""
         if (source := self.register(name, register)) != register:

@@ -21,11 +21,17 @@ _BYTES = WORD_BITS // BYTE_BITS
 _UNROLLED_PAIRS = 5
 """Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is."""
 
+_STATE = ("y", "x", "source")
+"""Row, column and address at which the next pixel's receptive field starts."""
+
 _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
     *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
 )
 """What every pixel needs; kept in registers as far as there are any."""
+
+WANTED = (*_STATE, *_PER_PIXEL)
+"""What is best kept in registers for good, by what that saves."""
 
 
 class Im2col:
@@ -44,6 +50,9 @@ class Im2col:
         self.expansion = variant.row_bits(bits) // bits
         # bytes between two words of a row
         self.step = WORD * variant.npx if variant.interleaved else WORD
+        self.temporaries = 2 + (_BYTES + 1 if self.expansion > 1 and variant.xpulp else 0)
+        # those of _Group by name, and temporaries to copy with
+        self.registers = 13 + self.temporaries
 
     def terms(self) -> dict[str, Term]:
         """What the copy needs, of the arguments of a convolution and the names ``first_pixel`` and ``row_words``."""
@@ -94,17 +103,18 @@ class _Group:
     def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
         self.im2col, self.b, self.frame = im2col, b, frame
         self.xpulp = im2col.variant.xpulp
-        self.y, self.x, self.source, self.target, self.pixels, *registers = registers
+        registers = list(registers)
+        self.y, self.x, self.source = (frame.home(name) or registers.pop(0) for name in _STATE)
+        self.target, self.pixels, *registers = registers
         self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
         self._work, self._counter, *registers = registers
-        needed = 2 + (_BYTES + 1 if im2col.expansion > 1 and self.xpulp else 0)
-        self._temporaries, self._spare = registers[:needed], registers[needed:]
-        assert len(self._temporaries) == needed
+        self._temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
+        assert len(self._temporaries) == im2col.temporaries
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
         b, frame = self.b, self.frame
-        state = {"y": self.y, "x": self.x, "source": self.source}
+        state = dict(zip(_STATE, (self.y, self.x, self.source), strict=True))
         for name, register in state.items():
             frame.load(name, register)
         frame.load("row0", self.target)
@@ -135,14 +145,18 @@ class _Group:
 
     def _pixel(self) -> None:
         b, border, done = self.b, Label(), Label()
+
+        def write_border() -> None:
+            b.place(border)
+            self._border()
+            b.jump(done)
+
         b.below(self._work, self.y, self._value("rows", self._rows))
         b.below(self._top, self.x, self._value("columns", self._columns))
         b("and", self._work, self._work, self._top)
         b.branch("beq", self._work, ZERO, border)
+        b.aside(write_border)
         self._inside()
-        b.jump(done)
-        b.place(border)
-        self._border()
         b.place(done)
 
     def _inside(self) -> None:

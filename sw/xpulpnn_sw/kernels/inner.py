@@ -2,8 +2,8 @@
 
 Each multiplies ``nch`` weight rows with ``npx`` activation rows. They are scheduled so that no instruction uses what
 the one before loads. Rows are streams: the weight rows a pointer serves follow each other in memory, so neither the
-pointer nor the word fetched ahead is renewed between the blocks of a pixel group. Where rows are interleaved, the
-words of a block's rows alternate in the order in which they are needed, and one pointer walks through all.
+pointer nor the word fetched ahead is renewed between the blocks of a pixel group. Where rows are interleaved, their
+words alternate in the order in which they are needed, and a pointer serves several.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ class InnerLoop(ABC):
     weights : list of int
         Weight pointers, set at the start of a pixel group.
     lanes : list of int
-        The weight row in a block that each of them serves.
+        The weight stream that each of them reads.
     activations : list of int
         Activation pointers, one per row or one for all; set at the start of a block.
     temporaries : list of int
@@ -51,7 +51,7 @@ class InnerLoop(ABC):
         self.variant, self.bits = variant, bits
         self.suffix = ElemFmt.of_width(variant.row_bits(bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
-        self.lanes = [0] if variant.interleaved else list(range(variant.nch))
+        self.lanes = list(range(variant.weight_streams))
         self.weights = registers.take(len(self.lanes))
         self.activations = registers.take(variant.npx)
         self.temporaries: list[int] = []
@@ -81,7 +81,7 @@ class InnerLoop(ABC):
         """The loop over ``count`` packed words of a weight row."""
 
     def _weight(self, lane: int) -> int:
-        return self.weights[0 if self.variant.interleaved else lane]
+        return self.weights[lane]
 
     def _activation(self, pixel: int) -> int:
         return self.activations[pixel]
@@ -287,6 +287,9 @@ class NnLoop(InnerLoop):
     def _row(self, pixel: int) -> int:
         return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
 
+    def _stream(self, channel: int) -> int:
+        return self._weight(channel % self.variant.weight_streams)
+
     def _product(self, accumulator: int, pointer: int, selector: int) -> Operation:
         return f"pv.mlsdotsup.{self.suffix}", accumulator, pointer, selector
 
@@ -294,7 +297,7 @@ class NnLoop(InnerLoop):
     def group_prefetch(self) -> list[Operation]:
         """The first word of every weight row."""
         lanes = range(self.variant.nch)
-        return [self._product(ZERO, self._weight(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
+        return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
 
     @property
     def block_prefetch(self) -> list[Operation]:
@@ -313,7 +316,7 @@ class NnLoop(InnerLoop):
         """Pointer and selector of a product: what it multiplies and what it fetches."""
         selector = pixel % self.ENTRIES | channel << 1
         if pixel == self.variant.npx - 1:
-            return self._weight(channel), selector | self.WEIGHT_UPDATE
+            return self._stream(channel), selector | self.WEIGHT_UPDATE
         if channel == self.variant.nch - 1:
             return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
         return ZERO, selector

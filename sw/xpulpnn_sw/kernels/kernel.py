@@ -9,7 +9,7 @@ import numpy as np
 from xpulpnn_sw.kernels.arguments import Field
 from xpulpnn_sw.kernels.builder import MAX_COUNT_IMMEDIATE, MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
-from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import TEMPORARIES, Store
@@ -120,13 +120,14 @@ def place_operands(
 ) -> dict[str, int]:
     """Lay out weights, parameters and output; returns the arguments that say where and how.
 
-    ``rows`` are the packed filter rows. Row ``block * nch + lane`` belongs to stream ``lane``; the rows of a stream
-    follow each other. Interleaved, the words of a block's rows alternate instead. There are words to spare at the end
-    for those fetched ahead.
+    ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
+    the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
+    words to spare at the end for those fetched ahead.
     """
     nch, channels = blocking.variant.nch, blocking.computed_channels(out_channels)
-    blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch, -1)
-    streams = blocks.swapaxes(1, 2) if blocking.variant.interleaved else blocks.swapaxes(0, 1)
+    count = blocking.variant.weight_streams
+    blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch // count, count, -1)
+    streams = blocks.transpose(2, 0, 3, 1)
     pixel_bytes = blocking.pixel_bytes(out_channels)
     requantisation = tensors.requantisation
     return {
@@ -135,7 +136,7 @@ def place_operands(
         "output": memory.reserve("output", blocking.groups(pixels) * blocking.variant.npx * pixel_bytes),
         "out_channels": out_channels,
         "out_stride": pixel_bytes,
-        "weight_stride": 0 if blocking.variant.interleaved else streams[0].size * WORD,
+        "weight_stride": streams[0].size * WORD,
         "shift": 0 if requantisation is None else requantisation.shift,
     }
 
@@ -213,14 +214,18 @@ class KernelCode:
         homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
         if isinstance(inner, ScalarLoop):
             homes["row_end"] = inner.end
+        self._scratch = [register for accumulators in inner.acc for register in accumulators]
+        self._scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]
+        missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
+        self._scratch += registers.take(missing)
         spare = registers.rest()
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
-        wanted = ("iterations", "shift", "group") if variant.xpulp else ("shift", "group")
+        wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
+        wanted += [] if im2col is None else WANTED
         names = [field.name for field in fields]
         self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
-        self._scratch = [register for accumulators in inner.acc for register in accumulators]
-        self._scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters, *spare]
+        self._scratch += spare
         self._store = Store(
             bits=precision.y,
             requantised=precision.requantised,

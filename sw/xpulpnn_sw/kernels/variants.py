@@ -62,6 +62,14 @@ class Variant:
         """
         return self.style is Style.NN and self.npx > 2
 
+    @property
+    def weight_streams(self) -> int:
+        """Weight pointers per pixel group. Interleaved rows share two, which take turns.
+
+        A pointer moved by a Mac&Load is not ready for the next instruction.
+        """
+        return 2 if self.interleaved else self.nch
+
     def row_bits(self, bits: int) -> int:
         """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
         return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits

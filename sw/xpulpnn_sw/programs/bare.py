@@ -1,4 +1,4 @@
-"""A kernel as a program of its own: start, measured kernel, report to the host; no compiler needed."""
+"""A kernel as a program of its own: start, measured call, report to the host; no compiler needed."""
 
 from dataclasses import dataclass
 
@@ -10,23 +10,25 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 
 _ALIGNMENT = 8
 
-_AFTER_KERNEL = """
-    .equ kernel, {kernel}
-    csrr ra, mcycle
-    li sp, {cycles}
-    sw ra, 4(sp)
-    li ra, 1
-    li sp, {tohost}
-    sw ra, 0(sp)
+_AFTER_FUNCTION = """
+    .equ function, {function}
+start:
+    li sp, {stack}
+    li a0, {arguments}
+    li a1, 0
+    li a2, 1
+    csrr s0, mcycle
+    jal ra, function
+    csrr s1, mcycle
+    li t0, {cycles}
+    sw s0, 0(t0)
+    sw s1, 4(t0)
+    li t0, {tohost}
+    li t1, 1
+    sw t1, 0(t0)
 stay:
     j stay
-start:
-    csrr ra, mcycle
-    li sp, {cycles}
-    sw ra, 0(sp)
-    j kernel
 """
-"""What follows the text of the kernel, which ends by falling through; all registers are free before and after it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,18 +65,24 @@ class BareProgram:
 
 
 def bare_program(run: KernelRun) -> BareProgram:
-    """The program that runs a kernel once."""
-    kernel = run.program
-    base, image = int(kernel.pcs[0]), run.image
+    """The program that calls a kernel once, on one core."""
+    function, image = run.function, run.image
+    base, stack = int(function.pcs[0]), image.symbols["stack"]
     end = -(-(image.base + image.data.size) // _ALIGNMENT) * _ALIGNMENT
     tohost, cycles = end, end + _ALIGNMENT
-    after = base + 4 * len(kernel.words)
-    rest = assemble(_AFTER_KERNEL.format(cycles=cycles, tohost=tohost, kernel=base), after)
+    caller = _AFTER_FUNCTION.format(
+        function=base,
+        stack=stack.address + stack.length,
+        arguments=image.symbols["arguments"].address,
+        cycles=cycles,
+        tohost=tohost,
+    )
+    rest = assemble(caller, base + function.words.nbytes)
     data = image.data.tobytes().ljust(cycles + _ALIGNMENT - image.base, b"\0")
     return BareProgram(
         entry=rest.labels["start"],
         text_base=base,
-        text=kernel.words.astype("<u4").tobytes() + rest.to_bytes(),
+        text=function.words.astype("<u4").tobytes() + rest.to_bytes(),
         data_base=image.base,
         data=data,
         tohost=tohost,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn_sw.disasm import disassemble
-from xpulpnn_sw.kernels.builder import Relocation
+Relocation = tuple
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.registers import ABI_NAMES
 
