@@ -73,6 +73,7 @@ def conv_kernel(
         layer=layer,
         precision=precision,
         variant=chosen,
+        specialised=specialise,
         function=KernelCode(blocking, CONV_FIELDS, known, Im2col(chosen, bits)).write(),
         fields=CONV_FIELDS,
         arguments=arguments,

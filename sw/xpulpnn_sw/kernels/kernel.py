@@ -46,11 +46,13 @@ class KernelRun:
         Widths of inputs, weights and results.
     variant : Variant
         How.
+    specialised : bool
+        Whether the function is for this layer only.
     function : Program
         ``void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`` by the ilp32 calling convention. It is
         reentrant and may be interrupted at any time; ``gp`` and ``tp`` are never touched and ``sp`` always points
-        below everything in use. Hardware loops and the NN-RF are not kept for the caller. Entry is its first, return
-        its last instruction.
+        below everything in use. Hardware loops and the NN-RF are not kept for the caller, and a handler must keep
+        them. Entry is its first instruction.
     fields : tuple of Field
         The argument structure.
     arguments : mapping of str to int
@@ -65,6 +67,7 @@ class KernelRun:
     layer: Layer
     precision: Precision
     variant: Variant
+    specialised: bool
     function: Program
     fields: tuple[Field, ...]
     arguments: Mapping[str, int]

@@ -60,6 +60,7 @@ def matmul_kernel(
         layer=layer,
         precision=precision,
         variant=chosen,
+        specialised=specialise,
         function=KernelCode(blocking, MATMUL_FIELDS, known, None).write(),
         fields=MATMUL_FIELDS,
         arguments=arguments,

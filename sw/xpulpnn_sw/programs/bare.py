@@ -10,9 +10,31 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 
 _ALIGNMENT = 8
 
-_AFTER_FUNCTION = """
+_VECTOR_ALIGNMENT = 256
+"""Of the address in mtvec."""
+
+_HANDLED = (*range(5, 8), *range(10, 18), *range(28, 32))
+"""Registers the handler saves on the stack and overwrites."""
+
+_CALLER = """
     .equ function, {function}
+handler:
+    addi sp, sp, -{frame}
+    {save}
+    lw x5, 0(gp)
+    addi x5, x5, 1
+    sw x5, 0(gp)
+    {overwrite}
+    {restore}
+    addi sp, sp, {frame}
+    mret
 start:
+    li gp, {interrupts}
+    li t0, {handler}
+    csrw mtvec, t0
+    li t0, -1
+    csrw mie, t0
+    csrsi mstatus, 8
     li sp, {stack}
     li a0, {arguments}
     li a1, 0
@@ -20,6 +42,7 @@ start:
     csrr s0, mcycle
     jal ra, function
     csrr s1, mcycle
+    csrci mstatus, 8
     li t0, {cycles}
     sw s0, 0(t0)
     sw s1, 4(t0)
@@ -29,6 +52,7 @@ start:
 stay:
     j stay
 """
+"""What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +70,7 @@ class BareProgram:
     tohost : int
         Word through which the program ends.
     cycles : int
-        Address of two words: mcycle before and after the kernel.
+        Address of two words, mcycle before and after the kernel, and of a third: the interrupts.
     """
 
     entry: int
@@ -70,19 +94,27 @@ def bare_program(run: KernelRun) -> BareProgram:
     base, stack = int(function.pcs[0]), image.symbols["stack"]
     end = -(-(image.base + image.data.size) // _ALIGNMENT) * _ALIGNMENT
     tohost, cycles = end, end + _ALIGNMENT
-    caller = _AFTER_FUNCTION.format(
+    after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
+    slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
+    caller = _CALLER.format(
         function=base,
+        handler=after,
+        frame=-(-4 * len(_HANDLED) // 16) * 16,
+        save="; ".join(f"sw {slot}" for slot in slots),
+        restore="; ".join(f"lw {slot}" for slot in slots),
+        overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
+        interrupts=cycles + _ALIGNMENT,
         stack=stack.address + stack.length,
         arguments=image.symbols["arguments"].address,
         cycles=cycles,
         tohost=tohost,
     )
-    rest = assemble(caller, base + function.words.nbytes)
-    data = image.data.tobytes().ljust(cycles + _ALIGNMENT - image.base, b"\0")
+    rest = assemble(caller, after)
+    data = image.data.tobytes().ljust(cycles + 2 * _ALIGNMENT - image.base, b"\0")
     return BareProgram(
         entry=rest.labels["start"],
         text_base=base,
-        text=function.words.astype("<u4").tobytes() + rest.to_bytes(),
+        text=function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes(),
         data_base=image.base,
         data=data,
         tohost=tohost,
