@@ -49,9 +49,11 @@ class Precision:
         match = re.fullmatch(r"([ui]?)(\d{1,2})x([ui]?)(\d{1,2})x([ui]?)(\d{1,2})", text, re.ASCII)
         if match is None:
             raise LayerError(f"precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}")
-        signs = [_SIGNED.get(letter, usual) for letter, usual in zip(match.groups()[::2], _USUAL, strict=True)]
-        widths = [int(width) for width in match.groups()[1::2]]
-        return cls(*widths, *signs)
+        x_signed, w_signed, y_signed = (
+            _SIGNED.get(letter, usual) for letter, usual in zip(match.groups()[::2], _USUAL, strict=True)
+        )
+        x, w, y = map(int, match.groups()[1::2])
+        return cls(x, w, y, x_signed, w_signed, y_signed)
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without the usual signs."""

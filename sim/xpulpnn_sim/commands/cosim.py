@@ -219,7 +219,9 @@ def _table(records: list[dict[str, Any]]) -> Table:
         "errors",
     )
     for heading in (*headings, "Mcyc/s"):
-        table.add_column(heading, justify="left" if heading in ("layer", "precision", "variant") else "right", no_wrap=True)
+        table.add_column(
+            heading, justify="left" if heading in ("layer", "precision", "variant") else "right", no_wrap=True
+        )
     for record in records:
         paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
         table.add_row(

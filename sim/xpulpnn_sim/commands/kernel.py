@@ -19,7 +19,7 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.engine import BusTiming
-from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors
+from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, short_precision
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -66,14 +66,13 @@ def add_precision(parser: argparse.ArgumentParser, default: str, metavar: str) -
 
 
 def precisions(arguments: argparse.Namespace) -> list[Precision]:
-    """What was asked for; a matrix product leaves its results in 32 bits unless a precision says otherwise."""
+    """What was asked for."""
     if arguments.precision is not None:
         if arguments.bits is not None:
             raise InputError("--bits must be left out with --precision")
         return [Precision.parse(text) for text in arguments.precision.split(",")]
     texts = comma_list(arguments.bits or arguments.default_bits, WIDTHS, "--bits")
-    chosen = [Precision.uniform(int(text)) for text in texts]
-    return chosen if arguments.kernel == "conv" else [precision.accumulators for precision in chosen]
+    return [short_precision(arguments.kernel, int(text)) for text in texts]
 
 
 def add_specialise(parser: argparse.ArgumentParser) -> None:

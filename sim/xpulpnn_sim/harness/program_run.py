@@ -60,7 +60,7 @@ def executable_of(program: BareProgram, name: str) -> Executable:
 
 
 def run_program_case(case: Case) -> Result:
-    """Run a case as a program on the core; the figures are those of the kernel alone, timed by mcycle around its call."""
+    """Run a case as a program on the core; the figures are those of the kernel, timed by mcycle around its call."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)

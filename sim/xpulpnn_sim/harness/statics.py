@@ -28,7 +28,7 @@ _FIELD_LSB = {"rs1": 15, "rs2": 20, "rd": 7}
 
 
 class ProgramText(Protocol):
-    """What the engine needs of a program; :class:`xpulpnn_sw.stream.Program` provides it."""
+    """What the engine needs of a program; :class:`xpulpnn_sw.kernels.program.Program` provides it."""
 
     @property
     def words(self) -> NDArray[np.uint32]:

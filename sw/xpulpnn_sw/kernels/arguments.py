@@ -22,6 +22,22 @@ class Field:
     pointer: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """An argument structure.
+
+    Parameters
+    ----------
+    name : str
+        In C.
+    fields : tuple of Field
+        In their order in memory.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+
+
 _OPERANDS = (
     Field("input", "activations", pointer=True),
     Field("weights", "packed filter rows", pointer=True),
@@ -36,29 +52,35 @@ _RESULTS = (
     Field("shift", "right shift of the requantisation"),
 )
 
-MATMUL_FIELDS = (
-    *_OPERANDS,
-    *_RESULTS,
-    Field("pixels", "activation rows"),
-    Field("row_words", "words of a packed filter row"),
+MATMUL_ARGUMENTS = Structure(
+    "xp_matmul_arguments",
+    (
+        *_OPERANDS,
+        *_RESULTS,
+        Field("pixels", "activation rows"),
+        Field("row_words", "words of a packed filter row"),
+    ),
 )
 """Of a matrix product."""
 
-CONV_FIELDS = (
-    *_OPERANDS,
-    Field("buffer", "im2col rows of core 0, then those of the others", pointer=True),
-    Field("buffer_stride", "bytes from one core's im2col rows to the next's"),
-    *_RESULTS,
-    Field("height", "input rows"),
-    Field("width", "input columns"),
-    Field("pixel_bytes", "bytes of an input pixel"),
-    Field("out_height", "output rows"),
-    Field("out_width", "output columns"),
-    Field("kernel_height", "filter rows"),
-    Field("kernel_width", "filter columns"),
-    Field("stride_y", "step in y"),
-    Field("stride_x", "step in x"),
-    Field("pad_top", "zero rows above the input"),
-    Field("pad_left", "zero columns left of the input"),
+CONV_ARGUMENTS = Structure(
+    "xp_conv_arguments",
+    (
+        *_OPERANDS,
+        Field("buffer", "im2col rows of core 0, then those of the others", pointer=True),
+        Field("buffer_stride", "bytes from one core's im2col rows to the next's"),
+        *_RESULTS,
+        Field("height", "input rows"),
+        Field("width", "input columns"),
+        Field("pixel_bytes", "bytes of an input pixel"),
+        Field("out_height", "output rows"),
+        Field("out_width", "output columns"),
+        Field("kernel_height", "filter rows"),
+        Field("kernel_width", "filter columns"),
+        Field("stride_y", "step in y"),
+        Field("stride_x", "step in x"),
+        Field("pad_top", "zero rows above the input"),
+        Field("pad_left", "zero columns left of the input"),
+    ),
 )
 """Of a convolution."""

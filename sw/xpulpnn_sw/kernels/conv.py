@@ -1,6 +1,6 @@
 """Convolution kernels: im2col, MatMul, requantisation, for every variant and precision."""
 
-from xpulpnn_sw.kernels.arguments import CONV_FIELDS
+from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
 from xpulpnn_sw.kernels.kernel import (
@@ -66,16 +66,16 @@ def conv_kernel(
         "pad_top": top,
         "pad_left": left,
     }
-    place_arguments(memory, CONV_FIELDS, arguments)
-    known = constants(CONV_FIELDS, arguments) if specialise else {}
+    place_arguments(memory, CONV_ARGUMENTS, arguments)
+    known = constants(CONV_ARGUMENTS, arguments) if specialise else {}
     return KernelRun(
         name=function_name("conv", layer if specialise else None, precision, chosen),
         layer=layer,
         precision=precision,
         variant=chosen,
         specialised=specialise,
-        function=KernelCode(blocking, CONV_FIELDS, known, Im2col(chosen, bits)).write(),
-        fields=CONV_FIELDS,
+        function=KernelCode(blocking, CONV_ARGUMENTS, known, Im2col(chosen, bits)).write(),
+        structure=CONV_ARGUMENTS,
         arguments=arguments,
         image=memory.finish(),
         output=output_layout(blocking, (layer.out_height, layer.out_width, layer.out_channels)),

@@ -14,8 +14,10 @@ SP = register_number("sp")
 ARGUMENTS_POINTER, CORE, CORES = map(register_number, ("a0", "a1", "a2"))
 
 FREE = tuple(
-    register_number(name)
-    for name in ("a0 a1 a2 a3 a4 a5 a6 a7 t0 t1 t2 t3 t4 t5 t6 s0 s1 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 ra").split()
+    map(
+        register_number,
+        (*(f"a{n}" for n in range(8)), *(f"t{n}" for n in range(7)), *(f"s{n}" for n in range(12)), "ra"),
+    )
 )
 """Registers a kernel may use, those of the caller last; ``sp``, ``gp`` and ``tp`` are never touched."""
 

@@ -2,7 +2,7 @@
 
 A pixel whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row. The row of any
 other is cleared, then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before
-stores, so that no store waits for its data; an odd run copies a word too many, which the next run replaces.
+stores, so that no store waits for its data; an odd run copies a word too many, which is then replaced.
 """
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
@@ -13,13 +13,11 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 SPARE_WORDS = 16
 """Words after the rows of a buffer that may be written: copies and clears overrun the last row."""
 
-_CLEARED = 4
-"""Words cleared at a time."""
-
 _BYTES = WORD_BITS // BYTE_BITS
 
-_UNROLLED_PAIRS = 5
-"""Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is."""
+_UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
+"""Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
+where loops cost branches."""
 
 _STATE = ("y", "x", "source")
 """Row, column and address at which the next pixel's receptive field starts."""
@@ -50,6 +48,8 @@ class Im2col:
         self.expansion = variant.row_bits(bits) // bits
         # bytes between two words of a row
         self.step = WORD * variant.npx if variant.interleaved else WORD
+        # words cleared at a time: few, as they overrun the row, more where loops cost branches
+        self.cleared = 4 if variant.xpulp else 8
         self.temporaries = 2 + (_BYTES + 1 if self.expansion > 1 and variant.xpulp else 0)
         # those of _Group by name, and temporaries to copy with
         self.registers = 13 + self.temporaries
@@ -84,7 +84,7 @@ class Im2col:
             "written_pixel": pixel_bytes // WORD * (self.step * self.expansion),
             "written_row": Name("row_words") * (self.step * self.expansion),
             "target_gap": next_row - Name("written_row"),
-            "clears": (Name("row_words") * self.expansion + (_CLEARED - 1)) // _CLEARED,
+            "clears": (Name("row_words") * self.expansion + (self.cleared - 1)) // self.cleared,
             "stride_x_bytes": stride_x * pixel_bytes,
             "x_end": out_width * stride_x - Argument("pad_left"),
             "x_back": Number(0) - out_width * stride_x,
@@ -164,14 +164,14 @@ class _Group:
         b.mv(self._pointer, self.source)
         pairs = self._value("pairs", self._columns)
         gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
-        unrolled = isinstance(pairs, int) and pairs <= _UNROLLED_PAIRS and self.im2col.expansion == 1
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
-            if unrolled:
+            unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
+            if isinstance(pairs, int) and pairs <= unrolled and self.im2col.expansion == 1:
                 for _ in range(pairs):
-                    self._copy(2, self.target)
+                    self._copy_pair(self.target)
             else:
                 with b.loop(pairs, self._counter, level=0, short=self.im2col.expansion == 1):
-                    self._copy(2, self.target)
+                    self._copy_pair(self.target)
             b.add(self.target, overrun, work)
             b.add(self._pointer, gap, work)
 
@@ -185,7 +185,7 @@ class _Group:
         done = Label()
         b.mv(place, self.target)
         with b.loop(frame.value("clears", rows), counter, level=0, short=True):
-            self._write([ZERO] * _CLEARED, place)
+            self._write([ZERO] * self.im2col.cleared, place)
         for size, kernel, corner, first, count in (
             ("height", "kernel_height", self.y, top, rows),
             ("width", "kernel_width", self.x, left, columns),
@@ -210,15 +210,25 @@ class _Group:
         pixel_bytes = frame.register("pixel_bytes", top)
         b("mul", left, left, pixel_bytes)
         b("add", pointer, pointer, left)
-        # from the end of a run to the next one's start, where it is read and where it is written
         b("sub", left, kernel_width, columns)
         b("mul", columns, columns, pixel_bytes)
         b("mul", left, left, frame.register("written_pixel", top))
-        b("sub", top, line_bytes, columns)
-        b("srli", columns, columns, WORD.bit_length() - 1)
+        # the run in pairs of words; what the last may write too much
+        b("srli", work, columns, WORD.bit_length() - 1)
+        b("andi", work, work, 1)
+        b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
+        b("addi", columns, columns, WORD)
+        b("srli", columns, columns, (2 * WORD).bit_length() - 1)
+        # from the end of a run to the next one's start, where it is read; left is where it is written
+        b("slli", top, columns, (2 * WORD).bit_length() - 1)
+        b("sub", top, line_bytes, top)
         with b.loop(Held(rows), rows, level=1):
             with b.loop(Held(columns), counter, level=0):
-                self._copy(1, place)
+                self._copy_pair(place)
+            b("sub", place, place, work)
+            # behind the run are zeros, or what is written later
+            for number in range(self.im2col.expansion):
+                b("sw", ZERO, number * self.im2col.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)
@@ -226,27 +236,24 @@ class _Group:
 
     # -- words
 
-    def _copy(self, words: int, place: int) -> None:
-        """Copy, and unpack, the next words at ``_pointer``."""
-        registers = self._temporaries[:words]
+    def _copy_pair(self, place: int) -> None:
+        """Copy, and unpack, the next two words at ``_pointer``."""
+        pair = self._temporaries[:2]
         if self.im2col.expansion > 1 and not self.xpulp:
-            for _ in registers:
+            for _ in pair:
                 self._unpack_scalar(place)
             return
-        for number, register in enumerate(registers):
+        for number, register in enumerate(pair):
             if self.xpulp:
                 self.b("p.lw", register, WORD, self._pointer)
             else:
                 self.b("lw", register, number * WORD, self._pointer)
         if self.im2col.expansion > 1:
-            self._unpack(registers, place)
+            self._unpack(pair, place)
             return
         if not self.xpulp:
-            self.b("addi", self._pointer, self._pointer, words * WORD)
-        elif words == 1:
-            # in place of the wait for the loaded word; a hardware loop wants three instructions
-            self.b.mv(ZERO, ZERO)
-        self._write(registers, place)
+            self.b("addi", self._pointer, self._pointer, len(pair) * WORD)
+        self._write(pair, place)
 
     def _write(self, registers: list[int], place: int) -> None:
         step = self.im2col.step

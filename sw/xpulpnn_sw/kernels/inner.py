@@ -121,8 +121,7 @@ class UnpackLoop(InnerLoop):
         super().__init__(variant, bits, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._bytes = registers.take(WORD_BITS // BYTE_BITS)
-        self._vector = registers.one()
-        self.temporaries = [*self._w, *self._x, *self._bytes, self._vector]
+        self.temporaries = [*self._w, *self._x, *self._bytes]
 
     @property
     def length(self) -> int:
@@ -139,15 +138,17 @@ class UnpackLoop(InnerLoop):
                 for pixel, register in enumerate(self._x):
                     b("p.lw", register, WORD, self._activation(pixel))
                 for channel, word in enumerate(self._w):
-                    self._unpack(b, word, part)
+                    vector = self._unpack(b, word, part)
                     for pixel, x in enumerate(self._x):
-                        b("pv.sdotusp.b", self.acc[pixel][channel], x, self._vector)
+                        b("pv.sdotusp.b", self.acc[pixel][channel], x, vector)
 
-    def _unpack(self, b: Builder, word: int, part: int) -> None:
+    def _unpack(self, b: Builder, word: int, part: int) -> int:
+        """Four weights as bytes of the register returned."""
         for lane, register in enumerate(self._bytes):
             b("p.extracti", register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
         for low, pack in PAIRS:
-            b(pack, self._vector, self._bytes[low + 1], self._bytes[low])
+            b(pack, self._bytes[0], self._bytes[low + 1], self._bytes[low])
+        return self._bytes[0]
 
 
 class ScalarLoop(InnerLoop):

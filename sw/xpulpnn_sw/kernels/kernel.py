@@ -1,13 +1,13 @@
 """What all kernels share: the function around MatMul blocks, and the result handed to the harness."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import Field
-from xpulpnn_sw.kernels.builder import MAX_COUNT_IMMEDIATE, MAX_SHORT_BODY, WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
@@ -53,10 +53,10 @@ class KernelRun:
         reentrant and may be interrupted at any time; ``gp`` and ``tp`` are never touched and ``sp`` always points
         below everything in use. Hardware loops and the NN-RF are not kept for the caller, and a handler must keep
         them. Entry is its first instruction.
-    fields : tuple of Field
-        The argument structure.
+    structure : Structure
+        Its argument structure.
     arguments : mapping of str to int
-        Its values for the layer; those that are no addresses are constants of a specialised function.
+        The values of the fields for the layer; those that are no addresses are constants of a specialised function.
     image : Image
         Initial data memory: operands, ``arguments``, ``stack``.
     output : OutputLayout
@@ -69,7 +69,7 @@ class KernelRun:
     variant: Variant
     specialised: bool
     function: Program
-    fields: tuple[Field, ...]
+    structure: Structure
     arguments: Mapping[str, int]
     image: Image
     output: OutputLayout
@@ -159,9 +159,9 @@ def _per_block(values: Ints, channels: int, nch: int) -> Ints:
     return pad_axis(values, 0, channels).reshape(-1, nch)
 
 
-def constants(fields: Sequence[Field], arguments: Mapping[str, int]) -> dict[str, int]:
+def constants(structure: Structure, arguments: Mapping[str, int]) -> dict[str, int]:
     """What a specialised function knows: all arguments but addresses."""
-    return {field.name: arguments[field.name] for field in fields if not field.pointer}
+    return {field.name: arguments[field.name] for field in structure.fields if not field.pointer}
 
 
 def function_name(kind: str, layer: Layer | None, precision: Precision, variant: Variant) -> str:
@@ -170,9 +170,9 @@ def function_name(kind: str, layer: Layer | None, precision: Precision, variant:
     return name if layer is None else f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}"
 
 
-def place_arguments(memory: ImageBuilder, fields: Sequence[Field], arguments: Mapping[str, int]) -> None:
+def place_arguments(memory: ImageBuilder, structure: Structure, arguments: Mapping[str, int]) -> None:
     """The argument structure, and a stack for whoever calls the function."""
-    memory.place("arguments", np.array([arguments[field.name] for field in fields], dtype=np.uint32))
+    memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
     memory.reserve("stack", STACK_BYTES)
 
 
@@ -187,8 +187,8 @@ class KernelCode:
     ----------
     blocking : Blocking
         Block and step sizes.
-    fields : sequence of Field
-        Argument structure.
+    structure : Structure
+        Of the arguments.
     known : mapping of str to int
         Arguments that are constants.
     im2col : Im2col, optional
@@ -196,7 +196,7 @@ class KernelCode:
     """
 
     def __init__(
-        self, blocking: Blocking, fields: Sequence[Field], known: Mapping[str, int], im2col: Im2col | None
+        self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None
     ) -> None:
         """Assign the registers."""
         variant, precision = blocking.variant, blocking.precision
@@ -226,7 +226,7 @@ class KernelCode:
             homes["iterations"] = spare.pop(0)
         wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
         wanted += [] if im2col is None else WANTED
-        names = [field.name for field in fields]
+        names = [field.name for field in structure.fields]
         self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
         self._scratch += spare
         self._store = Store(

@@ -1,6 +1,6 @@
 """Matrix-product kernels: the MatMul of a convolution on activation rows that lie ready in memory."""
 
-from xpulpnn_sw.kernels.arguments import MATMUL_FIELDS
+from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import (
     Blocking,
@@ -53,16 +53,16 @@ def matmul_kernel(
         "pixels": layer.pixels,
         "row_words": words,
     }
-    place_arguments(memory, MATMUL_FIELDS, arguments)
-    known = constants(MATMUL_FIELDS, arguments) if specialise else {}
+    place_arguments(memory, MATMUL_ARGUMENTS, arguments)
+    known = constants(MATMUL_ARGUMENTS, arguments) if specialise else {}
     return KernelRun(
         name=function_name("matmul", layer if specialise else None, precision, chosen),
         layer=layer,
         precision=precision,
         variant=chosen,
         specialised=specialise,
-        function=KernelCode(blocking, MATMUL_FIELDS, known, None).write(),
-        fields=MATMUL_FIELDS,
+        function=KernelCode(blocking, MATMUL_ARGUMENTS, known, None).write(),
+        structure=MATMUL_ARGUMENTS,
         arguments=arguments,
         image=memory.finish(),
         output=output_layout(blocking, (layer.pixels, layer.out_channels)),

@@ -61,7 +61,7 @@ class LayerTensors:
     requantisation: Requantisation | None = None
 
     def check(self, layer: Layer, precision: Precision) -> None:
-        """Raise :class:`LayerError` unless all shapes are those of ``layer`` and results are what ``precision`` says."""
+        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         if isinstance(layer, ConvLayer):
@@ -84,9 +84,7 @@ class LayerTensors:
                 raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
 
 
-def random_tensors(
-    layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True
-) -> LayerTensors:
+def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
     """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
 
     Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.

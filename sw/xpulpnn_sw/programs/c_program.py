@@ -14,7 +14,6 @@ from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import pack_words
 from xpulpnn_sw.programs.function import (
     ARGUMENTS_HEADER,
-    STRUCTURES,
     arguments_header,
     declaration,
     kernel_function,
@@ -141,14 +140,14 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
         scope=_FIXED.format(layer=run.layer) if run.specialised else "",
     )
     quantised = tensors.requantisation is not None
-    buffer, arguments = "", [f".{f.name} = {run.arguments[f.name]}," for f in run.fields if not f.pointer]
+    buffer, arguments = "", [f".{f.name} = {run.arguments[f.name]}," for f in run.structure.fields if not f.pointer]
     if "im2col" in symbols:
         size = f"SHARES * {run.arguments['buffer_stride']}"
         buffer = f"static uint8_t buffer[{size}] __attribute__((aligned(4)));\n"
         arguments.insert(0, ".buffer = buffer,")
     main = _MAIN.format(
         **described,
-        structure=STRUCTURES[run.fields],
+        structure=run.structure.name,
         buffer=buffer,
         arguments="\n        ".join(arguments),
         compared_bytes=int(np.prod(run.output.shape[:-1])) * run.output.pixel_bytes,
@@ -181,13 +180,17 @@ def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
     if run.variant.interleaved or run.variant.row_bits(run.precision.w) != run.precision.w:
         raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
     ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
-    return common | ones | {
-        "width": layer.pixels,
-        "channels": layer.reduction,
-        "pixel_bytes": row["row_stride"],
-        "out_width": layer.pixels,
-        "out_channels": layer.out_channels,
-    }
+    return (
+        common
+        | ones
+        | {
+            "width": layer.pixels,
+            "channels": layer.reduction,
+            "pixel_bytes": row["row_stride"],
+            "out_width": layer.pixels,
+            "out_channels": layer.out_channels,
+        }
+    )
 
 
 def _packed(values: NDArray[np.integer], bits: int) -> bytes:
