@@ -81,6 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores; only 1")
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
+    parser.add_argument(
+        "--irq-rate",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack",
+    )
     parser.add_argument("--no-check", action="store_true", help="compare the results only, not every instruction")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of tensors and memory timing (default 0)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
@@ -95,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     window = _window(arguments)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+    if arguments.engine == "stream" and arguments.irq_rate:
+        raise InputError("--irq-rate must be left out with --engine stream")
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
@@ -140,6 +149,7 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
             timing=timing,
             checked=not arguments.no_check,
             specialise=arguments.specialise,
+            irq_rate=arguments.irq_rate,
         )
         for layer in arguments.layer or [DEFAULT_LAYERS[arguments.kernel]]
         for precision in precisions(arguments)

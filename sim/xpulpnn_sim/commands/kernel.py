@@ -71,7 +71,8 @@ def precisions(arguments: argparse.Namespace) -> list[Precision]:
         if arguments.bits is not None:
             raise InputError("--bits must be left out with --precision")
         return [Precision.parse(text) for text in arguments.precision.split(",")]
-    texts = comma_list(arguments.bits or arguments.default_bits, WIDTHS, "--bits")
+    bits = arguments.default_bits if arguments.bits is None else arguments.bits
+    texts = comma_list(bits, WIDTHS, "--bits")
     return [short_precision(arguments.kernel, int(text)) for text in texts]
 
 

@@ -55,6 +55,8 @@ class Case:
         Whether every retirement is checked.
     specialise : bool
         Whether the kernel function is for this layer only, its sizes constants.
+    irq_rate : float
+        Probability per cycle that an interrupt line rises; for kernels as programs.
     """
 
     layer: Layer
@@ -64,6 +66,7 @@ class Case:
     timing: BusTiming
     checked: bool
     specialise: bool = False
+    irq_rate: float = 0.0
 
     @property
     def bits(self) -> int:

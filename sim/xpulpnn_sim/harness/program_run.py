@@ -68,6 +68,7 @@ def run_program_case(case: Case) -> Result:
         grant_stalls=case.timing.grant_stalls,
         response_latency=case.timing.response_latency,
         seed=case.timing.seed,
+        irq_rate=case.irq_rate,
         max_cycles=1 << 40,
     )
     counts = KernelCycles(kernel)

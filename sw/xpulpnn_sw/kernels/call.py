@@ -30,10 +30,9 @@ def kernel_call(run: KernelRun, core: int = 0, cores: int = 1) -> Call:
     """The call for the share of ``core`` out of ``cores``."""
     function, symbols = run.function, run.image.symbols
     entry = len(function)
-    stack = symbols["stack"]
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
     with b.region("call"):
-        b.li(SP, stack.address + stack.length)
+        b.li(SP, run.stack_top)
         b.li(ARGUMENTS_POINTER, symbols["arguments"].address)
         b.li(CORE, core)
         b.li(CORES, cores)

@@ -25,7 +25,7 @@ RA = register_number("ra")
 SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))
 """Those that the caller gets back."""
 
-_ALIGNMENT = 16
+STACK_ALIGNMENT = 16
 
 
 class Registers:
@@ -173,7 +173,7 @@ class Frame:
         in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(SAVED) * WORD
-        self._size = -(-words // _ALIGNMENT) * _ALIGNMENT
+        self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
 
     # -- in the body of the kernel
 
@@ -193,6 +193,10 @@ class Frame:
             return value.register
         self._b.li(temporary, value)
         return temporary
+
+    def constant(self, name: str) -> int | None:
+        """The number if it is known when the kernel is generated."""
+        return self._constants.get(name)
 
     def home(self, name: str) -> int | None:
         """The register in which the number lives, if it does."""

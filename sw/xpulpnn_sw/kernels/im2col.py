@@ -167,11 +167,10 @@ class _Group:
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
             if isinstance(pairs, int) and pairs <= unrolled and self.im2col.expansion == 1:
-                for _ in range(pairs):
-                    self._copy_pair(self.target)
+                self._copy(pairs, self.target)
             else:
                 with b.loop(pairs, self._counter, level=0, short=self.im2col.expansion == 1):
-                    self._copy_pair(self.target)
+                    self._copy(1, self.target)
             b.add(self.target, overrun, work)
             b.add(self._pointer, gap, work)
 
@@ -185,7 +184,7 @@ class _Group:
         done = Label()
         b.mv(place, self.target)
         with b.loop(frame.value("clears", rows), counter, level=0, short=True):
-            self._write([ZERO] * self.im2col.cleared, place)
+            self._clear(place)
         for size, kernel, corner, first, count in (
             ("height", "kernel_height", self.y, top, rows),
             ("width", "kernel_width", self.x, left, columns),
@@ -214,21 +213,25 @@ class _Group:
         b("mul", columns, columns, pixel_bytes)
         b("mul", left, left, frame.register("written_pixel", top))
         # the run in pairs of words; what the last may write too much
-        b("srli", work, columns, WORD.bit_length() - 1)
-        b("andi", work, work, 1)
-        b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
-        b("addi", columns, columns, WORD)
+        size = frame.constant("pixel_bytes")
+        is_even = size is not None and size % (2 * WORD) == 0
+        if not is_even:
+            b("srli", work, columns, WORD.bit_length() - 1)
+            b("andi", work, work, 1)
+            b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
+            b("addi", columns, columns, WORD)
         b("srli", columns, columns, (2 * WORD).bit_length() - 1)
         # from the end of a run to the next one's start, where it is read; left is where it is written
         b("slli", top, columns, (2 * WORD).bit_length() - 1)
         b("sub", top, line_bytes, top)
         with b.loop(Held(rows), rows, level=1):
             with b.loop(Held(columns), counter, level=0):
-                self._copy_pair(place)
-            b("sub", place, place, work)
-            # behind the run are zeros, or what is written later
-            for number in range(self.im2col.expansion):
-                b("sw", ZERO, number * self.im2col.step, place)
+                self._copy(1, place)
+            if not is_even:
+                b("sub", place, place, work)
+                # behind the run are zeros, or what is written later
+                for number in range(self.im2col.expansion):
+                    b("sw", ZERO, number * self.im2col.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)
@@ -236,34 +239,43 @@ class _Group:
 
     # -- words
 
-    def _copy_pair(self, place: int) -> None:
-        """Copy, and unpack, the next two words at ``_pointer``."""
+    def _copy(self, pairs: int, place: int) -> None:
+        """Copy, and unpack, the next words at ``_pointer``, two at a time."""
         pair = self._temporaries[:2]
-        if self.im2col.expansion > 1 and not self.xpulp:
-            for _ in pair:
-                self._unpack_scalar(place)
-            return
-        for number, register in enumerate(pair):
+        for number in range(pairs):
             if self.xpulp:
-                self.b("p.lw", register, WORD, self._pointer)
+                for register in pair:
+                    self.b("p.lw", register, WORD, self._pointer)
+                if self.im2col.expansion > 1:
+                    self._unpack(pair, place)
+                else:
+                    self._write(pair, place)
+            elif self.im2col.expansion > 1:
+                for _ in pair:
+                    self._unpack_scalar(place)
             else:
-                self.b("lw", register, number * WORD, self._pointer)
-        if self.im2col.expansion > 1:
-            self._unpack(pair, place)
+                first = len(pair) * number
+                for index, register in enumerate(pair, first):
+                    self.b("lw", register, index * WORD, self._pointer)
+                for index, register in enumerate(pair, first):
+                    self.b("sw", register, index * WORD, place)
+        if not self.xpulp and self.im2col.expansion == 1:
+            for pointer in (self._pointer, place):
+                self.b("addi", pointer, pointer, pairs * len(pair) * WORD)
+
+    def _clear(self, place: int) -> None:
+        """Clear the next words at ``place``."""
+        words = self.im2col.cleared
+        if self.xpulp:
+            self._write([ZERO] * words, place)
             return
-        if not self.xpulp:
-            self.b("addi", self._pointer, self._pointer, len(pair) * WORD)
-        self._write(pair, place)
+        for number in range(words):
+            self.b("sw", ZERO, number * WORD, place)
+        self.b("addi", place, place, words * WORD)
 
     def _write(self, registers: list[int], place: int) -> None:
-        step = self.im2col.step
-        for number, register in enumerate(registers):
-            if self.xpulp:
-                self.b("p.sw", register, step, place)
-            else:
-                self.b("sw", register, number * step, place)
-        if not self.xpulp:
-            self.b("addi", place, place, len(registers) * step)
+        for register in registers:
+            self.b("p.sw", register, self.im2col.step, place)
 
     def _unpack(self, packed: list[int], place: int) -> None:
         *elements, vector = self._temporaries[2:]

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT, Argument, Frame, Name, Number, Registers, Term
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
 from xpulpnn_sw.kernels.program import Program
@@ -28,6 +28,9 @@ from xpulpnn_sw.layout import (
     padded_channels,
 )
 from xpulpnn_sw.precision import Precision
+
+STACK_BYTES = 2048
+"""For the frame of the function and of interrupt handlers."""
 
 _MASK = 0xFFFF_FFFF
 
@@ -73,6 +76,12 @@ class KernelRun:
     arguments: Mapping[str, int]
     image: Image
     output: OutputLayout
+
+    @property
+    def stack_top(self) -> int:
+        """Stack pointer of whoever calls the function."""
+        stack = self.image.symbols["stack"]
+        return (stack.address + stack.length) & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +183,6 @@ def place_arguments(memory: ImageBuilder, structure: Structure, arguments: Mappi
     """The argument structure, and a stack for whoever calls the function."""
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
     memory.reserve("stack", STACK_BYTES)
-
-
-STACK_BYTES = 2048
-"""For the frame of the function and of interrupt handlers."""
 
 
 class KernelCode:
@@ -303,12 +308,13 @@ class KernelCode:
             self._channels()
             if self._im2col is None:
                 self._next_rows()
-        temporary, other = self._temporaries[:2]
+        temporary, other, counter = self._temporaries[:3]
+        # here, so that nothing waits for it
+        group = frame.register("group", counter)
         with b.region("quant"):
             gap = frame.value("out_gap", temporary)
             for register in self._out:
                 b.add(register, gap, other)
-        group = frame.register("group", temporary)
         b("addi", group, group, -1)
         frame.store("group", group)
         b.far_branch("bne", group, ZERO, start)

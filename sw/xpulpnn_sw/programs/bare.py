@@ -91,7 +91,7 @@ class BareProgram:
 def bare_program(run: KernelRun) -> BareProgram:
     """The program that calls a kernel once, on one core."""
     function, image = run.function, run.image
-    base, stack = int(function.pcs[0]), image.symbols["stack"]
+    base = int(function.pcs[0])
     end = -(-(image.base + image.data.size) // _ALIGNMENT) * _ALIGNMENT
     tohost, cycles = end, end + _ALIGNMENT
     after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
@@ -104,7 +104,7 @@ def bare_program(run: KernelRun) -> BareProgram:
         restore="; ".join(f"lw {slot}" for slot in slots),
         overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
         interrupts=cycles + _ALIGNMENT,
-        stack=stack.address + stack.length,
+        stack=run.stack_top,
         arguments=image.symbols["arguments"].address,
         cycles=cycles,
         tohost=tohost,
