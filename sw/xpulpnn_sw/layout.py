@@ -109,10 +109,6 @@ class ImageBuilder:
         self._contents.append((self._symbols[name], words))
         return address
 
-    def fill(self, name: str, words: Words) -> None:
-        """Contents of reserved memory, from its start."""
-        self._contents.append((self._symbols[name], words))
-
     def finish(self) -> Image:
         """The image."""
         data = np.zeros(self._end - DATA_BASE, dtype=np.uint8)

@@ -24,6 +24,7 @@ from xpulpnn_sim.commands.common import (
     simulated_configuration,
     write_json,
 )
+from xpulpnn_sim.commands.kernel import add_precision, add_specialise, precisions
 from xpulpnn_sim.harness.engine import BusTiming, Waves
 from xpulpnn_sim.harness.kernel_run import Case, Result, run_case
 from xpulpnn_sim.harness.models import core_library, model_library
@@ -35,7 +36,6 @@ from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 NAME = "cosim"
 HELP = "run kernels on the design, check every instruction and result, and show the cycles"
 
-WIDTHS = ("16", "8", "4", "2")
 ENGINES = {"stream": run_case, "core": run_program_case}
 """What runs a case, by the names of ``--engine``."""
 
@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
         f"(default {' and '.join(DEFAULT_LAYERS.values())})",
     )
-    parser.add_argument(
-        "--bits", default="8,4,2", metavar="LIST", help="operand widths out of 16,8,4,2 (default 8,4,2)"
-    )
+    add_precision(parser, "8,4,2", "LIST")
     parser.add_argument(
         "--variant",
         default=DEFAULT_VARIANTS,
@@ -79,9 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a "
         "program from memory (default stream)",
     )
+    add_specialise(parser)
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores; only 1")
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
+    parser.add_argument(
+        "--irq-rate",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack",
+    )
     parser.add_argument("--no-check", action="store_true", help="compare the results only, not every instruction")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of tensors and memory timing (default 0)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
@@ -96,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     window = _window(arguments)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+    if arguments.engine == "stream" and arguments.irq_rate:
+        raise InputError("--irq-rate must be left out with --engine stream")
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
@@ -111,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = output()
     for result in results:
         for report in result.reports:
-            name = "{kernel} {layer} {bits} bit {variant}".format(**result.record)
+            name = "{kernel} {layer} {precision} {variant}".format(**result.record)
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
     console.print(_table([result.record for result in results]))
     write_json(arguments.json, [result.record for result in results])
@@ -135,14 +143,16 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     cases = [
         Case(
             layer=layer_type.parse(layer),
-            bits=int(bits),
+            precision=precision,
             variant=name,
             config=config,
             timing=timing,
             checked=not arguments.no_check,
+            specialise=arguments.specialise,
+            irq_rate=arguments.irq_rate,
         )
         for layer in arguments.layer or [DEFAULT_LAYERS[arguments.kernel]]
-        for bits in comma_list(arguments.bits, WIDTHS, "--bits")
+        for precision in precisions(arguments)
         for name in comma_list(arguments.variant, tuple(VARIANTS), "--variant")
     ]
     for case in cases:
@@ -207,7 +217,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
     table = Table(box=None, title="cycles per sdotp: MatMul alone; MAC per cycle: whole kernel", title_justify="left")
     headings = (
         "layer",
-        "bits",
+        "precision",
         "variant",
         "cycles",
         "cyc/sdotp",
@@ -219,12 +229,14 @@ def _table(records: list[dict[str, Any]]) -> Table:
         "errors",
     )
     for heading in (*headings, "Mcyc/s"):
-        table.add_column(heading, justify="left" if heading in ("layer", "variant") else "right", no_wrap=True)
+        table.add_column(
+            heading, justify="left" if heading in ("layer", "precision", "variant") else "right", no_wrap=True
+        )
     for record in records:
         paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
         table.add_row(
             record["layer"],
-            str(record["bits"]),
+            record["precision"],
             record["variant"],
             str(record["cycles"]),
             _number(record["cycles_per_sdotp"], 3),

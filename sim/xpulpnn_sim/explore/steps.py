@@ -10,7 +10,7 @@ from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.point import Kind, Outcome
 from xpulpnn_sim.explore.results import Design, Flow
 from xpulpnn_sim.harness.engine import BusTiming
-from xpulpnn_sim.harness.kernel_run import Case, run_case
+from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
@@ -97,7 +97,7 @@ class KernelSpec:
         """The kernel on a configuration, every instruction checked."""
         return Case(
             layer=self.layer,
-            bits=self.bits,
+            precision=short_precision(self.kernel, self.bits),
             variant=self.variant,
             config=simulated(replace(config, rvfi=False)),
             timing=BusTiming(),

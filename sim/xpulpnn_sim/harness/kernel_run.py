@@ -13,17 +13,26 @@ from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.engine import BusTiming, Engine, Waves
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.report import describe
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.precision import Precision
 
 REPORTED = 3
 """Mismatches described in full."""
 
 _DIGITS = 4
+
+
+def short_precision(kernel: str, bits: int) -> Precision:
+    """What one width for all means: a ``matmul`` leaves its results in 32 bits."""
+    uniform = Precision.uniform(bits)
+    return uniform if kernel == "conv" else uniform.accumulators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +43,8 @@ class Case:
     ----------
     layer : ConvLayer or MatmulLayer
         What is computed.
-    bits : int
-        Operand width.
+    precision : Precision
+        Widths of inputs, weights and results.
     variant : str
         How.
     config : CoreConfig
@@ -44,14 +53,25 @@ class Case:
         With which memory; its seed is also that of the tensors.
     checked : bool
         Whether every retirement is checked.
+    specialise : bool
+        Whether the kernel function is for this layer only, its sizes constants.
+    irq_rate : float
+        Probability per cycle that an interrupt line rises; for kernels as programs.
     """
 
     layer: Layer
-    bits: int
+    precision: Precision
     variant: str
     config: CoreConfig
     timing: BusTiming
     checked: bool
+    specialise: bool = False
+    irq_rate: float = 0.0
+
+    @property
+    def bits(self) -> int:
+        """Width of the weights."""
+        return self.precision.w
 
     @property
     def kernel(self) -> str:
@@ -59,9 +79,9 @@ class Case:
         return "conv" if isinstance(self.layer, ConvLayer) else "matmul"
 
     def check(self) -> None:
-        """Raise an error unless the variant has the width and the core the instructions."""
+        """Raise an error unless the variant has the precision and the core the instructions."""
         chosen = variant(self.variant)
-        chosen.check_width(self.bits)
+        chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
             raise InputError(
@@ -91,10 +111,10 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
     kernel = case_kernel(case, tensors)
     memory = kernel.image.data.copy()
     library = model_library(case.config, checked=case.checked, trace=waves is not None)
-    window = [(kernel.image.base, memory)]
-    with Engine(library, kernel.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
-        outcome = engine.run(kernel.stream.blocks(), progress=progress)
-    reports = [describe(kernel.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
+    call, window = kernel_call(kernel), [(kernel.image.base, memory)]
+    with Engine(library, call.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
+        outcome = engine.run(executed(kernel, call, kernel_memory(kernel)), progress=progress)
+    reports = [describe(call.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
     wrong = wrong_results(kernel, memory, case, tensors)
     if wrong is not None:
         reports.append(wrong[1])
@@ -102,9 +122,9 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
         case,
         kernel,
         engine="rtl",
-        executions=outcome.executions,
-        cycles_at=outcome.cycles_at,
-        cycles=outcome.cycles,
+        executions=outcome.executions[: call.entry],
+        cycles_at=outcome.cycles_at[: call.entry],
+        cycles=int(outcome.cycles_at[: call.entry].sum()),
         stalls=outcome.stalls,
         mismatches=outcome.mismatch_count + (wrong[0] if wrong else 0),
         wall_s=outcome.wall_s,
@@ -116,19 +136,18 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
 
 def case_tensors(case: Case) -> LayerTensors:
     """The random tensors of a case."""
-    rng = np.random.default_rng(case.timing.seed)
-    return random_tensors(case.layer, case.bits, rng, requantise=case.kernel == "conv")
+    return random_tensors(case.layer, case.precision, np.random.default_rng(case.timing.seed))
 
 
 def case_kernel(case: Case, tensors: LayerTensors) -> KernelRun:
     """The kernel of a case."""
     if isinstance(case.layer, ConvLayer):
-        return conv_kernel(case.layer, case.bits, case.variant, tensors)
-    return matmul_kernel(case.layer, case.bits, case.variant, tensors)
+        return conv_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
+    return matmul_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
 
 
-def _reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
-    """The layer computed by numpy."""
+def reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
+    """The layer computed by numpy, its results of ``bits`` bits."""
     if isinstance(layer, ConvLayer):
         pads = layers.Pads(*layer.padding)
         accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
@@ -146,7 +165,7 @@ def wrong_results(
     kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: LayerTensors
 ) -> tuple[int, str] | None:
     """Number of results in ``memory`` that differ from the reference layer and the first of them, or None."""
-    expected = _reference(case.layer, tensors, case.bits)
+    expected = reference(case.layer, tensors, case.precision.y)
     got = kernel.output.decode(kernel.image, memory)
     different = np.argwhere(got != expected)
     if not len(different):
@@ -182,7 +201,7 @@ def figures(
     executions, cycles_at : integers[N]
         Per static instruction.
     cycles : int
-        Of the whole kernel.
+        Of the kernel function.
     stalls : mapping of str to int
         Lost cycles by cause.
     mismatches : int
@@ -192,7 +211,7 @@ def figures(
     simulated_cycles : int
         Cycles simulated in them.
     """
-    program, layer = kernel.program, kernel.layer
+    program, layer = kernel.function, kernel.layer
     matmul = int(cycles_at[program.region("matmul")].sum())
     sdotp = int(executions[program.is_dotp].sum())
     scalar = int(executions[program.is_mul].sum())
@@ -200,6 +219,7 @@ def figures(
         "kernel": case.kernel,
         "layer": str(layer),
         "bits": case.bits,
+        "precision": str(case.precision),
         "variant": case.variant,
         "cores": 1,
         "engine": engine,

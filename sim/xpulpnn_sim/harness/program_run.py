@@ -26,8 +26,8 @@ class KernelCycles:
     """
 
     def __init__(self, kernel: KernelRun) -> None:
-        count = len(kernel.program.words)
-        self._base, self._count = int(kernel.program.pcs[0]), count
+        count = len(kernel.function)
+        self._base, self._count = int(kernel.function.pcs[0]), count
         self.executions = np.zeros(count, np.int64)
         self.cycles = np.zeros(count, np.int64)
         self._last = 0
@@ -60,7 +60,7 @@ def executable_of(program: BareProgram, name: str) -> Executable:
 
 
 def run_program_case(case: Case) -> Result:
-    """Run a case as a program on the core; the figures are those of the kernel alone, timed by mcycle."""
+    """Run a case as a program on the core; the figures are those of the kernel, timed by mcycle around its call."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)
@@ -68,10 +68,11 @@ def run_program_case(case: Case) -> Result:
         grant_stalls=case.timing.grant_stalls,
         response_latency=case.timing.response_latency,
         seed=case.timing.seed,
+        irq_rate=case.irq_rate,
         max_cycles=1 << 40,
     )
     counts = KernelCycles(kernel)
-    executable = executable_of(program, f"{case.kernel} {case.layer} {case.bits} bit {case.variant}")
+    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
     outcome = run(executable, case.config, machine, check=case.checked, observer=counts)
     memory = outcome.memory[program.data_base]
     wrong = wrong_results(kernel, memory, case, tensors)

@@ -1,5 +1,7 @@
 """Instruction-set simulator: one hart, one instruction per step."""
 
+from collections.abc import Callable
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
@@ -69,6 +71,8 @@ class Iss:
         Instructions executed, those that trapped included.
     visits : dict of int to int or None
         If set before anything runs: executions by address of the instruction.
+    path : list of int or None
+        If set before anything runs: addresses of the executed instructions, in order.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Iss:
         self.last_pc: int | None = None
         self.executed = 0
         self.visits: dict[int, int] | None = None
+        self.path: list[int] | None = None
         self._decoder = Decoder(enabled(extensions, widths))
         self._fetched: dict[int, Fetched | None] = {}
         self._translator = Translator(self.state.regs, self.state.nn, self.memory)
@@ -231,6 +236,8 @@ class Iss:
         self.executed += 1
         if self.visits is not None:
             self.visits[pc] = self.visits.get(pc, 0) + 1
+        if self.path is not None:
+            self.path.append(pc)
 
     def _exception(self, fetched: Fetched) -> int | None:
         """Cause of the exception a legal word raises."""
@@ -305,6 +312,8 @@ class Iss:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
             operation = _counted(operation, pc, self.visits)
+        if operation is not None and self.path is not None:
+            operation = _followed(operation, pc, self.path.append)
         self._code[pc] = operation
         for address in (pc, pc + HALF_BYTES):
             self.memory.watch(address & WORD_MASK)
@@ -369,3 +378,13 @@ def _counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation
         return operation()
 
     return visit
+
+
+def _followed(operation: Operation, pc: int, append: Callable[[int], None]) -> Operation:
+    """The operation, each execution put down."""
+
+    def follow() -> int:
+        append(pc)
+        return operation()
+
+    return follow

@@ -17,6 +17,8 @@ from xpulpnn_sim.harness.core_run import Machine, run
 from xpulpnn_sim.harness.engine import Engine
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, wrong_results
 from xpulpnn_sim.harness.program_run import executable_of
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.programs.bare import bare_program
 
 CHUNK_CYCLES = 512
@@ -50,9 +52,9 @@ def kernel_on_backend(case: Case) -> Callable[[Path], None]:
 
     def run_kernel(library: Path) -> None:
         memory = kernel.image.data.copy()
-        window = [(kernel.image.base, memory)]
-        with Engine(library, kernel.program, window, checked=False, timing=case.timing) as engine:
-            outcome = engine.run(kernel.stream.blocks())
+        call, window = kernel_call(kernel), [(kernel.image.base, memory)]
+        with Engine(library, call.program, window, checked=False, timing=case.timing) as engine:
+            outcome = engine.run(executed(kernel, call, kernel_memory(kernel)))
         wrong = wrong_results(kernel, memory, case, tensors)
         if outcome.mismatch_count or wrong:
             what = wrong[1] if wrong else outcome.mismatches[0].what
@@ -66,7 +68,7 @@ def kernel_on_core(case: Case) -> Callable[[Path], None]:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)
-    executable = executable_of(program, f"{case.kernel} {case.layer} {case.bits} bit {case.variant}")
+    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
 
     def run_kernel(library: Path) -> None:
         pieces = _run(executable, case.config, library)
