@@ -1,8 +1,9 @@
 """``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,19 +26,15 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.kernel import add_precision, add_specialise, precisions
-from xpulpnn_sim.harness.engine import BusTiming, Waves
-from xpulpnn_sim.harness.kernel_run import Case, Result, run_case
-from xpulpnn_sim.harness.models import core_library, model_library
-from xpulpnn_sim.harness.program_run import run_program_case
+from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 
 NAME = "cosim"
 HELP = "run kernels on the design, check every instruction and result, and show the cycles"
-
-ENGINES = {"stream": run_case, "core": run_program_case}
-"""What runs a case, by the names of ``--engine``."""
 
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
 DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
@@ -49,6 +46,9 @@ _MILLION = 1e6
 
 _BEGINNING = 2000
 """Cycles of waveforms when nothing is wrong."""
+
+_MOST_CYCLES = 1 << 40
+"""No kernel is given up."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_exact(parser)
     parser.add_argument(
         "--engine",
-        choices=tuple(ENGINES),
+        choices=ENGINES,
         default="stream",
         help="stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a "
         "program from memory (default stream)",
@@ -92,14 +92,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of tensors and memory timing (default 0)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms around the first mismatch")
-    parser.add_argument("--waves-window", metavar="A:B", help="cycles of the first kernel to write instead")
+    parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
     cases = _cases(arguments)
-    window = _window(arguments)
+    window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
     if arguments.engine == "stream" and arguments.irq_rate:
@@ -107,13 +107,10 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
-    if arguments.engine == "core":
-        core_library(cases[0].config)
-    else:
-        model_library(cases[0].config, checked=cases[0].checked)
+    model_library(arguments.engine, cases[0].config)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
-        for result in _run_all(ENGINES[arguments.engine], cases, arguments.jobs):
+        for result in _run_all(arguments.engine, cases, arguments.jobs):
             results.append(result)
             progress.advance(task)
     console = output()
@@ -134,10 +131,12 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
         raise InputError(f"--cores must be 1, not {arguments.cores}")
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
-    timing = BusTiming(
-        grant_stalls=arguments.grant_stalls, response_latency=arguments.response_latency, seed=arguments.seed
+    machine = Machine(
+        grant_stalls=arguments.grant_stalls,
+        response_latency=arguments.response_latency,
+        irq_rate=arguments.irq_rate,
+        seed=arguments.seed,
+        max_cycles=_MOST_CYCLES,
     )
     layer_type = ConvLayer if arguments.kernel == "conv" else MatmulLayer
     cases = [
@@ -146,10 +145,9 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
             precision=precision,
             variant=name,
             config=config,
-            timing=timing,
+            machine=machine,
             checked=not arguments.no_check,
             specialise=arguments.specialise,
-            irq_rate=arguments.irq_rate,
         )
         for layer in arguments.layer or [DEFAULT_LAYERS[arguments.kernel]]
         for precision in precisions(arguments)
@@ -160,16 +158,8 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     return cases
 
 
-def _window(arguments: argparse.Namespace) -> tuple[int, int] | None:
-    if arguments.waves_window is None:
-        return None
-    first, colon, last = arguments.waves_window.partition(":")
-    if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        raise InputError(f"--waves-window must be A:B with A <= B, not {arguments.waves_window}")
-    return int(first), int(last)
-
-
-def _run_all(run_one: Callable[[Case], Result], cases: list[Case], jobs: int) -> Iterator[Result]:
+def _run_all(engine: str, cases: list[Case], jobs: int) -> Iterator[Result]:
+    run_one = partial(run_case, engine=engine)
     if jobs == 1 or len(cases) == 1:
         yield from map(run_one, cases)
         return
@@ -182,14 +172,14 @@ def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], 
     """Repeat one kernel on a model that writes waveforms: the first wrong one unless cycles are given."""
     chosen = next((i for i, result in enumerate(results) if result.record["mismatches"]), 0)
     if window is not None:
-        run_case(cases[0], Waves(path=path, first=window[0], last=window[1]))
+        run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
         return
     position = results[chosen].mismatch_position
     if position is None:
         waves = Waves(path=path, first=0, last=_BEGINNING)
     else:
         waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
-    run_case(cases[chosen], waves)
+    run_case(cases[chosen], waves=waves)
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}

@@ -18,8 +18,8 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, short_precision
+from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
@@ -86,8 +86,6 @@ def add_specialise(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the sources and, unless told otherwise, the program NAME.elf."""
     config = configuration(arguments)
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
     chosen = precisions(arguments)
     if len(chosen) != 1:
         raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
@@ -97,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         precision=chosen[0],
         variant=arguments.variant,
         config=config,
-        timing=BusTiming(seed=arguments.seed),
+        machine=Machine(seed=arguments.seed),
         checked=False,
         specialise=arguments.specialise,
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,24 @@ class Discrepancy:
         return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
+class Findings(NamedTuple):
+    """What a checker says of a block.
+
+    Members
+    -------
+    count : int
+        Discrepancies.
+    text : str or None
+        Report of the first.
+    position : int or None
+        Number of the retirement it was found at, if it was found at one.
+    """
+
+    count: int = 0
+    text: str | None = None
+    position: int | None = None
+
+
 class RetirementCheck:
     """Checks the retirements of one run, from the first one on.
 
@@ -127,8 +145,8 @@ class RetirementCheck:
         self._chain = Chain(library, settings, memory, [_csr_table(config, entry, hart_id) for hart_id in hart_ids])
         self._host_words = {address & ~3 for address in host_words}
 
-    def __call__(self, block: Block) -> tuple[int, str | None]:
-        """Check the next block; returns the number of discrepancies and a report of the first.
+    def __call__(self, block: Block) -> Findings:
+        """Check the next block.
 
         With the interrupt lines of the block it is also checked that the most urgent interrupt is taken, and soon.
         """
@@ -136,7 +154,7 @@ class RetirementCheck:
 
     def check(
         self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None
-    ) -> tuple[int, str | None]:
+    ) -> Findings:
         """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""
         total, found = 0, list[Discrepancy]()
         for hart in self._harts:
@@ -153,22 +171,23 @@ class RetirementCheck:
             self._chain.transfers(hart, None if lines is None else lines[hart], taken, targets)
         chained, errors = self._chain.check(grants)
         total += chained
-        text = None
+        findings = Findings()
         if total:
             found += [Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()]
             first = min(found, key=lambda one: (records[one.hart]["cycle"][one.position], one.rank))
-            text = self._described(records[first.hart], first)
+            order = int(records[first.hart]["order"][first.position])
+            findings = Findings(total, self._described(records[first.hart], first), order)
         for hart in self._harts:
             self._before[hart] = records[hart][-HISTORY:].copy()
-        return total, text
+        return findings
 
-    def finish(self, memory: Windows, retired: Sequence[int]) -> tuple[int, str | None]:
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
         """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
         hart with those that have been checked.
         """
         self._chain.finish()
         if list(retired) != self._checked:
-            return 1, f"retirements checked must be {list(retired)}, not {self._checked}"
+            return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
         total, text = 0, None
         for base, content in memory.items():
             want, got = (array.view(np.uint32) for array in (self.memory[base], content))
@@ -178,7 +197,7 @@ class RetirementCheck:
             if wrong and text is None:
                 at = wrong[0]
                 text = f"memory word at 0x{base + 4 * at:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
-        return total, text
+        return Findings(total, text)
 
     def _replay(
         self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32
@@ -290,21 +309,21 @@ def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | Non
     return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
 
 
-Checker = Callable[[Block], tuple[int, str | None]]
-"""Takes blocks in program order; returns the number of discrepancies and a report of the first."""
+Checker = Callable[[Block], Findings]
+"""Takes blocks in program order."""
 
 
 def lockstep_checker(reference: Lockstep) -> Checker:
     """The simulator in lock step as a checker of one hart; the first difference ends it."""
     done = False
 
-    def compare(block: Block) -> tuple[int, str | None]:
+    def compare(block: Block) -> Findings:
         nonlocal done
         difference = None if done else reference.compare(block.records(), block.lines())
         if difference is None:
-            return 0, None
+            return Findings()
         done = True
-        return 1, difference.text
+        return Findings(1, difference.text, difference.order)
 
     return compare
 
@@ -323,6 +342,8 @@ class Checks:
         Discrepancies so far.
     first : str or None
         Report of the first.
+    position : int or None
+        Its retirement.
     """
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
@@ -331,6 +352,7 @@ class Checks:
         self._pending: Future[None] | None = None
         self.mismatches = 0
         self.first: str | None = None
+        self.position: int | None = None
 
     def feed(self, block: Block) -> None:
         """Check a block, which stays untouched until the next call or :meth:`wait`."""
@@ -338,14 +360,15 @@ class Checks:
         if self._checkers and any(block.filled):
             self._pending = self._pool.submit(self._check, block)
 
-    def note(self, found: int, text: str | None) -> None:
+    def note(self, findings: Findings) -> None:
         """Add what a checker has found."""
-        self.mismatches += found
-        self.first = self.first or text
+        if not self.mismatches:
+            self.first, self.position = findings.text, findings.position
+        self.mismatches += findings.count
 
     def _check(self, block: Block) -> None:
         for checker in self._checkers:
-            self.note(*checker(block))
+            self.note(checker(block))
 
     def wait(self) -> None:
         """Wait for the block under way."""

@@ -1,7 +1,8 @@
 """One kernel on the design under test: prepare, run, compare the result in memory, put the figures together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.engine import BusTiming, Engine, Waves
-from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.report import describe
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.session import RunResult, run, run_stream
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
@@ -22,9 +25,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.precision import Precision
-
-REPORTED = 3
-"""Mismatches described in full."""
+from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
 _DIGITS = 4
 
@@ -49,24 +50,21 @@ class Case:
         How.
     config : CoreConfig
         On which core.
-    timing : BusTiming
-        With which memory; its seed is also that of the tensors.
+    machine : Machine
+        With which memory and interrupts; its seed is also that of the tensors.
     checked : bool
         Whether every retirement is checked.
     specialise : bool
         Whether the kernel function is for this layer only, its sizes constants.
-    irq_rate : float
-        Probability per cycle that an interrupt line rises; for kernels as programs.
     """
 
     layer: Layer
     precision: Precision
     variant: str
     config: CoreConfig
-    timing: BusTiming
-    checked: bool
+    machine: Machine = field(default_factory=Machine)
+    checked: bool = True
     specialise: bool = False
-    irq_rate: float = 0.0
 
     @property
     def bits(self) -> int:
@@ -101,42 +99,106 @@ class Result:
     mismatch_position: int | None
 
 
-def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], None] | None = None) -> Result:
-    """Run a case and check it.
+ENGINES = ("stream", "core")
+"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What came of a kernel: the run, its data memory, cycles of the function, and where its text was counted from."""
+
+    outcome: RunResult
+    memory: NDArray[np.uint8]
+    cycles: int
+    text_base: int
+
+
+def run_case(
+    case: Case, engine: str = "stream", waves: Waves | None = None, progress: Callable[[int], None] | None = None
+) -> Result:
+    """Run a case on one of :data:`ENGINES` and check it.
 
     The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
     cycle, is repeated on a model that writes waveforms.
     """
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
-    memory = kernel.image.data.copy()
-    library = model_library(case.config, checked=case.checked, trace=waves is not None)
-    call, window = kernel_call(kernel), [(kernel.image.base, memory)]
-    with Engine(library, call.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
-        outcome = engine.run(executed(kernel, call, kernel_memory(kernel)), progress=progress)
-    reports = [describe(call.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
-    wrong = wrong_results(kernel, memory, case, tensors)
-    if wrong is not None:
-        reports.append(wrong[1])
+    runs = {"stream": _run_stream, "core": _run_program}
+    ran = runs[engine](case, kernel, waves, progress)
+    outcome, function = ran.outcome, kernel.function
+    first = (int(function.pcs[0]) - ran.text_base) // HALF_BYTES
+    rows = outcome.accounts[0][first :: WORD_BYTES // HALF_BYTES][: len(function)]
+    wrong = wrong_results(kernel, ran.memory, case, tensors)
+    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
+    if not outcome.exit.ok:
+        reports.append(outcome.exit.text)
+    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
+    totals = rows.sum(axis=0)
     record = figures(
         case,
         kernel,
-        engine="rtl",
-        executions=outcome.executions[: call.entry],
-        cycles_at=outcome.cycles_at[: call.entry],
-        cycles=int(outcome.cycles_at[: call.entry].sum()),
-        stalls=outcome.stalls,
-        mismatches=outcome.mismatch_count + (wrong[0] if wrong else 0),
+        engine=engine,
+        executions=rows[:, WaitCause.NONE],
+        cycles_at=rows.sum(axis=1),
+        cycles=ran.cycles,
+        stalls={cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause},
+        mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
         wall_s=outcome.wall_s,
         simulated_cycles=outcome.cycles,
     )
-    position = min((mismatch.position for mismatch in outcome.mismatches), default=None)
-    return Result(record=record, reports=reports, mismatch_position=position)
+    return Result(record=record, reports=reports, mismatch_position=outcome.mismatch_position)
+
+
+def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
+    """The executed instructions of a call on the back end; the cycles are those of the function's instructions."""
+    call, memory = kernel_call(kernel), kernel.image.data.copy()
+    program, function = call.program, kernel.function
+    outcome = run_stream(
+        program.words,
+        program.pcs,
+        executed(kernel, call, kernel_memory(kernel)),
+        case.config,
+        case.machine,
+        memory={kernel.image.base: memory},
+        check=case.checked,
+        account=True,
+        progress=progress,
+        waves=waves,
+    )
+    rows = outcome.accounts[0][: len(function) * WORD_BYTES // HALF_BYTES]
+    return _Ran(outcome, memory, int(rows.sum()), int(program.pcs[0]))
+
+
+def _run_program(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
+    """A program that calls the kernel once on the core; the cycles are those of mcycle around the call."""
+    program = bare_program(kernel)
+    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
+    outcome = run(
+        executable, case.config, case.machine, check=case.checked, account=True, progress=progress, waves=waves
+    )
+    memory = outcome.memory[program.data_base]
+    return _Ran(outcome, memory, program.measured(memory), program.text_base)
+
+
+def executable_of(program: BareProgram, name: str) -> Executable:
+    """The program as the runner takes it."""
+    return Executable(
+        path=Path(name),
+        entry=program.entry,
+        segments=(
+            Segment(program.data_base, program.data, len(program.data)),
+            Segment(program.text_base, program.text, len(program.text)),
+        ),
+        symbols={"tohost": program.tohost},
+        functions=(),
+        tohost=program.tohost,
+        fromhost=None,
+    )
 
 
 def case_tensors(case: Case) -> LayerTensors:
     """The random tensors of a case."""
-    return random_tensors(case.layer, case.precision, np.random.default_rng(case.timing.seed))
+    return random_tensors(case.layer, case.precision, np.random.default_rng(case.machine.seed))
 
 
 def case_kernel(case: Case, tensors: LayerTensors) -> KernelRun:
@@ -197,7 +259,7 @@ def figures(
     kernel : KernelRun
         Its kernel.
     engine : str
-        ``rtl`` (back end and stream) or ``core``.
+        One of :data:`ENGINES`.
     executions, cycles_at : integers[N]
         Per static instruction.
     cycles : int

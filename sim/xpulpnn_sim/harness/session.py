@@ -16,7 +16,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.exits import FROMHOST_DONE, Exit, NameOf, Output, Reason
-from xpulpnn_sim.harness.check import Checker, Checks, RetirementCheck, lockstep_checker
+from xpulpnn_sim.harness.check import Checker, Checks, Findings, RetirementCheck, lockstep_checker
 from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine, Memory, Waves, load_memory
 from xpulpnn_sim.harness.model import U32, Block, Model, Windows
 from xpulpnn_sim.harness.models import model_library
@@ -56,6 +56,8 @@ class RunResult:
         Differences found by checks.
     difference : str or None
         The first of them, for people.
+    mismatch_position : int or None
+        Number of the retirement it was found at, if it was found at one.
     output : bytes
         What the program printed to its standard output.
     memory : dict of int to numpy array of uint8
@@ -71,6 +73,7 @@ class RunResult:
     wall_s: float = 0.0
     mismatches: int = 0
     difference: str | None = None
+    mismatch_position: int | None = None
     output: bytes = b""
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
     accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
@@ -197,6 +200,7 @@ class Session:
             wall_s=time.perf_counter() - self._started,
             mismatches=checks.mismatches,
             difference=checks.first,
+            mismatch_position=checks.position,
             memory=memory,
         )
 
@@ -281,7 +285,7 @@ def run(
         session.hand_over(outside=end.reason in (Reason.BAD_ACCESS, Reason.BAD_FETCH))
         session.checks.wait()
         if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
-            session.checks.note(*checked.finish(memory, session.model.harts["retired"].tolist()))
+            session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
         result = session.result(end, memory, name_of, session.model.cycles)
     finally:
         session.close()
@@ -434,7 +438,7 @@ def run_stream(
         pc = int(session.model.harts[0]["pc"])
         if end is None:
             if checked is not None and not session.checks.mismatches:
-                session.checks.note(*checked.finish(memory, session.model.harts["retired"].tolist()))
+                session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
             end = Exit(Reason.PASS, 0, pc, None, "pass")
         cycles = int(session.model.harts[0]["last_cycle"]) - int(session.model.status["first_offered"])
         result = session.result(end, memory, _no_name, cycles)
@@ -460,11 +464,11 @@ def _fed(session: Session, indices: U32, lookahead: int, text: NDArray[Any]) -> 
             expected, got = int(status["expected"]), int(status["got"])
             pc = int(model.harts[0]["pc"])
             line = f"next pc of instruction {position} must be 0x{expected:08x}, not 0x{got:08x}"
-            session.checks.note(1, line)
+            session.checks.note(Findings(1, line, position))
             return Exit(Reason.DIFFERENCE, 0, pc, None, line)
         end = session.ended(_no_name)
         if end is not None:
-            session.checks.note(1, end.text)
+            session.checks.note(Findings(1, end.text))
             return end
         if session.checks.mismatches:
             return exits.difference(int(model.harts[0]["pc"]), _no_name)

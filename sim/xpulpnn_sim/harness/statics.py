@@ -61,6 +61,14 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
     return text
 
 
+def expanded(row: Insn, raw: int) -> tuple[Insn, int]:
+    """The 32-bit row and word that do what the word ``raw`` of a row does."""
+    if row.size == WORD_BYTES:
+        return row, raw
+    expansion = EXPANSIONS[row.mnemonic]
+    return expansion.insn, expansion.word(row.decode(raw))
+
+
 class Group:
     """Instructions whose results are computed together: those of one row, one length, and one set of results that count.
 
@@ -105,14 +113,12 @@ class Describer:
         legal: list[int] = []
         rows: list[Insn] = []
         for at, raw in enumerate(raws.tolist()):
-            row, word = self._decoder.decode(raw), raw
+            row = self._decoder.decode(raw)
             if row is None:
                 table[at]["action"], table[at]["number"] = Action.RAISE, ExceptionCause.ILLEGAL_INSTRUCTION
                 continue
             table[at]["length"] = row.size
-            if row.size < WORD_BYTES:
-                expansion = EXPANSIONS[row.mnemonic]
-                row, word = expansion.insn, expansion.word(row.decode(raw))
+            row, word = expanded(row, raw)
             table[at]["word"] = word
             for name, value in _action_of(row, word).items():
                 table[name][at] = value & WORD_MASK

@@ -14,13 +14,14 @@ from vcd.gtkw import GTKWSave, make_translation_filter
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.core_shim import TOP
-from xpulpnn_sim.harness.core_statics import expanded
+from xpulpnn_sim.harness.statics import expanded
+from xpulpnn_sim.harness.testbench import TOP
 from xpulpnn_sim.tops import emit_top
-from xpulpnn_sim.trace import EXCEPTIONS
+from xpulpnn_sim.trace import EXCEPTIONS, decode
 from xpulpnn_sw.disasm import disassemble
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -29,9 +30,6 @@ SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
 SCOPE = f"{TOP}.{TOP}"
 """Where the waveform has the instance ``core``: inside the shim of the simulation."""
 
-_LENGTH_BITS = 0b11
-_SHORT, _LONG = 2, 4
-_BYTE_BITS = 8
 
 INSTRUCTION, REGISTER, CSR, CAUSE = "instruction", "register", "csr", "cause"
 """Names that do not come from enumerations of the design."""
@@ -218,10 +216,10 @@ def instruction_names(executable: Executable) -> dict[int, str]:
     """Disassembly of the words of the program, as they are fetched and in their 32-bit form."""
     names: dict[int, str] = {}
     for raw in _program_words(executable):
-        pair = expanded(raw)
-        if pair is not None:
-            names[raw] = disassemble(raw)
-            names[pair[0]] = disassemble(pair[0])
+        row = decode(raw)
+        if row is not None:
+            word = expanded(row, raw)[1]
+            names |= {raw: disassemble(raw), word: disassemble(word)}
     return dict(sorted(names.items()))
 
 
@@ -236,9 +234,9 @@ def _program_words(executable: Executable) -> Iterator[int]:
         for start, limit in zip([segment.address, *inside], [*inside, end], strict=True):
             at = start
             while at < limit:
-                word = int.from_bytes(segment.data[at - segment.address :][:_LONG], "little")
-                size = _LONG if word & _LENGTH_BITS == _LENGTH_BITS else _SHORT
-                yield word & ((1 << _BYTE_BITS * size) - 1)
+                word = int.from_bytes(segment.data[at - segment.address :][:WORD_BYTES], "little")
+                size = WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
+                yield word & ((1 << BYTE_BITS * size) - 1)
                 at += size
 
 
