@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.point import Outcome
 from xpulpnn_sim.explore.results import Design, FlowResult
+from xpulpnn_sim.explore.task import Outcome
 
 LONG_S = 600
 

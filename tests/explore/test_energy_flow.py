@@ -12,11 +12,12 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.explore.asic import GATED, mapped_netlist
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.energy.circuit import ONE, Circuit, expression, read_circuit
+from xpulpnn_sim.explore.energy.circuit import Circuit, expression, read_circuit
 from xpulpnn_sim.explore.energy.estimate import estimate
 from xpulpnn_sim.explore.energy.toggles import BITS, activity
+from xpulpnn_sim.explore.kernels import KernelSpec
 from xpulpnn_sim.explore.results import energy_from_json, to_json
-from xpulpnn_sim.explore.steps import KernelSpec
+from xpulpnn_sim.netlist import ONE
 
 pytestmark = pytest.mark.flow
 
@@ -63,7 +64,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
     path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library, clock_gating=True)
-    circuit = read_circuit(path, library.liberty, library.flip_flop, enabled=GATED)
+    circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop, enabled=GATED)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
     stimuli = [

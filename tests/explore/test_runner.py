@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.explore import runner
-from xpulpnn_sim.explore.point import plan
 from xpulpnn_sim.explore.runner import Manner, run_points
 from xpulpnn_sim.explore.space import build_space
+from xpulpnn_sim.explore.task import plan
 
 pytestmark = pytest.mark.unit
 
@@ -214,7 +214,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {fakes!r})
 import fake_steps
-from xpulpnn_sim.explore.point import plan
+from xpulpnn_sim.explore.task import plan
 from xpulpnn_sim.explore.runner import Manner, run_points
 from xpulpnn_sim.explore.space import build_space
 

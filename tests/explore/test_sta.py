@@ -10,18 +10,19 @@ from xpulpnn_sim.explore.asic import AsicFlow, mapped_netlist
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.netlist import Gate, Netlist, read_netlist
+from xpulpnn_sim.explore.mapped_netlist import MappedGate, MappedNetlist, read_mapped
 from xpulpnn_sim.explore.sta import OpenSta, find_opensta
 from xpulpnn_sim.explore.timing import longest_path
 
+CELLS = builtin_library().cells
 NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
 GATES = [
-    Gate("g0", "", "NAND2_X1", {"A": 3, "B": 4, "Y": 5}),
-    Gate("g1", "", "INV_X2", {"A": 5, "Y": 6}),
-    Gate("g2", "", "NOR2_X1", {"A": 6, "B": 8, "Y": 7}),
-    Gate("g3", "", "DFF_X1", {"D": 6, "CK": 2, "Q": 8}),
+    MappedGate("g0", "", CELLS["NAND2_X1"], {"A": 3, "B": 4, "Y": 5}),
+    MappedGate("g1", "", CELLS["INV_X2"], {"A": 5, "Y": 6}),
+    MappedGate("g2", "", CELLS["NOR2_X1"], {"A": 6, "B": 8, "Y": 7}),
+    MappedGate("g3", "", CELLS["DFF_X1"], {"D": 6, "CK": 2, "Q": 8}),
 ]
-NETLIST = Netlist(module="chain", gates=GATES, inputs={"clk": 2, "a": 3, "b": 4}, outputs={"y": 7}, names=NAMES)
+NETLIST = MappedNetlist(module="chain", gates=GATES, inputs={"clk": 2, "a": 3, "b": 4}, outputs={"y": 7}, names=NAMES)
 
 # In tau of 10 ps: the driver, a buffer of size 4, at 4/3 C; NAND2 with 2 C; INV_X2 with the register (2 C) and
 # the NOR (5/3 C); NOR2 with the output, 2 C.
@@ -58,7 +59,9 @@ def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
 def test_registers_are_cut(library: Library) -> None:
     gates = [GATES[0], GATES[1], GATES[3]]
     path = longest_path(
-        Netlist(module="chain", gates=gates, inputs=NETLIST.inputs, outputs={"y": 8}, names=NAMES), library, "flat"
+        MappedNetlist(module="chain", gates=gates, inputs=NETLIST.inputs, outputs={"y": 8}, names=NAMES),
+        library,
+        "flat",
     )
     assert path is not None
     assert (path.end, len(path.steps)) == ("held", 2)
@@ -66,10 +69,13 @@ def test_registers_are_cut(library: Library) -> None:
 
 @pytest.mark.unit
 def test_no_path_and_loops(library: Library) -> None:
-    assert longest_path(Netlist(module="no", gates=[], inputs={}, outputs={}, names={}), library, "flat") is None
-    loop = [Gate("g0", "", "INV_X1", {"A": 3, "Y": 4}), Gate("g1", "", "INV_X1", {"A": 4, "Y": 3})]
-    with pytest.raises(ToolError, match=r"^loop must be free of combinational loops, not have one$"):
-        longest_path(Netlist(module="loop", gates=loop, inputs={}, outputs={"y": 4}, names=NAMES), library, "flat")
+    assert longest_path(MappedNetlist(module="no", gates=[], inputs={}, outputs={}, names={}), library, "flat") is None
+    inverter = CELLS["INV_X1"]
+    loop = [MappedGate("g0", "", inverter, {"A": 3, "Y": 4}), MappedGate("g1", "", inverter, {"A": 4, "Y": 3})]
+    with pytest.raises(ToolError, match=r"^netlist must be free of combinational loops, not have one of 2 gates$"):
+        longest_path(
+            MappedNetlist(module="loop", gates=loop, inputs={}, outputs={"y": 4}, names=NAMES), library, "flat"
+        )
 
 
 @pytest.mark.flow
@@ -85,7 +91,7 @@ def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_pat
 @pytest.mark.flow
 def test_opensta_and_the_estimate_agree_on_a_component(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
     design = emit_design("nnrf", preset("xpulpnn"))
-    netlist = read_netlist(mapped_netlist(design, library, clock_gating=False), design.module, library.cells)
+    netlist = read_mapped(mapped_netlist(design, library, clock_gating=False), design.module, library.cells)
     estimate = longest_path(netlist, library, "hierarchical")
     path = opensta.longest_path(netlist, library, "hierarchical", tmp_path)
     assert estimate is not None

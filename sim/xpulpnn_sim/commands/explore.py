@@ -20,15 +20,15 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.commands.generate import TOP_NAMES
 from xpulpnn_sim.explore.design import emit_design
+from xpulpnn_sim.explore.finished_run import REPORT, Summary, require_report_packages
 from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explore.kernels import DEFAULT_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explore.paper import paper_points, paper_table
-from xpulpnn_sim.explore.point import Step, plan
-from xpulpnn_sim.explore.report.info import RunInfo
+from xpulpnn_sim.explore.report.named_table import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.runner import POINTS, Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space
-from xpulpnn_sim.explore.steps import DEFAULT_LAYERS, EnergyStep, KernelSpec, KernelStep
-from xpulpnn_sim.explore.summary import REPORT, Summary, require_report_packages
+from xpulpnn_sim.explore.task import Step, plan
 
 NAME = "explore"
 HELP = "show area, timing, energy and cycles of configurations side by side, with open tools"

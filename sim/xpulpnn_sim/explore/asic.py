@@ -15,13 +15,13 @@ from typing import Literal
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.netlist import Netlist, read_netlist
+from xpulpnn_sim.explore.mapped_netlist import MappedNetlist, read_mapped
 from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea
 from xpulpnn_sim.explore.sta import OpenSta, find_opensta
 from xpulpnn_sim.explore.timing import longest_path
-from xpulpnn_sim.explore.yosys import Yosys, find_yosys
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
+from xpulpnn_sim.yosys import Yosys, find_yosys
 
 Script = Literal["area", "speed"]
 
@@ -118,18 +118,16 @@ class AsicFlow:
                 ]
                 results.append("modules.json")
             yosys.run("\n".join(script), folder, what=design.module, results=results)
-            flat = read_netlist(folder / "flat.json", design.module, library.cells)
-            _check(flat, library)
+            flat = read_mapped(folder / "flat.json", design.module, library.cells)
             delay = _delay_ps(folder)
             shown, kind = flat, "flat"
             modules: list[ModuleArea] = []
             if self.breakdown:
-                shown, kind = read_netlist(folder / "modules.json", design.module, library.cells), "hierarchical"
-                _check(shown, library)
+                shown, kind = read_mapped(folder / "modules.json", design.module, library.cells), "hierarchical"
                 modules = module_areas(shown, design, library)
             path = opensta.longest_path(shown, library, kind, folder) if opensta else None
             path = path or longest_path(shown, library, kind)
-        types = Counter(gate.type for gate in flat.gates)
+        types = Counter(gate.cell.name for gate in flat.gates)
         area = sum(library.cells[kind].area * count for kind, count in types.items())
         tools = {**yosys.tools, **({"opensta": opensta.version} if opensta else {})}
         return FlowResult(
@@ -220,7 +218,7 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
     return entry
 
 
-def module_areas(netlist: Netlist, design: Design, library: Library) -> list[ModuleArea]:
+def module_areas(netlist: MappedNetlist, design: Design, library: Library) -> list[ModuleArea]:
     """Area of every instance, depth first, the top first."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
@@ -229,7 +227,7 @@ def module_areas(netlist: Netlist, design: Design, library: Library) -> list[Mod
     cells: Counter[str] = Counter()
     for gate in netlist.gates:
         path = f"{top}.{gate.path}" if gate.path else top
-        own[path] += library.cells[gate.type].area / library.ge_area
+        own[path] += gate.cell.area / library.ge_area
         cells[path] += 1
     if strange := sorted(own.keys() - hierarchy.keys()):
         raise ToolError(f"instances of the netlist must be those of the manifest, not {strange[0]}")
@@ -314,12 +312,6 @@ def _by_module(module: str, *, clock_gating: bool = False) -> Sequence[str]:
         _abc("modules.abc"),
         "opt_clean",
     ]
-
-
-def _check(netlist: Netlist, library: Library) -> None:
-    unknown = next((gate.type for gate in netlist.gates if gate.type not in library.cells), None)
-    if unknown is not None:
-        raise ToolError(f"--liberty must hold cells for all of {netlist.module}, not lack one for {unknown}")
 
 
 def _delay_ps(folder: Path) -> float | None:

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.explore.kernels import FlowStep
 from xpulpnn_sim.explore.library import Library, load_library
 from xpulpnn_sim.explore.results import Flow
-from xpulpnn_sim.explore.steps import FlowStep
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 SCRIPTS = ("area", "speed")

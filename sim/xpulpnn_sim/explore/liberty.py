@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.function import Expression
+from xpulpnn_sim.explore.liberty_expression import Expression
 from xpulpnn_sim.explore.liberty_syntax import Group, parse_library
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")

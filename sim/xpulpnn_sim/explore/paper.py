@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.explore.flows import Request, flow_steps, library
-from xpulpnn_sim.explore.point import Step
-from xpulpnn_sim.explore.report import series
-from xpulpnn_sim.explore.report.info import Cell, Column, NamedTable
+from xpulpnn_sim.explore.kernels import EnergyStep, KernelSpec
+from xpulpnn_sim.explore.report import comparison
+from xpulpnn_sim.explore.report.named_table import Cell, Column, NamedTable
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.space import Point, Space
-from xpulpnn_sim.explore.steps import EnergyStep, KernelSpec
+from xpulpnn_sim.explore.task import Step
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 TOPS = ("ex-stage", "core")
@@ -116,13 +116,13 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
             row += [*authors, overhead(*authors)]
         rows.append(row)
 
-    for what, known, figure in (("area [kGE]", _AREA, series.size), ("delay [FO4]", _DELAY, series.delay)):
+    for what, known, figure in (("area [kGE]", _AREA, comparison.size), ("delay [FO4]", _DELAY, comparison.delay)):
         for (top, script), published in known.items():
             name = flows.get(script, "")
             add(
                 f"{top}, {what}, {script} script",
                 top,
-                lambda point, name=name, figure=figure: figure(series.flow_of(point, name)),
+                lambda point, name=name, figure=figure: figure(comparison.flow_of(point, name)),
                 published,
             )
     for position, (workload, published) in enumerate(
@@ -150,7 +150,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 def _energy(point: PointResult, position: int) -> float | None:
     """Energy per cycle in pJ of the workload at a position."""
     wanted = [one for one in point.energies if (one.macs == 0) == bool(position)]
-    return series.per_cycle_pj(wanted[0]) if wanted else None
+    return comparison.per_cycle_pj(wanted[0]) if wanted else None
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:

@@ -22,8 +22,8 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.point import RESULT, Task, finished, replan, run_task, with_error, write_result
 from xpulpnn_sim.explore.results import Design, PointResult
+from xpulpnn_sim.explore.task import RESULT, Task, finished, replan, run_task, with_error, write_result
 from xpulpnn_sim.files import write_text
 
 POINTS = "points"

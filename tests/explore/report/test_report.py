@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.report import figures, series, tables
+from xpulpnn_sim.explore.report import comparison, tables
 from xpulpnn_sim.explore.report.csv_file import write_csv
 from xpulpnn_sim.explore.report.html import write_report
+from xpulpnn_sim.explore.report.plot_data import report_data
 
 pytestmark = pytest.mark.unit
 
@@ -111,30 +112,30 @@ def test_csv_of_nothing(tmp_path):
 def test_front():
     xs = [3.0, 1.0, 2.0, 2.0, None, 4.0]
     ys = [1.0, 5.0, 2.0, 3.0, 0.0, 1.0]
-    assert series.front(xs, ys, more_x=False) == [1, 2, 0]
-    assert series.front(xs, ys, more_x=True) == [5]
-    assert series.front([1.0, 2.0, 3.0], [1.0, 0.5, 2.0], more_x=True) == [1, 2]
+    assert comparison.front(xs, ys, more_x=False) == [1, 2, 0]
+    assert comparison.front(xs, ys, more_x=True) == [5]
+    assert comparison.front([1.0, 2.0, 3.0], [1.0, 0.5, 2.0], more_x=True) == [1, 2]
 
 
 def test_workload_names_leave_the_variant_out():
     names = ["matmul:8:nn_4x4", "conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "general code", "nn_4x4"]
-    assert [series.workload_name(name) for name in names] == [
+    assert [comparison.workload_name(name) for name in names] == [
         "matmul:8", "conv 16x16x32:64x3x3 8 bit", "general code", "nn_4x4"
     ]  # fmt: skip
 
 
 def test_what_varies(points):
-    found = series.varying([replace(points[0], settings={}), *points[1:]])
+    found = comparison.varying([replace(points[0], settings={}), *points[1:]])
     assert list(found) == ["preset", "dotp.multipliers", "dotp.isolation", "dotp.recoding"]
     assert found["dotp.recoding"][:3] == ["tool", "booth", "tool"]
-    assert series.varying(points[:1]) == {}
+    assert comparison.varying(points[:1]) == {}
 
 
 def test_conditions_name_their_points(points):
     points = points[:3]
     changed = replace(points[2].flows[0], conditions=["No wire load."])
     points[2] = replace(points[2], flows=[changed, *points[2].flows[1:]])
-    area, speed, _ = [*series.flow_conditions(points), None]
+    area, speed, _ = [*comparison.flow_conditions(points), None]
     assert area.name == "asic-area"
     assert area.sentences[0].endswith("(sg13g2_nand2_1). (points 1, 2)")
     assert area.sentences[2] == "No wire load. (point 3)"
@@ -142,7 +143,7 @@ def test_conditions_name_their_points(points):
 
 
 def test_hierarchy_adds_up(points):
-    area = figures.report_data(points)["areas"]
+    area = report_data(points)["areas"]
     for part in area.values():
         rows = part["rows"]
         assert sum(own for _, _, _, own, _, _ in rows) == pytest.approx(rows[0][4], rel=1e-3)

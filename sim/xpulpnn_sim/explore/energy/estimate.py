@@ -17,17 +17,17 @@ from xpulpnn_sim.explore.asic import GATED, mapped_netlist
 from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.capture import capture, kernel_on_backend, kernel_on_core, program_on_core
-from xpulpnn_sim.explore.energy.charge import Charges, Conditions
+from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
 from xpulpnn_sim.explore.energy.circuit import read_circuit
 from xpulpnn_sim.explore.energy.programs import Program
 from xpulpnn_sim.explore.energy.toggles import activity, pack, quantised
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.results import Design, EnergyResult, energy_from_json, to_json
-from xpulpnn_sim.explore.yosys import find_yosys
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness import build
 from xpulpnn_sim.harness.build import cache_directory
 from xpulpnn_sim.harness.kernel_run import Case
+from xpulpnn_sim.yosys import find_yosys
 
 Top = Literal["backend", "core"]
 Workload = Case | Program
@@ -183,9 +183,10 @@ def _estimate(
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
-    circuit = read_circuit(netlist, library.liberty, library.flip_flop, enabled=GATED if settings.clock_gating else "")
+    gated = GATED if settings.clock_gating else ""
+    circuit = read_circuit(netlist, design.module, library.liberty, library.flip_flop, enabled=gated)
     window = capture(circuit, _runner(design.config, workload, settings.top), settings.window)
-    conditions = Conditions(slew_ns=SLEW_FO4 * fo4_ns, period_ns=settings.period_ns)
+    conditions = ChargeConditions(slew_ns=SLEW_FO4 * fo4_ns, period_ns=settings.period_ns)
     charges = Charges(circuit, library.liberty, conditions, library.clock_gate)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns) if settings.glitches else None
     seen = activity(circuit, pack(window.sources), pack(window.states), window.chunk_cycles, delays)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.explore.energy.circuit import Circuit, expression
+from xpulpnn_sim.explore.energy.circuit import CLOCK, Circuit, expression
 from xpulpnn_sim.harness.build import build_core, build_model
 from xpulpnn_sim.retirement import WORD_FIELDS
 
@@ -21,7 +21,7 @@ _RETIREMENT = {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_w
 """What a core without a retirement port pretends to retire every cycle: a no-operation at its first address."""
 
 
-class _Netlist(ctypes.Structure):
+class _LoadedNetlist(ctypes.Structure):
     """The netlist for ``gate_model.cpp``."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("nets", "gates", "registers", "inputs", "outputs")] + [
@@ -55,7 +55,7 @@ class GateModel:
         self._loaded = ctypes.CDLL(str(self.library))
         self._loaded.gate_cycles.restype = ctypes.c_uint64
         self._arrays = _arrays(circuit)
-        self._netlist = _Netlist(
+        self._netlist = _LoadedNetlist(
             nets=circuit.net_count,
             gates=len(circuit.gates),
             registers=len(circuit.registers),
@@ -100,7 +100,7 @@ def gate_module(circuit: Circuit, *, pretend: bool) -> str:
     for name in names:
         lines.append(f"  output wire [31:0] {name};")
         lines.append(f"  assign {name} = {_RETIREMENT.get(name.removeprefix('rvfi_'), '0')};")
-    ports = [name for name in circuit.inputs if name != circuit.clock]
+    ports = [name for name in circuit.inputs if name != CLOCK]
     inputs, width = len(circuit.sources), len(_output_nets(circuit))
     lines += [
         f'  import "DPI-C" function void gate_settle(input bit [{inputs - 1}:0] in, output bit [{width - 1}:0] out);',
@@ -112,7 +112,7 @@ def gate_module(circuit: Circuit, *, pretend: bool) -> str:
         "    settled = 0;",
         f"    if (edges | 1) gate_settle({{{', '.join(reversed(ports))}}}, settled);",
         "  end",
-        f"  always @(posedge {circuit.clock}) begin",
+        f"  always @(posedge {CLOCK}) begin",
         "    gate_clock();",
         "    edges <= ~edges;",
         "  end",

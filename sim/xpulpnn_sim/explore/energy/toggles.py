@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.energy.circuit import ONE, Circuit, Gate, expression
-from xpulpnn_sim.explore.function import Expression
+from xpulpnn_sim.explore.energy.circuit import Circuit, Gate, expression
+from xpulpnn_sim.explore.liberty_expression import Expression
+from xpulpnn_sim.netlist import ONE
 
 Words = NDArray[np.uint64]
 """Values of a net, one bit per clock cycle, the first cycle least significant."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from xpulpnn_sim.explore.report import series
+from xpulpnn_sim.explore.report import comparison
 from xpulpnn_sim.explore.results import FlowResult, PointResult
 from xpulpnn_sim.files import write_text
 
@@ -57,8 +57,8 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, Value]:
 
 def _kernel_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, Value]:
     row: dict[str, Value] = {}
-    for name in series.kernel_names(points):
-        record = series.best_record(point, name) or {}
+    for name in comparison.kernel_names(points):
+        record = comparison.best_record(point, name) or {}
         for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
             row[f"{name}: {figure}"] = record.get(figure)
     return row
@@ -66,8 +66,8 @@ def _kernel_columns(points: Sequence[PointResult], point: PointResult) -> dict[s
 
 def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, Value]:
     row: dict[str, Value] = {}
-    for name in series.workload_names(points):
-        energy = series.best_energy(point, name)
+    for name in comparison.workload_names(points):
+        energy = comparison.best_energy(point, name)
         row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
         row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
     return row

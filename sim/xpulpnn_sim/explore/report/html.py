@@ -12,9 +12,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.report import series, tables
-from xpulpnn_sim.explore.report.figures import report_data
-from xpulpnn_sim.explore.report.info import Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report import comparison, tables
+from xpulpnn_sim.explore.report.named_table import Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report.plot_data import report_data
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.files import write_text
 
@@ -45,8 +45,8 @@ def write_report(
 
 
 def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequence[NamedTable]) -> dict[str, Any]:
-    fpga = series.fpga_flows(points)
-    flow_conditions = series.flow_conditions(points)
+    fpga = comparison.fpga_flows(points)
+    flow_conditions = comparison.flow_conditions(points)
     return {
         "info": info,
         "points": points,
@@ -65,7 +65,7 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
         "configurations": tables.configuration_table(points),
         "flow_conditions": flow_conditions,
         "fpga_conditions": [entry for entry in flow_conditions if entry.name in fpga],
-        "energy_conditions": series.energy_conditions(points),
+        "energy_conditions": comparison.energy_conditions(points),
         "plotly": _plotly(),
     }
 

@@ -1,4 +1,4 @@
-"""Tables of a run, built once as :class:`~xpulpnn_sim.explore.report.info.NamedTable` for terminal and HTML."""
+"""Tables of a run, built once as :class:`~xpulpnn_sim.explore.report.named_table.NamedTable` for terminal and HTML."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from xpulpnn_sim.explore.report import series
-from xpulpnn_sim.explore.report.info import Cell, Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report import comparison
+from xpulpnn_sim.explore.report.named_table import Cell, Column, NamedTable, RunInfo
 from xpulpnn_sim.explore.results import FlowResult, PointResult
 
 POINT, ERROR = "point", "error"
@@ -131,18 +131,18 @@ def _flow_columns(name: str, *, fpga: bool) -> list[Column]:
 
 def _flow_cells(flow: FlowResult | None, *, fpga: bool) -> list[Cell]:
     if fpga:
-        return [None] * 4 if flow is None else [flow.luts, flow.flip_flops, flow.dsps, series.fmax(flow)]
+        return [None] * 4 if flow is None else [flow.luts, flow.flip_flops, flow.dsps, comparison.fmax(flow)]
     return [None] * 3 if flow is None else [flow.area_kge, flow.delay_fo4, flow.delay_ps]
 
 
 def _kernel_cells(point: PointResult, kernel: str) -> list[Cell]:
-    record = series.best_record(point, kernel)
+    record = comparison.best_record(point, kernel)
     return [None, None] if record is None else [record["macs_per_cycle"], record.get("cycles_per_sdotp")]
 
 
 def _energy_cells(point: PointResult, workload: str) -> list[Cell]:
-    energy = series.best_energy(point, workload)
-    return [series.per_cycle_pj(energy), series.per_mac_pj(energy)]
+    energy = comparison.best_energy(point, workload)
+    return [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
 
 
 def _marked(points: Sequence[PointResult], info: RunInfo) -> frozenset[int]:
@@ -155,8 +155,12 @@ def _failed(points: Sequence[PointResult]) -> frozenset[int]:
 
 def figures(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
     """All figures of all points; of several variants of a kernel the fastest one counts."""
-    flows, kernels, workloads = series.flow_names(points), series.kernel_names(points), series.workload_names(points)
-    fpga = series.fpga_flows(points)
+    flows, kernels, workloads = (
+        comparison.flow_names(points),
+        comparison.kernel_names(points),
+        comparison.workload_names(points),
+    )
+    fpga = comparison.fpga_flows(points)
     columns = [Column(name="no.", digits=0), Column(name=POINT)]
     failed = _failed(points)
     if failed:
@@ -175,7 +179,7 @@ def figures(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
         if failed:
             row.append(point.error)
         for name in flows:
-            row += _flow_cells(series.flow_of(point, name), fpga=name in fpga)
+            row += _flow_cells(comparison.flow_of(point, name), fpga=name in fpga)
         for name in kernels:
             row += _kernel_cells(point, name)
         for name in workloads:
@@ -200,25 +204,25 @@ def figures(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
 def _comparable(point: PointResult, points: Sequence[PointResult]) -> list[tuple[Column, float | None]]:
     """Figures of ``point`` that overheads are told of, in an order that depends on ``points`` only."""
     found: list[tuple[Column, float | None]] = []
-    fpga = series.fpga_flows(points)
-    for name in series.flow_names(points):
-        flow = series.flow_of(point, name)
+    fpga = comparison.fpga_flows(points)
+    for name in comparison.flow_names(points):
+        flow = comparison.flow_of(point, name)
         if name in fpga:
             found.append((Column(name="LUT", group=name, digits=0), flow and flow.luts))
             found.append((Column(name="FF", group=name, digits=0), flow and flow.flip_flops))
-            found.append((Column(name="fmax", unit="MHz", group=name, digits=1), flow and series.fmax(flow)))
+            found.append((Column(name="fmax", unit="MHz", group=name, digits=1), flow and comparison.fmax(flow)))
         else:
-            found.append((Column(name="area", unit="kGE", group=name, digits=2), series.size(flow)))
-            found.append((Column(name="delay", unit="FO4", group=name, digits=1), series.delay(flow)))
-    for name in series.kernel_names(points):
-        record = series.best_record(point, name)
+            found.append((Column(name="area", unit="kGE", group=name, digits=2), comparison.size(flow)))
+            found.append((Column(name="delay", unit="FO4", group=name, digits=1), comparison.delay(flow)))
+    for name in comparison.kernel_names(points):
+        record = comparison.best_record(point, name)
         rate = None if record is None else record["macs_per_cycle"]
         found.append((Column(name="MAC/cycle", group=name, digits=2), rate))
-    for name in series.workload_names(points):
-        energy = series.best_energy(point, name)
+    for name in comparison.workload_names(points):
+        energy = comparison.best_energy(point, name)
         group = f"energy, {name}"
-        found.append((Column(name="per cycle", unit="pJ", group=group, digits=2), series.per_cycle_pj(energy)))
-        found.append((Column(name="per MAC", unit="pJ", group=group, digits=3), series.per_mac_pj(energy)))
+        found.append((Column(name="per cycle", unit="pJ", group=group, digits=2), comparison.per_cycle_pj(energy)))
+        found.append((Column(name="per MAC", unit="pJ", group=group, digits=3), comparison.per_mac_pj(energy)))
     return found
 
 
@@ -302,10 +306,10 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     for number, point in enumerate(points, 1):
         for energy in point.energies:
             parts = [
-                sum(getattr(module, part) for module in energy.modules) / series.FJ_PER_PJ
+                sum(getattr(module, part) for module in energy.modules) / comparison.FJ_PER_PJ
                 for part in ("switching", "internal", "clock", "leakage")
             ]
-            whole = [series.per_cycle_pj(energy), series.per_mac_pj(energy)]
+            whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
             rows.append([number, point.label, energy.workload, energy.top, energy.cycles, *parts, *whole])
     return NamedTable(title="Energy", columns=columns, rows=rows) if rows else None
 
@@ -322,9 +326,9 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
     ]
     rows: list[list[Cell]] = []
     for number, point in enumerate(points, 1):
-        for flow in filter(series.is_fpga, point.flows):
+        for flow in filter(comparison.is_fpga, point.flows):
             clocks = flow.fmax_mhz
-            spread: list[Cell] = [min(clocks), series.fmax(flow), max(clocks)] if clocks else [None] * 3
+            spread: list[Cell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
             each = ", ".join(f"{clock:.1f}" for clock in clocks)
             rows.append(
                 [number, point.label, flow.name, flow.luts, flow.flip_flops, flow.dsps, flow.brams, *spread, each]
@@ -334,7 +338,7 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
     """Parameters that differ between the points, as echoed from the emitted Verilog."""
-    parameters = {name: found for name, found in series.parameters(points).items() if len(set(found)) > 1}
+    parameters = {name: found for name, found in comparison.parameters(points).items() if len(set(found)) > 1}
     columns = [Column(name="no.", digits=0), Column(name=POINT), Column(name="top"), Column(name="preset")]
     columns += [Column(name=name) for name in parameters]
     columns.append(Column(name="folder"))
@@ -349,6 +353,6 @@ def configuration_table(points: Sequence[PointResult]) -> NamedTable:
         ]
         for number, point in enumerate(points)
     ]
-    same = [f"{name} = {found[0]}" for name, found in series.parameters(points).items() if len(set(found)) == 1]
+    same = [f"{name} = {found[0]}" for name, found in comparison.parameters(points).items() if len(set(found)) == 1]
     notes = [f"The same in all points: {', '.join(same)}."] if same else []
     return NamedTable(title="Configurations", columns=columns, rows=rows, notes=notes)

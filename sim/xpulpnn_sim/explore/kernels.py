@@ -7,8 +7,8 @@ from typing import Self
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.point import Kind, Outcome
 from xpulpnn_sim.explore.results import Design, Flow
+from xpulpnn_sim.explore.task import Kind, Outcome
 from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, run_case
 from xpulpnn_sim.harness.models import simulated
@@ -164,7 +164,7 @@ class EnergyStep:
 
     def settings(self) -> Mapping[str, str]:
         """The library, the netlist and the tools."""
-        from xpulpnn_sim.explore.yosys import find_yosys
+        from xpulpnn_sim.yosys import find_yosys
 
         return {**find_yosys().tools, "library": self.library.sha256, "core": str(self.core)}
 

@@ -8,16 +8,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.explore.energy.circuit import ONE, ZERO, Circuit, Register, expression
+from xpulpnn_sim.explore.energy.circuit import Circuit, Register, expression
 from xpulpnn_sim.explore.energy.toggles import Activity
 from xpulpnn_sim.explore.liberty import Cell, Liberty, Pin, Table
 from xpulpnn_sim.explore.results import ModuleEnergy
+from xpulpnn_sim.netlist import ONE, ZERO
 
 _FJ_PER_NW_NS = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class ChargeConditions:
     """Circumstances of an estimate.
 
     Parameters
@@ -51,13 +52,13 @@ class Charges:
         The design.
     liberty : Liberty
         Its library.
-    conditions : Conditions
+    conditions : ChargeConditions
         Slew and clock period.
     clock_gate : str
         Library cell in front of registers with an enable; empty if the library has none.
     """
 
-    def __init__(self, circuit: Circuit, liberty: Liberty, conditions: Conditions, clock_gate: str) -> None:
+    def __init__(self, circuit: Circuit, liberty: Liberty, conditions: ChargeConditions, clock_gate: str) -> None:
         self._circuit, self._voltage, self._conditions = circuit, liberty.voltage, conditions
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}

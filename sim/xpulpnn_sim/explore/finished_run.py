@@ -10,9 +10,9 @@ from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.commands.common import write_json
-from xpulpnn_sim.explore.report import series, tables
+from xpulpnn_sim.explore.report import comparison, tables
 from xpulpnn_sim.explore.report.csv_file import write_csv
-from xpulpnn_sim.explore.report.info import NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import NamedTable, RunInfo
 from xpulpnn_sim.explore.results import PointResult, to_json
 from xpulpnn_sim.explore.space import Skipped
 
@@ -95,7 +95,7 @@ class Summary:
 
     def _below(self) -> list[str]:
         lines: list[str] = []
-        for conditions in (*series.flow_conditions(self.points), *series.energy_conditions(self.points)):
+        for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
         lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]

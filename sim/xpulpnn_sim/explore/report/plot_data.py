@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from xpulpnn_sim.explore.report import series
+from xpulpnn_sim.explore.report import comparison
 from xpulpnn_sim.explore.results import EnergyResult, FlowResult, ModuleArea, ModuleEnergy, PointResult
 
 _TRADE_OFFS = (
@@ -29,18 +29,18 @@ def report_data(points: Sequence[PointResult]) -> dict[str, Any]:
     trade_offs, fronts = _trade_offs(points, axes)
     return {
         "points": [{"label": point.label, "failed": bool(point.error)} for point in points],
-        "flows": series.flow_names(points),
-        "kernels": series.kernel_names(points),
-        "workloads": series.workload_names(points),
-        "colours": series.varying(points),
+        "flows": comparison.flow_names(points),
+        "kernels": comparison.kernel_names(points),
+        "workloads": comparison.workload_names(points),
+        "colours": comparison.varying(points),
         "axes": axes,
         "tradeOffs": trade_offs,
         "fronts": fronts,
         "areas": _areas(points),
-        "blocks": {name: block for name in series.flow_names(points) if (block := _blocks(points, name))},
+        "blocks": {name: block for name in comparison.flow_names(points) if (block := _blocks(points, name))},
         "paths": _paths(points),
         "energies": _energies(points),
-        "energyParts": {name: _energy_parts(points, name) for name in series.workload_names(points)},
+        "energyParts": {name: _energy_parts(points, name) for name in comparison.workload_names(points)},
     }
 
 
@@ -51,23 +51,23 @@ def _rounded(value: float | None, digits: int = 4) -> float | None:
 def _axes(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
     """Heading and one value per point of every figure that a trade-off can show, by ``figure|choice``."""
     axes: dict[str, dict[str, Any]] = {}
-    fpga = series.fpga_flows(points)
+    fpga = comparison.fpga_flows(points)
 
     def add(key: str, title: str, digits: int, values: list[float | None]) -> None:
         axes[key] = {"title": title, "digits": digits, "values": [_rounded(value) for value in values]}
 
-    for name in series.flow_names(points):
-        flows = [series.flow_of(point, name) for point in points]
+    for name in comparison.flow_names(points):
+        flows = [comparison.flow_of(point, name) for point in points]
         area, delay = ("area [LUT]", "clock period [ns]") if name in fpga else ("area [kGE]", "delay [FO4]")
-        add(f"area|{name}", area, 0 if name in fpga else 2, [series.size(flow) for flow in flows])
-        add(f"delay|{name}", delay, 1, [series.delay(flow) for flow in flows])
-    for name in series.kernel_names(points):
-        records = [series.best_record(point, name) for point in points]
+        add(f"area|{name}", area, 0 if name in fpga else 2, [comparison.size(flow) for flow in flows])
+        add(f"delay|{name}", delay, 1, [comparison.delay(flow) for flow in flows])
+    for name in comparison.kernel_names(points):
+        records = [comparison.best_record(point, name) for point in points]
         add(
             f"rate|{name}", "MAC/cycle", 2, [None if record is None else record["macs_per_cycle"] for record in records]
         )
-    for name in series.workload_names(points):
-        energies = [series.per_mac_pj(series.best_energy(point, name)) for point in points]
+    for name in comparison.workload_names(points):
+        energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
         if any(energy is not None for energy in energies):
             add(f"energy|{name}", "energy [pJ/MAC]", 3, energies)
     return axes
@@ -91,7 +91,7 @@ def _trade_offs(
             xs, ys = axes[x]["values"], axes[y]["values"]
             both = sum(a is not None and b is not None for a, b in zip(xs, ys, strict=True))
             comparable |= both > 1
-            fronts[f"{x}&{y}"] = series.front(xs, ys, more_x=figure_x == "rate")
+            fronts[f"{x}&{y}"] = comparison.front(xs, ys, more_x=figure_x == "rate")
         if comparable:
             shown.append({"id": name, "title": title, "x": figure_x, "y": figure_y})
     return shown, fronts
@@ -119,7 +119,7 @@ def _leaf(path: str) -> str:
 
 def _sizes(flow: FlowResult) -> list[tuple[float, float]]:
     """Own and total size of each instance: kGE, or look-up tables, whose totals are summed up here."""
-    if not series.is_fpga(flow):
+    if not comparison.is_fpga(flow):
         return [(module.own_ge / _GE_PER_KGE, module.total_ge / _GE_PER_KGE) for module in flow.modules]
     totals = [float(module.own_cells) for module in flow.modules]
     parents = _parents(flow.modules)
@@ -144,8 +144,8 @@ def _areas(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
                     )
                 ]
                 found[f"{number}|{flow.name}"] = {
-                    "unit": "LUT" if series.is_fpga(flow) else "kGE",
-                    "figure": _rounded(series.size(flow)),
+                    "unit": "LUT" if comparison.is_fpga(flow) else "kGE",
+                    "figure": _rounded(comparison.size(flow)),
                     "rows": rows,
                 }
     return found
@@ -156,10 +156,10 @@ def _blocks(points: Sequence[PointResult], name: str) -> dict[str, Any] | None:
     parts: dict[str, list[float]] = {}
     unit = ""
     for number, point in enumerate(points):
-        flow = series.flow_of(point, name)
+        flow = comparison.flow_of(point, name)
         if flow is None or not flow.modules:
             continue
-        unit = "LUT" if series.is_fpga(flow) else "kGE"
+        unit = "LUT" if comparison.is_fpga(flow) else "kGE"
         for module, parent, (own, total) in zip(flow.modules, _parents(flow.modules), _sizes(flow), strict=True):
             if parent <= 0:
                 part, value = ("(top itself)", own) if parent < 0 else (_leaf(module.path), total)
@@ -191,7 +191,7 @@ def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
 
 
 def _parts(module: ModuleEnergy) -> list[float]:
-    return [getattr(module, part) / series.FJ_PER_PJ for part in _ENERGY_PARTS]
+    return [getattr(module, part) / comparison.FJ_PER_PJ for part in _ENERGY_PARTS]
 
 
 def _by_module(energy: EnergyResult) -> list[list[Any]]:
@@ -209,8 +209,8 @@ def _energies(points: Sequence[PointResult]) -> dict[str, list[list[Any]]]:
     return {
         f"{number}|{name}": _by_module(energy)
         for number, point in enumerate(points)
-        for name in series.workload_names(points)
-        if (energy := series.best_energy(point, name)) is not None and energy.modules
+        for name in comparison.workload_names(points)
+        if (energy := comparison.best_energy(point, name)) is not None and energy.modules
     }
 
 
@@ -218,7 +218,7 @@ def _energy_parts(points: Sequence[PointResult], workload: str) -> list[list[flo
     """The four parts in pJ per cycle of the whole netlist for each point that has the workload."""
     found: list[list[float | None] | None] = []
     for point in points:
-        energy = series.best_energy(point, workload)
+        energy = comparison.best_energy(point, workload)
         if energy is None:
             found.append(None)
         else:
