@@ -8,12 +8,12 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.asic import GATED, SCRIPTS, AsicFlow, mapped_netlist
+from xpulpnn_sim.explore.asic import ABC_SCRIPTS, GATED, AsicFlow, mapped_netlist
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.mapped_netlist import instance_path, read_mapped
-from xpulpnn_sim.explore.results import Design, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, flow_from_json, to_json
 from xpulpnn_sim.netlist import read_module
 from xpulpnn_sim.yosys import find_yosys
 
@@ -50,9 +50,9 @@ def library() -> Library:
     return builtin_library()
 
 
-def design(verilog: str = HIERARCHY) -> Design:
+def design(verilog: str = HIERARCHY) -> EmittedDesign:
     manifest = {"top": "top", "hierarchy": INSTANCES}
-    return Design(top="top", module="top", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
+    return EmittedDesign(top="top", module="top", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
 
 
 @pytest.fixture(scope="module", params=["native", "wheel"])
@@ -105,7 +105,7 @@ def test_the_path_runs_by_our_names(result: FlowResult) -> None:
 @pytest.mark.flow
 def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Library) -> None:
     text = " ".join(result.conditions)
-    for what in (library.name, SCRIPTS["area"].removesuffix(" -d"), library.driving_cell, "no wire load", "2 fF"):
+    for what in (library.name, ABC_SCRIPTS["area"].removesuffix(" -d"), library.driving_cell, "no wire load", "2 fF"):
         assert what in text
     assert {"yosys", "abc"} <= result.tools.keys()
     assert flow_from_json(json.loads(json.dumps(to_json(result)))) == result

@@ -16,9 +16,9 @@ from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
 from xpulpnn_sim.explore.energy.circuit import Circuit, read_circuit
-from xpulpnn_sim.explore.energy.estimate import estimate
+from xpulpnn_sim.explore.energy.estimate import EstimateSettings, estimate_energy
 from xpulpnn_sim.explore.energy.programs import general_code
-from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack, quantised
+from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
 from xpulpnn_sim.explore.liberty import Liberty, read_liberty
 from xpulpnn_sim.iss.session import Session
 
@@ -107,7 +107,7 @@ def circuit(
 def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
     """Words of one chunk; the last value of each column goes on to its end."""
     padded = [[*column, *([column[-1]] * (BITS - len(column)))] for column in columns]
-    return pack(np.array(padded, np.uint8).T)
+    return pack_cycles(np.array(padded, np.uint8).T)
 
 
 def none(cycles: int = BITS) -> NDArray[np.uint64]:
@@ -159,7 +159,7 @@ def counter(width: int, *, gated: bool) -> Cells:
 
 
 def counted(width: int, cycles: int) -> NDArray[np.uint64]:
-    return pack((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
+    return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
 
 
 def test_counter(tmp_path: Path, liberty: Liberty) -> None:
@@ -292,5 +292,5 @@ def test_general_code_checks_itself() -> None:
 )
 def test_impossible_requests(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as raised:
-        estimate(PRESETS["ri5cy"], general_code(), builtin_library(), **options)
+        estimate_energy(PRESETS["ri5cy"], general_code(), builtin_library(), EstimateSettings(**options))
     assert str(raised.value) == message

@@ -13,7 +13,7 @@ from xpulpnn_sim.explore.asic import GATED, mapped_netlist
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.circuit import Circuit, expression, read_circuit
-from xpulpnn_sim.explore.energy.estimate import estimate
+from xpulpnn_sim.explore.energy.estimate import EstimateSettings, estimate_energy
 from xpulpnn_sim.explore.energy.toggles import BITS, activity
 from xpulpnn_sim.explore.kernels import KernelSpec
 from xpulpnn_sim.explore.results import energy_from_json, to_json
@@ -96,7 +96,7 @@ def test_isolation_quiets_the_idle_region() -> None:
 
 def test_estimate_of_a_kernel() -> None:
     case = KernelSpec.parse(KERNEL).case(PLAIN)
-    result = estimate(PLAIN, case, builtin_library(), window=512)
+    result = estimate_energy(PLAIN, case, builtin_library(), EstimateSettings(window=512))
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
@@ -106,7 +106,7 @@ def test_estimate_of_a_kernel() -> None:
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
     assert energy_from_json(to_json(result)) == result
     started = time.monotonic()
-    assert estimate(PLAIN, case, builtin_library(), window=512) == result
+    assert estimate_energy(PLAIN, case, builtin_library(), EstimateSettings(window=512)) == result
     assert time.monotonic() - started < 2
-    still = estimate(PLAIN, case, builtin_library(), window=512, glitches=False)
+    still = estimate_energy(PLAIN, case, builtin_library(), EstimateSettings(window=512, glitches=False))
     assert still.energy_per_cycle_fj < result.energy_per_cycle_fj

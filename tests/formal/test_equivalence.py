@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.commands import equivalence as command
 from xpulpnn_sim.formal.dotp import ALL_SIGNS, Signs
-from xpulpnn_sim.formal.equivalence import DIFFERENT, EQUAL, LANES, SAMPLED, Finding, check, structures
+from xpulpnn_sim.formal.equivalence import DIFFERENT, EQUAL, LANES, SAMPLED, Comparison, check, structures
 from xpulpnn_sim.harness.models import cached_emission
 
 CONFIG = preset("xpulpnn")
@@ -91,7 +91,7 @@ def test_every_method_agrees(method: str, verdict: str):
     assert (one.method, one.verdict) == (method, verdict)
 
 
-def first(design: Emitted, fmt: ElemFmt) -> Finding:
+def first(design: Emitted, fmt: ElemFmt) -> Comparison:
     outcomes = list(check(*design, formats=[fmt], signs=[BOTH]))
     assert len(outcomes) == 1
     return outcomes[0]

@@ -22,13 +22,13 @@ from xpulpnn_sim.commands.generate import TOP_NAMES
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.finished_run import REPORT, Summary, require_report_packages
 from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
-from xpulpnn_sim.explore.kernels import DEFAULT_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explore.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explore.paper import paper_points, paper_table
 from xpulpnn_sim.explore.report.named_table import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.runner import POINTS, Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space
-from xpulpnn_sim.explore.task import Step, plan
+from xpulpnn_sim.explore.task import PointStep, plan
 
 NAME = "explore"
 HELP = "show area, timing, energy and cycles of configurations side by side, with open tools"
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="KERNEL:BITS:VARIANT[:LAYER]",
         help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
-        f"layers {' and '.join(f'{name} {layer}' for name, layer in DEFAULT_LAYERS.items())})",
+        f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
     )
     what.add_argument("--energy", action="store_true", help="energy of every --kernel")
     what.add_argument("--general", action="store_true", help="energy of general code on the core too")
@@ -203,7 +203,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     return Request(flows=tuple(names), scripts=scripts, liberty=arguments.liberty, seeds=arguments.seeds)
 
 
-def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[Step]]]:
+def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
     """The points of the options and the steps of each; ``notes`` are added to."""
     space = build_space(
         arguments.top or DEFAULT_TOP,
@@ -225,9 +225,9 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
         energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
         if arguments.general:
             energies[None] = EnergyStep(cells, None)
-    steps: list[list[Step]] = []
+    steps: list[list[PointStep]] = []
     for able in runnable:
-        listed: list[Step] = [*flows, *(kernels[spec] for spec in able)]
+        listed: list[PointStep] = [*flows, *(kernels[spec] for spec in able)]
         listed += [step for spec, step in energies.items() if spec is None or spec in able]
         steps.append(listed)
     return space, steps
@@ -250,7 +250,7 @@ def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[
     return able
 
 
-def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[Step]]]:
+def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
     request = Request(
         flows=("asic" if arguments.liberty is not None else "builtin",),

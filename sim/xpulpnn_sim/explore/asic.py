@@ -16,7 +16,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.mapped_netlist import MappedNetlist, read_mapped
-from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea
+from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea
 from xpulpnn_sim.explore.sta import OpenSta, find_opensta
 from xpulpnn_sim.explore.timing import longest_path
 from xpulpnn_sim.files import write_text
@@ -34,7 +34,7 @@ GATED = "$_DFFE_PP_"
 _PREPARE = "strash; &get -n; &fraig -x; &put; scorr; dc2"
 _DEEP = "balance; rewrite; refactor; balance; rewrite; rewrite -z; balance; refactor -z; rewrite -z; balance"
 _BUFFER = "topo; buffer -N 16 -S 400"
-SCRIPTS: Mapping[str, str] = {
+ABC_SCRIPTS: Mapping[str, str] = {
     "area": f"{_PREPARE}; dch -f; map -B 0.9; {_BUFFER}; upsize; dnsize; stime -p -d",
     "speed": f"{_PREPARE}; {_DEEP}; if -g -K 6; strash; dch -f; map -B 0.9 -D 1000; {_BUFFER}; "
     "upsize; dnsize; upsize; dnsize; stime -p -d",
@@ -69,8 +69,8 @@ class AsicFlow:
     """
 
     def __init__(self, library: Library, name: str, script: str, *, breakdown: bool = True) -> None:
-        if script not in SCRIPTS:
-            raise InputError(f"script must be one of {', '.join(SCRIPTS)}, not {script}")
+        if script not in ABC_SCRIPTS:
+            raise InputError(f"script must be one of {', '.join(ABC_SCRIPTS)}, not {script}")
         self.library = library
         self.name = name
         self.script = script
@@ -93,12 +93,12 @@ class AsicFlow:
             "library": self.library.sha256,
             "driver": self.library.driving_cell,
             "load": f"{self.library.output_load_ff:g}",
-            "commands": SCRIPTS[self.script],
+            "commands": ABC_SCRIPTS[self.script],
             "breakdown": str(self.breakdown),
             "revision": REVISION,
         }
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Map the design; raises :class:`ToolError` with the tool's own message if that fails."""
         yosys, opensta = self._tools()
         started = time.monotonic()
@@ -147,7 +147,7 @@ class AsicFlow:
         )
 
     def _conditions(self, path: CriticalPath | None) -> list[str]:
-        library, commands = self.library, SCRIPTS[self.script].removesuffix(" -d")
+        library, commands = self.library, ABC_SCRIPTS[self.script].removesuffix(" -d")
         volt, celsius = library.liberty.voltage, library.liberty.temperature
         corner = (
             f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
@@ -176,7 +176,7 @@ class AsicFlow:
         return lines
 
 
-def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, script: Script = "area") -> Path:
+def mapped_netlist(design: EmittedDesign, library: Library, *, clock_gating: bool, script: Script = "area") -> Path:
     """File with the netlist mapped module by module and flattened after that, as ``write_json`` of Yosys writes it.
 
     Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. The
@@ -184,7 +184,7 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
 
     Parameters
     ----------
-    design : Design
+    design : EmittedDesign
         To be mapped.
     library : Library
         Cells.
@@ -205,7 +205,7 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
         lines += [f"chtype -set {GATED} t:{_DFF}", f"delete ={_DFF}"]
     lines.append("write_json mapped.json")
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
-    commands = [SCRIPTS[script], lines, list(_gated_registers())]
+    commands = [ABC_SCRIPTS[script], lines, list(_gated_registers())]
     key = content_key([REVISION, sorted(yosys.tools.items()), surroundings, commands, design.module, design.verilog])
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
     if entry.exists():
@@ -218,7 +218,7 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
     return entry
 
 
-def module_areas(netlist: MappedNetlist, design: Design, library: Library) -> list[ModuleArea]:
+def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
     """Area of every instance, depth first, the top first."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
@@ -250,7 +250,7 @@ def _prepare(folder: Path, verilog: str, library: Library, script: str, yosys: Y
         (folder / "library.lib").write_bytes(library.path.read_bytes())
     except OSError as error:
         raise ToolError(f"--liberty must be readable, not {library.path} ({error.strerror})") from error
-    commands = SCRIPTS[script].replace("; ", "\n")
+    commands = ABC_SCRIPTS[script].replace("; ", "\n")
     (folder / "flat.abc").write_text((f"{_NATIVE_ALIAS}\n" if yosys.native else "") + commands + "\n")
     # Each mapping counts; the statistics file tells of the flat one only.
     (folder / "modules.abc").write_text((folder / "flat.abc").read_text().replace("stime -p -d\n", ""))

@@ -1,13 +1,15 @@
-"""Results of flows, kept under a hash of the Verilog and of everything else that determines them."""
+"""Results on disk, under a hash of everything that determines them."""
 
 import hashlib
 import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from xpulpnn_sim.explore.results import Design, Flow, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, Flow, FlowResult, flow_from_json, to_json
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
+
+_Result = TypeVar("_Result", FlowResult, EnergyResult)
 
 
 def content_key(content: list[Any]) -> str:
@@ -15,23 +17,18 @@ def content_key(content: list[Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def cached(flow: Flow, design: Design) -> tuple[FlowResult, bool]:
-    """Result of a flow, and whether it came from the cache; an entry that cannot be read is made anew.
-
-    Raises what :meth:`Flow.run` raises.
-    """
-    key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.verilog])
-    entry = cache_directory() / "flows" / f"{key}.json"
-    known = _read(entry)
-    if known is not None:
-        return known, True
-    result = flow.run(design)
-    write_text(entry, json.dumps(to_json(result)))
-    return result, False
-
-
-def _read(entry: Path) -> FlowResult | None:
+def cached(folder: str, key: str, read: Callable[[Any], _Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
+    """The result kept as ``key``, and whether it was there; an entry that ``read`` cannot take is made anew."""
+    entry = cache_directory() / folder / f"{key}.json"
     try:
-        return flow_from_json(json.loads(entry.read_text()))
+        return read(json.loads(entry.read_text())), True
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+        result = make()
+        write_text(entry, json.dumps(to_json(result)))
+        return result, False
+
+
+def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowResult, bool]:
+    """Result of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
+    key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.verilog])
+    return cached("flows", key, flow_from_json, lambda: flow.run(design))

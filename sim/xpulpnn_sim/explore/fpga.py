@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, PathStep
+from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, PathStep
 from xpulpnn_sim.explore.wrapper import FOLD, INPUTS, INSTANCE, OUTPUTS, RESET, WRAPPER, Wrapper, wrap
 from xpulpnn_sim.netlist import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.yosys import find_yosys
@@ -30,7 +30,7 @@ _PS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class DeviceFamily:
     """What differs between the device families.
 
     ``luts`` and ``dsps``, ``brams``, ``flip_flops`` name cells of the netlist; a look-up table cell counts as many as
@@ -48,8 +48,8 @@ class Family:
     note: str
 
 
-FAMILIES: Mapping[str, Family] = {
-    "ecp5": Family(
+DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
+    "ecp5": DeviceFamily(
         part="LFE5U-45F, package CABGA381, speed grade 6",
         synthesis="synth_ecp5",
         options=("--45k", "--package", "CABGA381", "--speed", "6"),
@@ -60,7 +60,7 @@ FAMILIES: Mapping[str, Family] = {
         capacity=43848,
         note="A carry cell CCU2C counts as two look-up tables.",
     ),
-    "ice40": Family(
+    "ice40": DeviceFamily(
         part="HX8K, package CT256",
         synthesis="synth_ice40",
         options=("--hx8k", "--package", "ct256"),
@@ -99,14 +99,14 @@ class FpgaFlow:
     """
 
     def __init__(self, device: Device, seeds: int = 3) -> None:
-        if device not in FAMILIES:
-            raise InputError(f"device must be one of {', '.join(FAMILIES)}, not {device}")
+        if device not in DEVICE_FAMILIES:
+            raise InputError(f"device must be one of {', '.join(DEVICE_FAMILIES)}, not {device}")
         if seeds < 1:
             raise InputError(f"seeds must be at least 1, not {seeds}")
         self.name: str = device
         self.script: str = ""
         self.seeds = seeds
-        self._family = FAMILIES[device]
+        self._family = DEVICE_FAMILIES[device]
 
     @property
     def _nextpnr(self) -> str:
@@ -127,7 +127,7 @@ class FpgaFlow:
             "target_mhz": str(_TARGET_MHZ),
         }
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Synthesise once, then place and route with each seed.
 
         Raises
@@ -176,7 +176,7 @@ class FpgaFlow:
             f"{clock}; path and delay are the fastest one's, with clock-to-output and setup times.",
         ]
 
-    def _synthesise(self, design: Design, wrapper: Wrapper, folder: Path) -> NetlistModule:
+    def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> NetlistModule:
         (folder / "design.v").write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
@@ -222,7 +222,7 @@ class _Counts:
     wrapper_luts: int
 
     @classmethod
-    def of(cls, module: NetlistModule, family: Family) -> "_Counts":
+    def of(cls, module: NetlistModule, family: DeviceFamily) -> "_Counts":
         """Count the cells; the wrapper's are known by the registers they belong to."""
         kinds = Counter(cell.type for cell in module.cells)
 

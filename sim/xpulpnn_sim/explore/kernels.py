@@ -7,15 +7,15 @@ from typing import Self
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.results import Design, Flow
-from xpulpnn_sim.explore.task import Kind, Outcome
+from xpulpnn_sim.explore.results import EmittedDesign, Flow
+from xpulpnn_sim.explore.task import ResultField, StepOutcome
 from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, run_case
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 
-DEFAULT_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
+SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 """Small ones: the papers' channels and filters on fewer pixels."""
 
 _WIDTHS = ("16", "8", "4", "2")
@@ -27,7 +27,7 @@ class FlowStep:
     """A synthesis flow, through the cache."""
 
     flow: Flow
-    kind: Kind = "flows"
+    kind: ResultField = "flows"
 
     @property
     def name(self) -> str:
@@ -38,12 +38,12 @@ class FlowStep:
         """Those of the flow."""
         return self.flow.settings()
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        from xpulpnn_sim.explore.cache import cached
+        from xpulpnn_sim.explore.cache import cached_flow
 
-        result, hit = cached(self.flow, design)
-        return Outcome(result=result, cached=hit)
+        result, hit = cached_flow(self.flow, design)
+        return StepOutcome(result=result, cached=hit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class KernelSpec:
             raise InputError(f"--kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
         kernel, bits, variant = parts[:_PARTS]
         for what, value, known in (
-            ("kernel", kernel, tuple(DEFAULT_LAYERS)),
+            ("kernel", kernel, tuple(SMALL_LAYERS)),
             ("bits", bits, _WIDTHS),
             ("variant", variant, tuple(VARIANTS)),
         ):
             if value not in known:
                 raise InputError(f"{what} of --kernel must be one of {', '.join(known)}, not {value or 'empty'}")
-        written = parts[_PARTS] if len(parts) > _PARTS else DEFAULT_LAYERS[kernel]
+        written = parts[_PARTS] if len(parts) > _PARTS else SMALL_LAYERS[kernel]
         try:
             layer = ConvLayer.parse(written) if kernel == "conv" else MatmulLayer.parse(written)
         except LayerError as error:
@@ -118,7 +118,7 @@ class KernelStep:
     """A kernel on the RTL of the back end of the same configuration."""
 
     spec: KernelSpec
-    kind: Kind = "kernels"
+    kind: ResultField = "kernels"
 
     @property
     def name(self) -> str:
@@ -129,11 +129,11 @@ class KernelStep:
         """Nothing beyond the specification."""
         return {"kernel": str(self.spec)}
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Cycles of the kernel; its results are compared with the reference."""
         result = run_case(self.spec.case(design.config))
         wrong = result.record["mismatches"]
-        return Outcome(
+        return StepOutcome(
             result=result.record, error=f"results must equal the reference, not differ {wrong} times" if wrong else ""
         )
 
@@ -155,7 +155,7 @@ class EnergyStep:
     library: Library
     spec: KernelSpec | None
     core: bool = False
-    kind: Kind = "energies"
+    kind: ResultField = "energies"
 
     @property
     def name(self) -> str:
@@ -168,12 +168,11 @@ class EnergyStep:
 
         return {**find_yosys().tools, "library": self.library.sha256, "core": str(self.core)}
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
-        from xpulpnn_sim.explore.energy.estimate import estimate
+        from xpulpnn_sim.explore.energy.estimate import EstimateSettings, estimate_energy
         from xpulpnn_sim.explore.energy.programs import general_code
 
-        if self.spec is None:
-            return Outcome(result=estimate(design.config, general_code(), self.library, top="core"))
-        case = self.spec.case(design.config)
-        return Outcome(result=estimate(design.config, case, self.library, top="core" if self.core else "backend"))
+        workload = general_code() if self.spec is None else self.spec.case(design.config)
+        settings = EstimateSettings(top="core" if self.core or self.spec is None else "backend")
+        return StepOutcome(result=estimate_energy(design.config, workload, self.library, settings))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.liberty import Cell
+from xpulpnn_sim.explore.liberty import LibraryCell
 from xpulpnn_sim.netlist import ONE, NetlistModule, read_module
 
 
@@ -15,7 +15,7 @@ class MappedGate:
 
     name: str
     path: str
-    cell: Cell
+    cell: LibraryCell
     pins: dict[str, int]
 
     @property
@@ -79,7 +79,7 @@ class MappedNetlist:
         return Combinational(gates=[gate for gate in self.gates if not gate.cell.sequential], starts=starts, ends=ends)
 
 
-def read_mapped(path: Path, module: str, library: Mapping[str, Cell]) -> MappedNetlist:
+def read_mapped(path: Path, module: str, library: Mapping[str, LibraryCell]) -> MappedNetlist:
     """The module of a file written by ``write_json`` after flattening.
 
     Raises :class:`ToolError` if the file or the module is not there, or has cells that are not in ``library``.

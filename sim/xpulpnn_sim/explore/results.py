@@ -8,7 +8,7 @@ from xpulpnn.config import CoreConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class EmittedDesign:
     """Emitted Verilog of one configuration.
 
     Parameters
@@ -252,7 +252,7 @@ class Flow(Protocol):
         """Everything besides the Verilog that determines the result: tool versions, options, hashes of libraries."""
         ...
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Run the tools; raises :class:`~xpulpnn.errors.ToolError` with one clear line."""
         ...
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.results import Design, PointResult
+from xpulpnn_sim.explore.results import EmittedDesign, PointResult
 from xpulpnn_sim.explore.task import RESULT, Task, finished, replan, run_task, with_error, write_result
 from xpulpnn_sim.files import write_text
 
@@ -34,7 +34,7 @@ LOG = "log.txt"
 _SCRATCH = ".scratch"
 """Folder inside that of a point for what its tools would leave behind if they were killed."""
 
-Emit = Callable[[str, CoreConfig], Design]
+Emit = Callable[[str, CoreConfig], EmittedDesign]
 Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 

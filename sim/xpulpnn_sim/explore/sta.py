@@ -14,7 +14,7 @@ from xpulpnn_sim.explore.mapped_netlist import Combinational, MappedNetlist
 from xpulpnn_sim.explore.results import CriticalPath, PathStep
 from xpulpnn_sim.netlist import ONE
 
-TIMEOUT_S = 600.0
+_TIMEOUT_S = 600.0
 
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
@@ -91,11 +91,11 @@ class OpenSta:
                 text=True,
                 errors="replace",
                 stdin=subprocess.DEVNULL,
-                timeout=TIMEOUT_S,
+                timeout=_TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise ToolError(f"opensta must be able to time {netlist.module} in {TIMEOUT_S:g} s") from error
+            raise ToolError(f"opensta must be able to time {netlist.module} in {_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise ToolError(f"opensta must be runnable, not {self.program} ({error.strerror})") from error
         said = done.stdout + done.stderr

@@ -16,11 +16,11 @@ import xpulpnn_sim
 import xpulpnn_sw
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.explore.results import Design, EnergyResult, FlowResult, PointResult, point_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, FlowResult, PointResult, point_from_json, to_json
 from xpulpnn_sim.explore.space import Point
 from xpulpnn_sim.files import write_text
 
-Kind = Literal["flows", "kernels", "energies"]
+ResultField = Literal["flows", "kernels", "energies"]
 """Field of :class:`~xpulpnn_sim.explore.results.PointResult` that a step adds to."""
 
 RESULT = "result.json"
@@ -31,7 +31,7 @@ _SHOWS_ONLY = {"commands", "report", "bench", "verify", "iss"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """Result of a step, whether it came from a cache, and what is wrong with it (one line, empty if nothing)."""
 
     result: FlowResult | EnergyResult | dict[str, Any]
@@ -39,7 +39,7 @@ class Outcome:
     error: str = ""
 
 
-class Step(Protocol):
+class PointStep(Protocol):
     """Something done with a design; steps travel to other processes."""
 
     @property
@@ -48,7 +48,7 @@ class Step(Protocol):
         ...
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ResultField:
         """Where its result goes."""
         ...
 
@@ -56,7 +56,7 @@ class Step(Protocol):
         """Everything besides configuration and sources that determines the result."""
         ...
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Do it; raises :class:`~xpulpnn.errors.XpulpnnError` with one clear line."""
         ...
 
@@ -69,7 +69,7 @@ class Task:
     ----------
     point : Point
         The configuration.
-    steps : tuple of Step
+    steps : tuple of PointStep
         In the order of the results.
     keys : tuple of str
         One per step: results are the same if keys are.
@@ -80,12 +80,12 @@ class Task:
     """
 
     point: Point
-    steps: tuple[Step, ...]
+    steps: tuple[PointStep, ...]
     keys: tuple[str, ...]
     known: PointResult | None
     known_keys: Mapping[str, Sequence[str]]
 
-    def earlier(self, step: Step, key: str) -> FlowResult | EnergyResult | dict[str, Any] | None:
+    def earlier(self, step: PointStep, key: str) -> FlowResult | EnergyResult | dict[str, Any] | None:
         """The known result of a step, if it has one."""
         keys = self.known_keys.get(step.kind, ())
         if self.known is None or key not in keys:
@@ -123,14 +123,16 @@ def step_key(top: str, config: CoreConfig, name: str, settings: Mapping[str, str
     return hashlib.sha256(json.dumps(described, sort_keys=True, default=sorted).encode()).hexdigest()
 
 
-def plan(point: Point, steps: Sequence[tuple[Step, Mapping[str, str]]], folder: Path, *, fresh: bool = False) -> Task:
+def plan(
+    point: Point, steps: Sequence[tuple[PointStep, Mapping[str, str]]], folder: Path, *, fresh: bool = False
+) -> Task:
     """The task of a point.
 
     Parameters
     ----------
     point : Point
         The configuration.
-    steps : sequence of (Step, settings)
+    steps : sequence of (PointStep, settings)
         What to do, in order, each with its settings: to ask for them may mean to ask tools for their versions.
     folder : Path
         The folder of the point.
@@ -192,7 +194,7 @@ class _Results:
         self.results: dict[str, list[Any]] = {"flows": [], "kernels": [], "energies": []}
         self.keys: dict[str, list[str]] = {kind: [] for kind in self.results}
 
-    def add(self, step: Step, key: str, result: FlowResult | EnergyResult | dict[str, Any]) -> None:
+    def add(self, step: PointStep, key: str, result: FlowResult | EnergyResult | dict[str, Any]) -> None:
         """Add the result of one step."""
         self.results[step.kind].append(result)
         self.keys[step.kind].append(key)
@@ -222,7 +224,7 @@ def run_task(
     task: Task,
     folder: Path,
     folder_name: str,
-    emit: Callable[[str, CoreConfig], Design],
+    emit: Callable[[str, CoreConfig], EmittedDesign],
     done: Callable[[str, bool], None],
 ) -> PointResult:
     """Run the steps whose results are not known, writing what is known after each.
@@ -269,7 +271,7 @@ def run_task(
     return results.point()
 
 
-def _run_step(step: Step, key: str, design: Design, results: _Results) -> bool:
+def _run_step(step: PointStep, key: str, design: EmittedDesign, results: _Results) -> bool:
     """Run one step; returns whether its result came from a cache."""
     try:
         outcome = step.run(design)

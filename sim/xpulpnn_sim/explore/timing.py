@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xpulpnn_sim.explore.liberty import Cell, Table
+from xpulpnn_sim.explore.liberty import LibraryCell, Table
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.explore.results import CriticalPath, PathStep
@@ -62,7 +62,7 @@ class _Arc:
     slew: _Lookup
 
 
-def _arcs(cell: Cell, output: str) -> Iterator[_Arc]:
+def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
     for timing in cell.pins[output].timing:
         if timing.timing_type in _SEQUENTIAL:
             continue
@@ -94,7 +94,7 @@ class _Analysis:
             load[net] += self.library.output_load_ff
         return load
 
-    def arcs(self, cell: Cell, output: str) -> list[_Arc]:
+    def arcs(self, cell: LibraryCell, output: str) -> list[_Arc]:
         if (cell.name, output) not in self.known_arcs:
             self.known_arcs[cell.name, output] = list(_arcs(cell, output))
         return self.known_arcs[cell.name, output]

@@ -24,8 +24,8 @@ Monomial = frozenset[int]
 Polynomial = dict[Monomial, int]
 """Coefficient of each monomial, modulo the word size."""
 
-WORD_BITS = 32
-_MODULO = 1 << WORD_BITS
+_WORD_BITS = 32
+_MODULO = 1 << _WORD_BITS
 _MOST_TERMS = 6_000
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
@@ -39,7 +39,7 @@ class GaveUpError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Inequality:
     """Input literals that are 1, the others being 0, for which two words are not equal."""
 
     ones: frozenset[int]
@@ -195,7 +195,7 @@ def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tupl
     return found
 
 
-def compare(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Difference | None:
+def prove(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Inequality | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not.
 
     Raises
@@ -212,5 +212,5 @@ def compare(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeou
             rest = _Reduction(graph, start, 1 << len(bits), deadline, constants=constants, halves=halves).run()
         except GaveUpError:
             continue
-        return Difference(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
+        return Inequality(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
     raise GaveUpError

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.formal import algebra
-from xpulpnn_sim.formal.elaborate import ClockedGates, Cycle
+from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.golden.lanes import unpack
 
-WORD = 32
+_WORD = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operands:
+class DotpOperands:
     """Values of one operation, or arrays of such."""
 
     rs1: Any
@@ -41,7 +41,7 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class DotpOperation:
     """A dot product in one format and with one choice of signs.
 
     Parameters
@@ -91,19 +91,19 @@ class Operation:
                 # the top bit of b has weight -2**(w - 1) instead of 2**(w - 1): take 2**w times it off
                 excess = [FALSE] * len(y) + [graph.and_(bit, y[-1]) for bit in one[: len(y)]]
                 product = graph.add(product, [bit ^ 1 for bit in excess], TRUE)
-            total = graph.add(total, _extended(product, WORD, signed=self.signs.a or self.signs.b))
+            total = graph.add(total, _extended(product, _WORD, signed=self.signs.a or self.signs.b))
         return total
 
-    def values(self, ones: Iterable[int]) -> tuple[Operands, int]:
+    def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
         """Operands and result where the input literals ``ones`` are 1 and the others are 0."""
         given = dict.fromkeys(ones, 1)
         words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
         rs1, rs2, rd, accumulate, result = (
             sum(bit << place for place, bit in enumerate(self.graph.evaluate(given, word))) for word in words
         )
-        return Operands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
+        return DotpOperands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
 
-    def expected(self, operands: Operands) -> int:
+    def expected(self, operands: DotpOperands) -> int:
         """The result by the golden model."""
         words = (np.array([word], np.uint32) for word in (operands.rs1, operands.rs2, operands.rd, operands.accumulate))
         return int(golden(self.fmt, self.signs, *words)[0])
@@ -111,7 +111,7 @@ class Operation:
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
         """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""
         generator = np.random.default_rng(seed)
-        rs1, rs2, rd = generator.integers(0, 1 << WORD, (3, cases), np.uint32)
+        rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
         accumulate = generator.integers(0, 2, cases, np.uint32)
         given: dict[int, int] = {}
         for literals, words in ((self.rs1, rs1), (self.rs2, rs2), (self.rd, rd), ([self.accumulate], accumulate)):
@@ -130,7 +130,7 @@ class Operation:
 
     def _lanes(self) -> list[tuple[list[int], list[int]]]:
         width = self.fmt.width
-        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, WORD, width)]
+        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, _WORD, width)]
 
 
 def golden(
@@ -148,27 +148,27 @@ def golden(
 
 def operation(
     gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fmt: ElemFmt, signs: Signs, lane: int | None = None
-) -> Operation:
+) -> DotpOperation:
     """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
 
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
     """
     graph = GateGraph()
-    used = range(WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
-    rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(WORD)] for _ in range(2))
-    rd, accumulate = graph.inputs(WORD), graph.input()
+    used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
+    rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
+    rd, accumulate = graph.inputs(_WORD), graph.input()
     fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b)}
     ctrl = _control(ports, fields, accumulate)
     inputs = {"rst": [FALSE], "ctrl": ctrl, "rs1": rs1, "rs2": rs2, "rd": rd, "enable": [TRUE]}
     holds = True
     if "enable" in gates.ports:
-        state = Cycle(graph, gates, {**inputs, "rd": graph.inputs(WORD)}, {}).next_state()
-        last = Cycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": rd}, state)
+        state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
+        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": rd}, state)
         holds = last.next_state() == state
     else:
-        last = Cycle(graph, gates, inputs, {})
-    return Operation(
+        last = ClockCycle(graph, gates, inputs, {})
+    return DotpOperation(
         graph=graph,
         fmt=fmt,
         signs=signs,

@@ -47,7 +47,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
         return ClockedGates(read_module(folder / "netlist.json", module))
 
 
-class Cycle:
+class ClockCycle:
     """One clock cycle of gates as nodes of a graph, made when asked for.
 
     Parameters

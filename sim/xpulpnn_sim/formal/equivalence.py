@@ -10,7 +10,7 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.formal import algebra, sat
-from xpulpnn_sim.formal.dotp import ALL_SIGNS, Operands, Operation, Signs, operation
+from xpulpnn_sim.formal.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
 from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
 from xpulpnn_sim.formal.exhaustive import simulate
 
@@ -30,7 +30,7 @@ _SAT_WIDTH = 4
 class Counterexample:
     """Operands for which a structure computes something else than defined."""
 
-    operands: Operands
+    operands: DotpOperands
     expected: int
     result: int
 
@@ -43,7 +43,7 @@ class Counterexample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Comparison:
     """What one method found about one operation of one structure.
 
     Parameters
@@ -115,7 +115,7 @@ def check(
     methods: Sequence[str] = (),
     timeout_s: float = 60.0,
     advance: Callable[[float], None] = lambda share: None,
-) -> Iterator[Finding]:
+) -> Iterator[Comparison]:
     """Compare the dot-product unit in ``verilog`` with its definition, operation by operation.
 
     The definition is the naive structure: sign or zero extended elements, one product per lane, all added to the
@@ -157,11 +157,11 @@ def check(
     """
     gates = clocked_gates(verilog, manifest["top"])
     for fmt, sign in product(formats, signs):
-        one = _Comparison(gates, manifest, structure, fmt, sign, timeout_s, advance)
+        one = _OperationCheck(gates, manifest, structure, fmt, sign, timeout_s, advance)
         yield from one.run(methods)
 
 
-class _Comparison:
+class _OperationCheck:
     """One operation of one structure."""
 
     def __init__(
@@ -185,7 +185,7 @@ class _Comparison:
         self._whole = self._operation()
         self._building_s = time.monotonic() - began
 
-    def run(self, methods: Sequence[str]) -> Iterator[Finding]:
+    def run(self, methods: Sequence[str]) -> Iterator[Comparison]:
         started = time.monotonic()
         whole = self._whole
         different = whole.sample(_FIRST_CASES, seed=1)
@@ -208,7 +208,7 @@ class _Comparison:
                     return
             yield self._by("random")
 
-    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Finding]:
+    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Comparison]:
         """One method after the other until one says so, or finds a difference."""
         for method in methods:
             outcome = self._by(method)
@@ -216,25 +216,25 @@ class _Comparison:
             if outcome.verdict in (verdict, DIFFERENT):
                 return
 
-    def _operation(self, lane: int | None = None) -> Operation:
+    def _operation(self, lane: int | None = None) -> DotpOperation:
         return operation(self._gates, self._ports, self._fmt, self._signs, lane)
 
-    def _by(self, method: str) -> Finding:
+    def _by(self, method: str) -> Comparison:
         run = {"algebra": self._algebra, "sat": self._sat, "exhaustive": self._exhaustive, "random": self._random}
         return run[method](time.monotonic())
 
-    def _algebra(self, started: float) -> Finding:
+    def _algebra(self, started: float) -> Comparison:
         whole, covered = self._whole, "all operands"
         started -= self._building_s
         try:
-            found = algebra.compare(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
+            found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
         except algebra.GaveUpError:
             return self._outcome("algebra", covered, started, UNDECIDED)
         if found:
             return self._refuted("algebra", covered, started, whole, found.ones)
         return self._outcome("algebra", covered, started, EQUAL)
 
-    def _sat(self, started: float) -> Finding:
+    def _sat(self, started: float) -> Comparison:
         covered = f"each of {self._fmt.lanes} lanes alone, any accumulator"
         for lane in range(self._fmt.lanes):
             left = self._timeout_s - (time.monotonic() - started)
@@ -242,14 +242,14 @@ class _Comparison:
             try:
                 if left < 1:
                     raise algebra.GaveUpError
-                found = sat.compare(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
+                found = sat.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
             except algebra.GaveUpError:
                 return self._outcome("sat", f"{lane} of {self._fmt.lanes} lanes", started, UNDECIDED)
             if found:
                 return self._refuted("sat", covered, started, one, found.ones)
         return self._outcome("sat", covered, started, LANES)
 
-    def _exhaustive(self, started: float) -> Finding:
+    def _exhaustive(self, started: float) -> Comparison:
         lanes, width = self._fmt.lanes, self._fmt.width
         covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
         for lane in range(lanes):
@@ -271,7 +271,7 @@ class _Comparison:
                 return self._outcome("exhaustive", share, started, UNDECIDED)
         return self._outcome("exhaustive", covered, started, LANES)
 
-    def _random(self, started: float) -> Finding:
+    def _random(self, started: float) -> Comparison:
         whole = self._operation()
         words = (whole.result, whole.plain_gates())
         found = simulate(
@@ -287,13 +287,15 @@ class _Comparison:
             return self._refuted("random", covered, started, whole, found.different)
         return self._outcome("random", covered, started, SAMPLED)
 
-    def _refuted(self, method: str, covered: str, started: float, one: Operation, ones: frozenset[int]) -> Finding:
+    def _refuted(
+        self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]
+    ) -> Comparison:
         operands, result = one.values(ones)
         example = Counterexample(operands=operands, expected=one.expected(operands), result=result)
         return replace(self._outcome(method, covered, started, DIFFERENT), counterexample=example)
 
-    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Finding:
-        return Finding(
+    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Comparison:
+        return Comparison(
             structure=self._structure,
             fmt=self._fmt,
             signs=self._signs,

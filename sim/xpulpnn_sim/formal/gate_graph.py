@@ -24,7 +24,7 @@ class GateKind(IntEnum):
     MAJORITY = 4
 
 
-class Node(NamedTuple):
+class GateNode(NamedTuple):
     """A gate, its operands as literals, and how many gates are below it."""
 
     kind: GateKind
@@ -67,14 +67,14 @@ class GateGraph:
     """A graph of gates, built from the inputs up."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = [Node(GateKind.CONSTANT, (), 0)]
+        self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, (), 0)]
         self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def input(self) -> int:
         """A new variable."""
         node = len(self.nodes)
-        self.nodes.append(Node(GateKind.INPUT, (), 0))
+        self.nodes.append(GateNode(GateKind.INPUT, (), 0))
         self._cuts[node] = (((node,), _LEAF_TABLES[0]),)
         return node << 1
 
@@ -212,7 +212,7 @@ class GateGraph:
 
     def _add(self, kind: GateKind, operands: tuple[int, ...], cuts: Iterable[Cut]) -> int:
         node = len(self.nodes)
-        self.nodes.append(Node(kind, operands, 1 + max(self.nodes[one >> 1].level for one in operands)))
+        self.nodes.append(GateNode(kind, operands, 1 + max(self.nodes[one >> 1].level for one in operands)))
         self._known[kind, operands] = node
         self._cuts[node] = (((node,), _LEAF_TABLES[0]), *cuts)
         return node

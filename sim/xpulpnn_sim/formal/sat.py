@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from xpulpnn_sim.formal.algebra import Difference, GaveUpError
+from xpulpnn_sim.formal.algebra import GaveUpError, Inequality
 from xpulpnn_sim.formal.gate_graph import GateGraph, GateKind
 from xpulpnn_sim.yosys import find_yosys
 
@@ -15,7 +15,7 @@ _START_S = 60
 _ROWS = {GateKind.AND: ("{0}{1} 1",), GateKind.MAJORITY: ("{0}{1}- 1", "{0}-{2} 1", "-{1}{2} 1")}
 
 
-def compare(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int) -> Difference | None:
+def prove_equal(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int) -> Inequality | None:
     """None if two words of literals are equal for all inputs, else inputs for which they are not.
 
     Raises
@@ -38,7 +38,7 @@ def compare(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, tim
     if "FAIL!" not in answer:
         raise GaveUpError
     ones = re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)
-    return Difference(frozenset(int(node) << 1 for node in ones))
+    return Inequality(frozenset(int(node) << 1 for node in ones))
 
 
 def _blif(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]]) -> str:

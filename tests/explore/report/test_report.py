@@ -119,7 +119,7 @@ def test_front():
 
 def test_workload_names_leave_the_variant_out():
     names = ["matmul:8:nn_4x4", "conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "general code", "nn_4x4"]
-    assert [comparison.workload_name(name) for name in names] == [
+    assert [comparison.without_variant(name) for name in names] == [
         "matmul:8", "conv 16x16x32:64x3x3 8 bit", "general code", "nn_4x4"
     ]  # fmt: skip
 

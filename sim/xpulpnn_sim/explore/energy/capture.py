@@ -19,12 +19,12 @@ from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, wron
 from xpulpnn_sim.harness.program_run import executable_of
 from xpulpnn_sw.programs.bare import bare_program
 
-CHUNK_CYCLES = 512
+_CHUNK_CYCLES = 512
 """Cycles of a window that follow each other; the chunks of a window are spread evenly over the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
+class CapturedWindow:
     """Values in a window of a run.
 
     Members
@@ -92,14 +92,14 @@ def _run(executable: Executable, config: CoreConfig, library: Path) -> dict[int,
     return outcome.memory
 
 
-def capture(circuit: Circuit, workload: Callable[[Path], None], window: int) -> Window:
+def capture(circuit: Circuit, workload: Callable[[Path], None], window: int) -> CapturedWindow:
     """Values of about ``window`` cycles spread over a run, or of all if there are not that many.
 
     Raises :class:`ToolError` if the run fails.
     """
     model = GateModel(circuit)
     cycles = model.count(workload)
-    chunk = min(CHUNK_CYCLES, cycles // BITS * BITS)
+    chunk = min(_CHUNK_CYCLES, cycles // BITS * BITS)
     if not chunk:
         raise ToolError(f"workload must take at least {BITS} cycles, not {cycles}")
     count = max(min(window, cycles) // chunk, 1)
@@ -108,4 +108,4 @@ def capture(circuit: Circuit, workload: Callable[[Path], None], window: int) -> 
         starts = [(cycles - chunk) // 2]
     rows = model.watch(workload, starts, chunk)
     sources = len(circuit.sources)
-    return Window(sources=rows[:, :sources], states=rows[:, sources:], chunk_cycles=chunk, run_cycles=cycles)
+    return CapturedWindow(sources=rows[:, :sources], states=rows[:, sources:], chunk_cycles=chunk, run_cycles=cycles)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.explore.energy.circuit import Circuit, Register, expression
 from xpulpnn_sim.explore.energy.toggles import Activity
-from xpulpnn_sim.explore.liberty import Cell, Liberty, Pin, Table
+from xpulpnn_sim.explore.liberty import Liberty, LibraryCell, Pin, Table
 from xpulpnn_sim.explore.results import ModuleEnergy
 from xpulpnn_sim.netlist import ONE, ZERO
 
@@ -148,10 +148,10 @@ class Charges:
                     if rates[net] and gate.cell.pins[pin].internal_power:
                         own.internal += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
-    def _leakage(self, cell: Cell) -> float:
+    def _leakage(self, cell: LibraryCell) -> float:
         return cell.leakage_nw * self._conditions.period_ns * _FJ_PER_NW_NS
 
-    def _edges(self, cell: Cell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
+    def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
         """Internal energy of a rising and of a falling edge: means over the conditions that the known pins allow."""
         key = cell.name, pin, load_ff, *known.items()
         if key not in self._known_edges:
@@ -214,7 +214,7 @@ def _of(sums: dict[str, _Sums], path: str) -> _Sums:
     return sums[path]
 
 
-def _role(gate: Cell, role: str) -> Pin:
+def _role(gate: LibraryCell, role: str) -> Pin:
     return next(pin for pin in gate.pins.values() if pin.clock_gate == role)
 
 

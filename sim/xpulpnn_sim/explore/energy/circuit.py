@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.liberty import Cell, Liberty
+from xpulpnn_sim.explore.liberty import Liberty, LibraryCell
 from xpulpnn_sim.explore.liberty_expression import Expression
 from xpulpnn_sim.explore.mapped_netlist import instance_path
 from xpulpnn_sim.netlist import ONE, ZERO, in_order, read_module
@@ -23,7 +23,7 @@ class Gate:
     ----------
     path : str
         Instance it belongs to; empty for the top.
-    cell : Cell
+    cell : LibraryCell
         Its library cell.
     pin : str
         The output.
@@ -36,7 +36,7 @@ class Gate:
     """
 
     path: str
-    cell: Cell
+    cell: LibraryCell
     pin: str
     output: int
     inputs: Mapping[str, int]
@@ -51,7 +51,7 @@ class Register:
     ----------
     path : str
         Instance it belongs to; empty for the top.
-    cell : Cell
+    cell : LibraryCell
         Its library cell.
     data : int
         Net of the next state.
@@ -64,7 +64,7 @@ class Register:
     """
 
     path: str
-    cell: Cell
+    cell: LibraryCell
     data: int
     data_pin: str
     clock_pin: str
@@ -165,13 +165,13 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str, *, e
     )
 
 
-def _gated_register(path: str, cell: Cell, nets: Mapping[str, int]) -> Register:
+def _gated_register(path: str, cell: LibraryCell, nets: Mapping[str, int]) -> Register:
     data, clock = _data_and_clock(cell)
     pins = {data: nets["D"], clock: nets["C"], cell.outputs[0].name: nets["Q"]}
     return _register(path, cell, pins, nets["E"])
 
 
-def _register(path: str, cell: Cell, nets: Mapping[str, int], enable: int) -> Register:
+def _register(path: str, cell: LibraryCell, nets: Mapping[str, int], enable: int) -> Register:
     state = cell.flip_flop
     assert state is not None
     data, clock = _data_and_clock(cell)
@@ -183,7 +183,7 @@ def _register(path: str, cell: Cell, nets: Mapping[str, int], enable: int) -> Re
     return Register(path, cell, nets[data], data, clock, enable, outputs)
 
 
-def _check_reset(cell: Cell, nets: Mapping[str, int]) -> None:
+def _check_reset(cell: LibraryCell, nets: Mapping[str, int]) -> None:
     """Raise :class:`ToolError` unless the asynchronous inputs are tied off."""
     state = cell.flip_flop
     assert state is not None
@@ -193,7 +193,7 @@ def _check_reset(cell: Cell, nets: Mapping[str, int]) -> None:
             raise ToolError(f"asynchronous reset of {cell.name} must be tied off, not used")
 
 
-def _data_and_clock(cell: Cell) -> tuple[str, str]:
+def _data_and_clock(cell: LibraryCell) -> tuple[str, str]:
     state = cell.flip_flop
     assert state is not None
     if state.next_state not in cell.pins or state.clocked_on not in cell.pins:

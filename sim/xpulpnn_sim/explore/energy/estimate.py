@@ -1,7 +1,6 @@
 """Energy of a workload on a configuration, estimated from its gate-level netlist."""
 
 import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -14,23 +13,21 @@ import xpulpnn_sw
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explore.asic import GATED, mapped_netlist
-from xpulpnn_sim.explore.cache import content_key
+from xpulpnn_sim.explore.cache import cached, content_key
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.capture import capture, kernel_on_backend, kernel_on_core, program_on_core
 from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
 from xpulpnn_sim.explore.energy.circuit import read_circuit
-from xpulpnn_sim.explore.energy.programs import Program
-from xpulpnn_sim.explore.energy.toggles import activity, pack, quantised
+from xpulpnn_sim.explore.energy.programs import CheckedProgram
+from xpulpnn_sim.explore.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.results import Design, EnergyResult, energy_from_json, to_json
-from xpulpnn_sim.files import write_text
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, energy_from_json
 from xpulpnn_sim.harness import build
-from xpulpnn_sim.harness.build import cache_directory
 from xpulpnn_sim.harness.kernel_run import Case
 from xpulpnn_sim.yosys import find_yosys
 
 Top = Literal["backend", "core"]
-Workload = Case | Program
+Workload = Case | CheckedProgram
 
 SLEW_FO4 = 1.5
 """Transition time assumed at every pin, in FO4 delays of the library."""
@@ -38,7 +35,7 @@ SLEW_FO4 = 1.5
 STEP_FO4 = 0.5
 """Time step of the glitch simulation, likewise."""
 
-WINDOW = 4096
+WINDOW_CYCLES = 4096
 PERIOD_NS = 10.0
 
 _DIGITS = 4
@@ -46,7 +43,7 @@ _CODE = {".py", ".cpp", ".hpp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class EstimateSettings:
     """How to estimate.
 
     Parameters
@@ -66,7 +63,7 @@ class Settings:
     top: Top = "backend"
     clock_gating: bool = True
     glitches: bool = True
-    window: int = WINDOW
+    window: int = WINDOW_CYCLES
     period_ns: float = PERIOD_NS
 
     def __post_init__(self) -> None:
@@ -78,21 +75,13 @@ class Settings:
 
 def workload_name(workload: Workload) -> str:
     """Kernel specification as on the command line, or name of the program."""
-    if isinstance(workload, Program):
+    if isinstance(workload, CheckedProgram):
         return workload.name
     return f"{workload.kernel}:{workload.bits}:{workload.variant}:{workload.layer}"
 
 
-def estimate(
-    config: CoreConfig,
-    workload: Workload,
-    library: Library,
-    *,
-    top: Top = "backend",
-    clock_gating: bool = True,
-    glitches: bool = True,
-    window: int = WINDOW,
-    period_ns: float = PERIOD_NS,
+def estimate_energy(
+    config: CoreConfig, workload: Workload, library: Library, settings: EstimateSettings
 ) -> EnergyResult:
     """Energy per clock cycle of every instance while a workload runs.
 
@@ -103,31 +92,26 @@ def estimate(
     ----------
     config : CoreConfig
         The configuration; that of a kernel is replaced by it.
-    workload : Case or Program
+    workload : Case or CheckedProgram
         A kernel, or a program, which needs the top ``core``.
     library : Library
         Cells.
-    top, clock_gating, glitches, window, period_ns
-        See :class:`Settings`.
+    settings : EstimateSettings
+        How to estimate.
 
     Raises
     ------
     InputError
-        For a workload that the configuration or the top cannot run, or an impossible setting.
+        For a workload that the configuration or the top cannot run.
     ToolError
         If a tool is missing or fails, or the netlist computes something wrong.
     """
-    settings = Settings(top=top, clock_gating=clock_gating, glitches=glitches, window=window, period_ns=period_ns)
     config = replace(config, rvfi=False)
-    workload = _placed(workload, config, top)
-    design = emit_design(top, config)
-    netlist = mapped_netlist(design, library, clock_gating=clock_gating)
-    entry = cache_directory() / "energies" / f"{_key(design, netlist, workload, library, settings)}.json"
-    known = _read(entry)
-    if known is None:
-        known = _estimate(design, netlist, workload, library, settings)
-        write_text(entry, json.dumps(to_json(known)))
-    return known
+    workload = _placed(workload, config, settings.top)
+    design = emit_design(settings.top, config)
+    netlist = mapped_netlist(design, library, clock_gating=settings.clock_gating)
+    key = _key(design, netlist, workload, library, settings)
+    return cached("energies", key, energy_from_json, lambda: _estimate(design, netlist, workload, library, settings))[0]
 
 
 def _placed(workload: Workload, config: CoreConfig, top: Top) -> Workload:
@@ -141,14 +125,14 @@ def _placed(workload: Workload, config: CoreConfig, top: Top) -> Workload:
 
 
 def _runner(config: CoreConfig, workload: Workload, top: Top) -> Callable[[Path], None]:
-    if isinstance(workload, Program):
+    if isinstance(workload, CheckedProgram):
         return program_on_core(workload.executable, config)
     return kernel_on_core(workload) if top == "core" else kernel_on_backend(workload)
 
 
-def _key(design: Design, netlist: Path, workload: Workload, library: Library, settings: Settings) -> str:
+def _key(design: EmittedDesign, netlist: Path, workload: Workload, library: Library, settings: EstimateSettings) -> str:
     """Hash of everything that determines a result; the design is part of the netlist's name."""
-    described = repr(workload.executable) if isinstance(workload, Program) else _described(workload)
+    described = repr(workload.executable) if isinstance(workload, CheckedProgram) else _described(workload)
     content = [design.top, netlist.stem, library.sha256, described, asdict(settings), _sources()]
     return content_key(content)
 
@@ -167,19 +151,12 @@ def _described(case: Case) -> str:
     return f"{case.kernel} {case.layer} {case.bits} {case.variant} {case.timing}"
 
 
-def _read(entry: Path) -> EnergyResult | None:
-    try:
-        return energy_from_json(json.loads(entry.read_text()))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
 def _estimate(
-    design: Design,
+    design: EmittedDesign,
     netlist: Path,
     workload: Workload,
     library: Library,
-    settings: Settings,
+    settings: EstimateSettings,
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
@@ -189,7 +166,7 @@ def _estimate(
     conditions = ChargeConditions(slew_ns=SLEW_FO4 * fo4_ns, period_ns=settings.period_ns)
     charges = Charges(circuit, library.liberty, conditions, library.clock_gate)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns) if settings.glitches else None
-    seen = activity(circuit, pack(window.sources), pack(window.states), window.chunk_cycles, delays)
+    seen = activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
     modules = charges.modules(seen, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = float(workload.layer.macs) if isinstance(workload, Case) else 0.0
@@ -208,7 +185,7 @@ def _estimate(
 
 
 def _conditions(
-    library: Library, settings: Settings, run_cycles: int, cycles: int, chunk_cycles: int, charges: Charges
+    library: Library, settings: EstimateSettings, run_cycles: int, cycles: int, chunk_cycles: int, charges: Charges
 ) -> list[str]:
     volt, celsius = library.liberty.voltage, library.liberty.temperature
     if not settings.clock_gating:

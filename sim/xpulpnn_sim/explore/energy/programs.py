@@ -147,7 +147,7 @@ stay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CheckedProgram:
     """A program that checks itself and reports through ``tohost``.
 
     Parameters
@@ -163,7 +163,7 @@ class Program:
 
 
 @cache
-def general_code() -> Program:
+def general_code() -> CheckedProgram:
     """Sorting, CRC-32, text search, a matrix product and a linked list: what a core does beside neural networks."""
     rng = np.random.default_rng(_SEED)
     array = rng.integers(-(1 << 31), 1 << 31, _SORTED).astype(np.int32)
@@ -218,7 +218,7 @@ def general_code() -> Program:
         tohost=tohost,
         fromhost=None,
     )
-    return Program(name="general code", executable=executable)
+    return CheckedProgram(name="general code", executable=executable)
 
 
 class _Layout:

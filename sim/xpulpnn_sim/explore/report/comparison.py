@@ -15,7 +15,7 @@ _NS_MHZ = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class SharedConditions:
     """Tools and conditions of all results of one kind, with the points they hold for."""
 
     name: str
@@ -86,7 +86,7 @@ def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
     return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
 
 
-def workload_name(workload: str) -> str:
+def without_variant(workload: str) -> str:
     """A workload without the kernel variant in it, which differs between points that run the same layer."""
     parts = re.split(r"([\s:,/]+)", workload)
     kept = [(parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS]
@@ -96,13 +96,13 @@ def workload_name(workload: str) -> str:
 def workload_names(points: Sequence[PointResult]) -> list[str]:
     """Names of the workloads, those with multiply-accumulates first."""
     results = [energy for point in points for energy in point.energies]
-    with_macs = [workload_name(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
-    return _unique([*with_macs, *(workload_name(energy.workload) for energy in results)])
+    with_macs = [without_variant(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
+    return _unique([*with_macs, *(without_variant(energy.workload) for energy in results)])
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
     """The result of ``workload`` with the least energy per multiply-accumulate, or per cycle for general code."""
-    results = [energy for energy in point.energies if workload_name(energy.workload) == workload]
+    results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(
         results,
         key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj,
@@ -169,7 +169,7 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
     return kept[::-1] if more_x else kept
 
 
-def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> Conditions:
+def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> SharedConditions:
     """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
     tools: dict[str, list[int]] = {}
     sentences: dict[str, list[int]] = {}
@@ -183,7 +183,7 @@ def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) ->
     def show(found: dict[str, list[int]]) -> list[str]:
         return [text if set(numbers) == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
 
-    return Conditions(name=name, tools=show(tools), sentences=show(sentences))
+    return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
 def _points(numbers: list[int]) -> str:
@@ -191,7 +191,7 @@ def _points(numbers: list[int]) -> str:
     return f"point{'s' if len(distinct) > 1 else ''} {', '.join(str(number) for number in distinct)}"
 
 
-def flow_conditions(points: Sequence[PointResult]) -> list[Conditions]:
+def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each flow."""
     return [
         _collect(
@@ -202,7 +202,7 @@ def flow_conditions(points: Sequence[PointResult]) -> list[Conditions]:
     ]
 
 
-def energy_conditions(points: Sequence[PointResult]) -> list[Conditions]:
+def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each workload; workloads under the same ones share an entry."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name in workload_names(points):
@@ -210,11 +210,11 @@ def energy_conditions(points: Sequence[PointResult]) -> list[Conditions]:
             (i, energy.tools, energy.conditions)
             for i, point in enumerate(points, 1)
             for energy in point.energies
-            if workload_name(energy.workload) == name
+            if without_variant(energy.workload) == name
         ]
         entry = _collect(name, holders)
         merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(name)
     return [
-        Conditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
+        SharedConditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
         for (tools, sentences), names in merged.items()
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-Cell = str | float | int | None
+TableCell = str | float | int | None
 """Text, a number that its column formats, or nothing."""
 
 MISSING = "-"
@@ -68,7 +68,7 @@ class Column:
     digits: int | None = None
     signed: bool = False
 
-    def show(self, cell: Cell) -> str:
+    def show(self, cell: TableCell) -> str:
         """``cell`` as text."""
         if cell is None:
             return MISSING
@@ -97,7 +97,7 @@ class NamedTable:
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     notes: Sequence[str] = ()
     marked: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()

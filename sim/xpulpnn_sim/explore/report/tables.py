@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xpulpnn_sim.explore.report import comparison
-from xpulpnn_sim.explore.report.named_table import Cell, Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import Column, NamedTable, RunInfo, TableCell
 from xpulpnn_sim.explore.results import FlowResult, PointResult
 
 POINT, ERROR = "point", "error"
@@ -129,18 +129,18 @@ def _flow_columns(name: str, *, fpga: bool) -> list[Column]:
     ]
 
 
-def _flow_cells(flow: FlowResult | None, *, fpga: bool) -> list[Cell]:
+def _flow_cells(flow: FlowResult | None, *, fpga: bool) -> list[TableCell]:
     if fpga:
         return [None] * 4 if flow is None else [flow.luts, flow.flip_flops, flow.dsps, comparison.fmax(flow)]
     return [None] * 3 if flow is None else [flow.area_kge, flow.delay_fo4, flow.delay_ps]
 
 
-def _kernel_cells(point: PointResult, kernel: str) -> list[Cell]:
+def _kernel_cells(point: PointResult, kernel: str) -> list[TableCell]:
     record = comparison.best_record(point, kernel)
     return [None, None] if record is None else [record["macs_per_cycle"], record.get("cycles_per_sdotp")]
 
 
-def _energy_cells(point: PointResult, workload: str) -> list[Cell]:
+def _energy_cells(point: PointResult, workload: str) -> list[TableCell]:
     energy = comparison.best_energy(point, workload)
     return [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
 
@@ -173,9 +173,9 @@ def figures(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
     for name in workloads:
         columns.append(Column(name="per cycle", unit="pJ", group=f"energy, {name}", digits=2))
         columns.append(Column(name="per MAC", unit="pJ", group=f"energy, {name}", digits=3))
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
-        row: list[Cell] = [number, point.label]
+        row: list[TableCell] = [number, point.label]
         if failed:
             row.append(point.error)
         for name in flows:
@@ -239,9 +239,9 @@ def overheads(points: Sequence[PointResult], info: RunInfo) -> NamedTable | None
     columns += [
         Column(name=reference[i][0].name, unit="%", group=reference[i][0].group, digits=1, signed=True) for i in known
     ]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
-        row: list[Cell] = [number, point.label]
+        row: list[TableCell] = [number, point.label]
         ours = _comparable(point, points)
         for i in known:
             column, base = reference[i]
@@ -280,7 +280,7 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
         Column(name="mismatches", digits=0),
     ]
     fields = ("kernel", "layer", "bits", "variant", "engine", "cycles", "cycles_per_sdotp", "macs_per_cycle")
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [number, point.label, *(record.get(name) for name in fields), record.get("mismatches")]
         for number, point in enumerate(points, 1)
         for record in point.kernels
@@ -302,7 +302,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("clock", "leakage", "all")),
         Column(name="all", unit="pJ", group="per MAC", digits=3),
     ]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
         for energy in point.energies:
             parts = [
@@ -324,11 +324,11 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
         *(Column(name=name, unit="MHz", group="fmax", digits=1) for name in ("min", "median", "max")),
         Column(name="each seed", unit="MHz", group="fmax"),
     ]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
         for flow in filter(comparison.is_fpga, point.flows):
             clocks = flow.fmax_mhz
-            spread: list[Cell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
+            spread: list[TableCell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
             each = ", ".join(f"{clock:.1f}" for clock in clocks)
             rows.append(
                 [number, point.label, flow.name, flow.luts, flow.flip_flops, flow.dsps, flow.brams, *spread, each]
@@ -342,7 +342,7 @@ def configuration_table(points: Sequence[PointResult]) -> NamedTable:
     columns = [Column(name="no.", digits=0), Column(name=POINT), Column(name="top"), Column(name="preset")]
     columns += [Column(name=name) for name in parameters]
     columns.append(Column(name="folder"))
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             number + 1,
             point.label,
