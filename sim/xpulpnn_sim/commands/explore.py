@@ -17,16 +17,18 @@ from xpulpnn_sim.commands.common import (
     progress_bar,
     require_folder,
     require_writable,
+    write_json,
 )
 from xpulpnn_sim.commands.generate import TOP_NAMES
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.finished_run import REPORT, Summary, require_report_packages
+from xpulpnn_sim.explore.finished_run import REPORT, FinishedRun, require_report_packages
 from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
 from xpulpnn_sim.explore.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explore.paper import paper_points, paper_table
+from xpulpnn_sim.explore.report.csv_file import write_csv
 from xpulpnn_sim.explore.report.named_table import RunInfo
 from xpulpnn_sim.explore.results import PointResult
-from xpulpnn_sim.explore.runner import POINTS, Manner, dask_package, run_points
+from xpulpnn_sim.explore.runner import Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space
 from xpulpnn_sim.explore.task import PointStep, plan
 
@@ -126,12 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder(arguments.output, "--output")
     asked = {id(step): (step, step.settings()) for listed in steps for step in listed}
     tasks = [
-        plan(
-            point,
-            [asked[id(step)] for step in listed],
-            arguments.output / POINTS / point.folder,
-            fresh=arguments.fresh,
-        )
+        plan(point, [asked[id(step)] for step in listed], arguments.output, fresh=arguments.fresh)
         for point, listed in zip(space.points, steps, strict=True)
     ]
     cached = 0
@@ -153,20 +150,22 @@ def run(arguments: argparse.Namespace) -> int:
         wall_s=perf_counter() - started,
         cached=cached,
     )
-    summary = Summary(
+    finished = FinishedRun(
         info=info,
         points=tuple(results),
         skipped=space.skipped,
         notes=tuple(notes),
         extra=(paper_table(results),) if arguments.paper else (),
     )
-    summary.write(arguments.output, arguments.json)
+    for path in (arguments.output / "results.json", arguments.json):
+        write_json(path, finished.record())
+    write_csv(arguments.output / "results.csv", results)
     files = ["results.json", "results.csv", "points/"]
     if not arguments.no_report:
-        summary.write_report(arguments.output)
+        finished.write_report(arguments.output)
         files.append(REPORT)
     console = output()
-    summary.show(console)
+    finished.show(console)
     console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
     return FAILED if any(result.error for result in results) else OK
 

@@ -9,9 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.commands.common import write_json
 from xpulpnn_sim.explore.report import comparison, tables
-from xpulpnn_sim.explore.report.csv_file import write_csv
 from xpulpnn_sim.explore.report.named_table import NamedTable, RunInfo
 from xpulpnn_sim.explore.results import PointResult, to_json
 from xpulpnn_sim.explore.space import Skipped
@@ -28,7 +26,7 @@ def require_report_packages() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class FinishedRun:
     """A finished run.
 
     Parameters
@@ -64,13 +62,6 @@ class Summary:
             "tables": [_table_record(table) for table in self.extra],
             "points": [to_json(point) for point in self.points],
         }
-
-    def write(self, folder: Path, json_file: Path | None) -> None:
-        """Write ``results.json`` and ``results.csv`` into ``folder``, and ``json_file`` if given."""
-        record = self.record()
-        write_json(folder / "results.json", record)
-        write_json(json_file, record)
-        write_csv(folder / "results.csv", self.points)
 
     def write_report(self, folder: Path) -> None:
         """Write the HTML report into ``folder``."""

@@ -1,19 +1,16 @@
 """Energy of a workload on a configuration, estimated from its gate-level netlist."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-import xpulpnn_sw
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explore.asic import GATED, mapped_netlist
-from xpulpnn_sim.explore.cache import cached, content_key
+from xpulpnn_sim.explore.cache import cached, content_key, sources_digest
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.capture import capture, kernel_on_backend, kernel_on_core, program_on_core
 from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
@@ -22,7 +19,6 @@ from xpulpnn_sim.explore.energy.programs import CheckedProgram
 from xpulpnn_sim.explore.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, energy_from_json
-from xpulpnn_sim.harness import build
 from xpulpnn_sim.harness.kernel_run import Case
 from xpulpnn_sim.yosys import find_yosys
 
@@ -39,7 +35,6 @@ WINDOW_CYCLES = 4096
 PERIOD_NS = 10.0
 
 _DIGITS = 4
-_CODE = {".py", ".cpp", ".hpp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +128,8 @@ def _runner(config: CoreConfig, workload: Workload, top: Top) -> Callable[[Path]
 def _key(design: EmittedDesign, netlist: Path, workload: Workload, library: Library, settings: EstimateSettings) -> str:
     """Hash of everything that determines a result; the design is part of the netlist's name."""
     described = repr(workload.executable) if isinstance(workload, CheckedProgram) else _described(workload)
-    content = [design.top, netlist.stem, library.sha256, described, asdict(settings), _sources()]
+    content = [design.top, netlist.stem, library.sha256, described, asdict(settings), sources_digest()]
     return content_key(content)
-
-
-@cache
-def _sources() -> str:
-    """Hash of what estimates, of what runs the workloads and of the kernels."""
-    digest = hashlib.sha256()
-    folders = (Path(__file__).parent, Path(build.__file__).parent, Path(xpulpnn_sw.__file__).parent)
-    for path in sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _described(case: Case) -> str:
