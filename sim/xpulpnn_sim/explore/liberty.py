@@ -60,7 +60,6 @@ class TimingArc:
     """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
 
     related_pin: str
-    when: str
     timing_sense: str
     timing_type: str
     cell_rise: Table | None = None
@@ -93,7 +92,6 @@ class Pin:
     name: str
     direction: str
     capacitance_ff: float
-    max_capacitance_ff: float
     function: str
     three_state: str
     clock: bool
@@ -115,26 +113,6 @@ class FlipFlop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Latch:
-    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
-
-    state: str
-    state_inverse: str
-    enable: str
-    data_in: str
-    clear: str
-    preset: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leakage:
-    """Leakage power of a cell while ``when`` holds."""
-
-    when: str
-    value_nw: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryCell:
     """A library cell.
 
@@ -143,7 +121,9 @@ class LibraryCell:
     area : float
         In the unit of the library, um2 by custom.
     leakage_nw : float
-        State-independent figure, or the mean of ``leakages`` if the file has only those.
+        State-independent figure, or the mean over the states if the file has only those.
+    latch : bool
+        Whether it is a latch.
     clock_gate : str
         Kind of integrated clock gate, such as ``latch_posedge``; empty for other cells.
     """
@@ -151,12 +131,10 @@ class LibraryCell:
     name: str
     area: float
     leakage_nw: float
-    leakages: list[Leakage]
     dont_use: bool
-    footprint: str
     pins: dict[str, Pin]
     flip_flop: FlipFlop | None
-    latch: Latch | None
+    latch: bool
     clock_gate: str
 
     @property
@@ -240,23 +218,17 @@ class _Reader:
         )
 
     def cell(self, group: LibertyGroup) -> LibraryCell:
-        leakages = [
-            Leakage(when=item.attributes.get("when", ""), value_nw=item.number("value") * self.leakage)
-            for item in group.inside("leakage_power")
-        ]
-        mean = sum(item.value_nw for item in leakages) / len(leakages) if leakages else 0.0
-        given = "cell_leakage_power" in group.attributes
+        leakages = [item.number("value") for item in group.inside("leakage_power")]
+        mean = sum(leakages) / max(len(leakages), 1)
         pins = {name: self.pin(item, name) for item in group.inside("pin") for name in item.arguments}
         return LibraryCell(
             name=group.arguments[0],
             area=group.number("area"),
-            leakage_nw=group.number("cell_leakage_power") * self.leakage if given else mean,
-            leakages=leakages,
+            leakage_nw=group.number("cell_leakage_power", mean) * self.leakage,
             dont_use=group.flag("dont_use"),
-            footprint=group.attributes.get("cell_footprint", ""),
             pins=pins,
             flip_flop=next((_flip_flop(item) for item in group.inside("ff")), None),
-            latch=next((_latch(item) for item in group.inside("latch")), None),
+            latch=any(group.inside("latch")),
             clock_gate=group.attributes.get("clock_gating_integrated_cell", ""),
         )
 
@@ -268,7 +240,6 @@ class _Reader:
             name=name,
             direction=direction,
             capacitance_ff=group.number("capacitance", default) * self.load,
-            max_capacitance_ff=group.number("max_capacitance", float("inf")) * self.load,
             function=group.attributes.get("function", group.attributes.get("state_function", "")),
             three_state=group.attributes.get("three_state", ""),
             clock=group.flag("clock"),
@@ -282,7 +253,6 @@ class _Reader:
         for related in group.attributes.get("related_pin", "").split():
             yield TimingArc(
                 related_pin=related,
-                when=group.attributes.get("when", ""),
                 timing_sense=group.attributes.get("timing_sense", "non_unate"),
                 timing_type=group.attributes.get("timing_type", "combinational"),
                 **tables,
@@ -341,14 +311,7 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
     return np.array(_NUMBER.findall(" ".join(items)), dtype=np.float64)
 
 
-def _texts(group: LibertyGroup, *names: str) -> dict[str, str]:
-    states = [*group.arguments, "", ""]
-    return {"state": states[0], "state_inverse": states[1], **{name: group.attributes.get(name, "") for name in names}}
-
-
 def _flip_flop(group: LibertyGroup) -> FlipFlop:
-    return FlipFlop(**_texts(group, "clocked_on", "next_state", "clear", "preset"))
-
-
-def _latch(group: LibertyGroup) -> Latch:
-    return Latch(**_texts(group, "enable", "data_in", "clear", "preset"))
+    state, inverse, *_ = [*group.arguments, "", ""]
+    rules = {name: group.attributes.get(name, "") for name in ("clocked_on", "next_state", "clear", "preset")}
+    return FlipFlop(state=state, state_inverse=inverse, **rules)
