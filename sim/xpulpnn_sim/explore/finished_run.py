@@ -11,6 +11,7 @@ from rich.text import Text
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.report import comparison, tables
 from xpulpnn_sim.explore.report.named_table import NamedTable, RunInfo
+from xpulpnn_sim.explore.report.terminal import TerminalTable
 from xpulpnn_sim.explore.results import PointResult, to_json
 from xpulpnn_sim.explore.space import Skipped
 
@@ -72,15 +73,11 @@ class FinishedRun:
 
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
-        for table in self.extra:
-            console.print(tables.render(table))
-            console.print()
-        console.print(tables.main_table(self.points, self.info))
         overheads = tables.overhead_table(self.points, self.info)
-        if overheads is not None:
-            console.print()
-            console.print(overheads)
-        console.print()
+        for table in (*self.extra, tables.figure_table(self.points, self.info), overheads):
+            if table is not None:
+                console.print(TerminalTable(table))
+                console.print()
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 

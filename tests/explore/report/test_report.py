@@ -14,6 +14,7 @@ from xpulpnn_sim.explore.report import comparison, tables
 from xpulpnn_sim.explore.report.csv_file import write_csv
 from xpulpnn_sim.explore.report.html import write_report
 from xpulpnn_sim.explore.report.plot_data import report_data
+from xpulpnn_sim.explore.report.terminal import TerminalTable
 
 pytestmark = pytest.mark.unit
 
@@ -25,7 +26,7 @@ def printed(table: object, width: int = 160) -> list[str]:
 
 
 def test_main_table(points, info):
-    lines = printed(tables.main_table(points, info))
+    lines = printed(TerminalTable(tables.figure_table(points, info)))
     first = next(line for line in lines if "ri5cy replicated none tool" in line)
     assert first.split() == [
         "1",
@@ -48,7 +49,7 @@ def test_main_table(points, info):
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
 def test_tables_fit_any_terminal(points, info, width):
     """Whatever the width, each point and every figure is there, and nothing is cut."""
-    text = "\n".join(printed(tables.main_table(points[:9], info), width))
+    text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], info)), width))
     assert "…" not in text
     for figure in ("21.07", "5198", "3846", "32.0", "1.471", "15.10", "4.080", "11.28"):
         assert figure in text
@@ -60,7 +61,7 @@ def test_overheads(make_point, info):
         make_point(0, "ri5cy", "replicated", "none", "tool"),
         make_point(0, "xpulpnn", "replicated", "register", "tool"),
     ]
-    table = tables.overheads(points, replace(info, baseline=points[0].label))
+    table = tables.overhead_table(points, replace(info, baseline=points[0].label))
     assert table is not None
     headings = [(column.group, column.name, column.unit) for column in table.columns[2:]]
     row = dict(zip(headings, table.rows[1][2:], strict=True))
@@ -79,7 +80,7 @@ def test_no_overheads_without_a_baseline(points, info):
 
 
 def test_named_table(paper):
-    lines = printed(tables.render(paper))
+    lines = printed(TerminalTable(paper))
     assert lines[0].strip() == "Table II of the XpulpNN paper"
     assert any(line.split() == ["EX", "stage,", "extended", "26.1", "+22.5", "+32.6"] for line in lines)
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from xpulpnn_sim.explore.report.named_table import Column
 from xpulpnn_sim.explore.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sw.kernels.variants import VARIANTS
 
@@ -120,6 +121,49 @@ def per_mac_pj(energy: EnergyResult | None) -> float | None:
 def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     """Energy per cycle in pJ."""
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of all points: its column, a value for each of them, and whether overheads are told of it."""
+
+    column: Column
+    values: list[float | None]
+    compared: bool
+
+
+def figures(points: Sequence[PointResult]) -> list[Figure]:
+    """Every figure, those of flows first, then of kernels and of energies; those that no point has are left out."""
+    found: list[Figure] = []
+
+    def add(
+        name: str, unit: str, group: str, digits: int, values: Iterable[float | None], *, compared: bool = True
+    ) -> None:
+        column = Column(name=name, unit=unit, group=group, digits=digits)
+        found.append(Figure(column=column, values=list(values), compared=compared))
+
+    fpga = fpga_flows(points)
+    for name in flow_names(points):
+        flows = [flow_of(point, name) for point in points]
+        if name in fpga:
+            add("LUT", "", name, 0, (flow and flow.luts for flow in flows))
+            add("FF", "", name, 0, (flow and flow.flip_flops for flow in flows))
+            add("DSP", "", name, 0, (flow and flow.dsps for flow in flows), compared=False)
+            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows))
+        else:
+            add("area", "kGE", name, 2, map(size, flows))
+            add("delay", "FO4", name, 1, map(delay, flows))
+            add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
+    for name in kernel_names(points):
+        records = [best_record(point, name) or {} for point in points]
+        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records))
+        add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
+    for name in workload_names(points):
+        energies = [best_energy(point, name) for point in points]
+        add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies))
+        if any(energy and energy.energy_per_mac_fj is not None for energy in energies):
+            add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
+    return found
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:

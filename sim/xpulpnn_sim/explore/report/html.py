@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.report import comparison, tables
-from xpulpnn_sim.explore.report.named_table import Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable, RunInfo
 from xpulpnn_sim.explore.report.plot_data import report_data
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.files import write_text
@@ -57,8 +57,8 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
         "failed": [(number, point) for number, point in enumerate(points, 1) if point.error],
         "data": report_data(points),
         "extra_tables": extra_tables,
-        "figures": tables.figures(points, info),
-        "overheads": tables.overheads(points, info),
+        "figures": tables.figure_table(points, info),
+        "overheads": tables.overhead_table(points, info),
         "kernels": tables.kernel_table(points),
         "energies": tables.energy_table(points),
         "fpga": tables.fpga_table(points),
@@ -73,9 +73,9 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
 def _split_errors(table: NamedTable) -> tuple[NamedTable, list[str]]:
     """A table of points without its column of errors, and the error of each row, shown below the name of the point."""
     names = [column.name for column in table.columns]
-    if not {tables.ERROR, tables.POINT} <= set(names):
+    if not {ERROR, POINT} <= set(names):
         return table, [""] * len(table.rows)
-    place = names.index(tables.ERROR)
+    place = names.index(ERROR)
     kept = replace(
         table,
         columns=[*table.columns[:place], *table.columns[place + 1 :]],

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 TableCell = str | float | int | None
 """Text, a number that its column formats, or nothing."""
 
+POINT, ERROR = "point", "error"
+"""Names of the columns of labels, and of the reasons why points failed."""
+
 MISSING = "-"
 """Shown where there is no figure."""
 
