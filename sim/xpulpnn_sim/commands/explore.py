@@ -26,7 +26,7 @@ from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, libra
 from xpulpnn_sim.explore.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explore.paper import paper_points, paper_table
 from xpulpnn_sim.explore.report.csv_file import write_csv
-from xpulpnn_sim.explore.report.named_table import RunInfo
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.runner import Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space

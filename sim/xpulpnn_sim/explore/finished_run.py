@@ -10,7 +10,8 @@ from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.report import comparison, tables
-from xpulpnn_sim.explore.report.named_table import NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import NamedTable
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.report.terminal import TerminalTable
 from xpulpnn_sim.explore.results import PointResult, to_json
 from xpulpnn_sim.explore.space import Skipped

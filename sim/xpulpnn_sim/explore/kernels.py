@@ -1,4 +1,4 @@
-"""What can be done with a design: a synthesis flow, a kernel on its RTL, an estimate of its energy."""
+"""Steps that run a kernel: its cycles on the RTL of a design, and its energy on the gates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Self
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.results import EmittedDesign, Flow
+from xpulpnn_sim.explore.results import EmittedDesign
 from xpulpnn_sim.explore.task import ResultField, StepOutcome
 from xpulpnn_sim.harness.engine import BusTiming
 from xpulpnn_sim.harness.kernel_run import Case, run_case
@@ -20,30 +20,6 @@ SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FlowStep:
-    """A synthesis flow, through the cache."""
-
-    flow: Flow
-    kind: ResultField = "flows"
-
-    @property
-    def name(self) -> str:
-        """Flow and script, such as ``asic-speed``."""
-        return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
-
-    def settings(self) -> Mapping[str, str]:
-        """Those of the flow."""
-        return self.flow.settings()
-
-    def run(self, design: EmittedDesign) -> StepOutcome:
-        """Area and timing of the design."""
-        from xpulpnn_sim.explore.cache import cached_flow
-
-        result, hit = cached_flow(self.flow, design)
-        return StepOutcome(result=result, cached=hit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

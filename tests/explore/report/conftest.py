@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.explore.report.html import write_report
-from xpulpnn_sim.explore.report.named_table import Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import Column, NamedTable
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import (
     CriticalPath,
     EnergyResult,

@@ -13,8 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.report import comparison, tables
-from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable
 from xpulpnn_sim.explore.report.plot_data import report_data
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.files import write_text
 

@@ -1,7 +1,7 @@
-"""What a report is told besides the points: circumstances of the run, and tables made elsewhere."""
+"""Tables as data: headings, rows and remarks."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 TableCell = str | float | int | None
 """Text, a number that its column formats, or nothing."""
@@ -11,40 +11,6 @@ POINT, ERROR = "point", "error"
 
 MISSING = "-"
 """Shown where there is no figure."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """Circumstances of a run.
-
-    Parameters
-    ----------
-    title : str
-        Heading of the report.
-    command : str
-        The command line that repeats the run.
-    date : str
-        Date as it is to be printed; reports never read the clock.
-    baseline : str
-        Label of the point that overheads are relative to; empty for none.
-    tools : mapping
-        Version of each tool, by name.
-    conditions : sequence of str
-        What holds for all figures, whatever machine they were made on, in short sentences.
-    wall_s : float
-        Seconds the run took.
-    cached : int
-        Number of results read from the cache.
-    """
-
-    title: str
-    command: str
-    date: str
-    baseline: str = ""
-    tools: Mapping[str, str] = field(default_factory=dict[str, str])
-    conditions: Sequence[str] = ()
-    wall_s: float = 0.0
-    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from xpulpnn_sim.explore.report import comparison
-from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable, RunInfo, TableCell
+from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable, TableCell
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 
 _PERCENT = 100.0
