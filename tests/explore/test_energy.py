@@ -4,22 +4,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable, Segment
-from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
 from xpulpnn_sim.explore.energy.circuit import Circuit, read_circuit
-from xpulpnn_sim.explore.energy.estimate import EstimateSettings, estimate_energy
 from xpulpnn_sim.explore.energy.programs import general_code
 from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
 from xpulpnn_sim.explore.liberty import Liberty, read_liberty
+from xpulpnn_sim.explore.mapped_netlist import GATED
 from xpulpnn_sim.iss.session import Session
 
 pytestmark = pytest.mark.unit
@@ -101,7 +99,7 @@ def circuit(
     }
     path = folder / "netlist.json"
     path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": {}}}}))
-    return read_circuit(path, "top", liberty, "DFF", enabled="GATED")
+    return read_circuit(path, "top", liberty, "DFF")
 
 
 def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
@@ -154,7 +152,7 @@ def counter(width: int, *, gated: bool) -> Cells:
         cells[f"n{bit}"] = ("NAND2", {"A": q, "B": before, "Y": carry})
         cells[f"i{bit}"] = ("INV", {"A": carry, "Y": 41 + bit})
         pins = {"C": 2, "D": following, "E": 3, "Q": q} if gated else {"CK": 2, "D": following, "Q": q}
-        cells[f"q{bit}"] = ("GATED" if gated else "DFF", pins)
+        cells[f"q{bit}"] = (GATED if gated else "DFF", pins)
     return cells
 
 
@@ -273,24 +271,10 @@ def passes(executable: Executable) -> bool:
 
 
 def test_general_code_checks_itself() -> None:
-    executable = general_code().executable
+    executable = general_code()
     assert passes(executable)
     text, data = executable.segments
     for spoilt in (0, data.size // 6, data.size // 3):
         content = bytearray(data.data)
         content[spoilt] ^= 1
         assert not passes(replace(executable, segments=(text, Segment(data.address, bytes(content), data.size))))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"top": "backend"}, "top must be core for a program, not backend"),
-        ({"top": "core", "window": 0}, "window must be at least 1, not 0"),
-        ({"top": "core", "period_ns": 0.0}, "period_ns must be greater than 0, not 0"),
-    ],
-)
-def test_impossible_requests(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
-        estimate_energy(PRESETS["ri5cy"], general_code(), builtin_library(), EstimateSettings(**options))
-    assert str(raised.value) == message

@@ -146,9 +146,15 @@ class EnergyStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
-        from xpulpnn_sim.explore.energy.estimate import EstimateSettings, estimate_energy
+        from xpulpnn_sim.explore.energy.capture import kernel_workload, program_workload
+        from xpulpnn_sim.explore.energy.estimate import estimate_energy
         from xpulpnn_sim.explore.energy.programs import general_code
 
-        workload = general_code() if self.spec is None else self.spec.case(design.config)
-        settings = EstimateSettings(top="core" if self.core or self.spec is None else "backend")
-        return StepOutcome(result=estimate_energy(design.config, workload, self.library, settings))
+        config = design.config
+        if self.spec is None:
+            workload = program_workload(general_code(), config)
+        else:
+            workload = kernel_workload(
+                replace(self.spec.case(config), config=config), "core" if self.core else "backend"
+            )
+        return StepOutcome(result=estimate_energy(config, workload, self.library))

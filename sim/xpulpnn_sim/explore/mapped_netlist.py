@@ -8,6 +8,9 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.liberty import LibraryCell
 from xpulpnn_sim.netlist import ONE, NetlistModule, read_module
 
+GATED = "$_DFFE_PP_"
+"""Type of the registers that stand behind a clock gate in netlists for energies; their pins are C, D, E, Q."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedGate:

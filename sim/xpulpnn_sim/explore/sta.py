@@ -45,7 +45,7 @@ class OpenSta:
     program: str
     version: str
 
-    def longest_path(self, netlist: MappedNetlist, library: Library, kind: str, folder: Path) -> CriticalPath | None:
+    def longest_path(self, netlist: MappedNetlist, library: Library, folder: Path) -> CriticalPath | None:
         """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none.
 
         Parameters
@@ -54,8 +54,6 @@ class OpenSta:
             Mapped to ``library``.
         library : Library
             Cells, driver and load.
-        kind : str
-            ``flat`` or ``hierarchical``, for the result.
         folder : Path
             To run in.
 
@@ -103,7 +101,7 @@ class OpenSta:
             raise ToolError(f"opensta must be able to time {netlist.module}: {failed[1]}")
         if done.returncode or not report.exists():
             raise ToolError(f"opensta must be able to time {netlist.module}: it wrote no report")
-        return _path(report.read_text(), part, netlist.names, f"OpenSTA {self.version}", kind)
+        return _path(report.read_text(), part, netlist.names, f"OpenSTA {self.version}")
 
 
 def _verilog(part: Combinational) -> str:
@@ -125,7 +123,7 @@ def _verilog(part: Combinational) -> str:
     return "\n".join([*lines, "endmodule", ""])
 
 
-def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str, kind: str) -> CriticalPath | None:
+def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str) -> CriticalPath | None:
     """The path in a report; None if it holds none."""
     start = end = ""
     steps: list[PathStep] = []
@@ -153,7 +151,7 @@ def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str,
                 before = arrival
     if not end:
         return None
-    return CriticalPath(tool=tool, netlist=kind, start=start, end=end, delay_ps=round(before, 2), steps=steps)
+    return CriticalPath(tool=tool, netlist="hierarchical", start=start, end=end, delay_ps=round(before, 2), steps=steps)
 
 
 def find_opensta() -> OpenSta | None:

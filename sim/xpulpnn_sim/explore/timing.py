@@ -133,7 +133,7 @@ class _Analysis:
             self.arrival[net], self.slew[net] = arrival, slew
 
 
-def longest_path(netlist: MappedNetlist, library: Library, kind: str) -> CriticalPath | None:
+def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
     """The longest combinational path; None without gates between inputs, registers and outputs.
 
     Parameters
@@ -142,8 +142,6 @@ def longest_path(netlist: MappedNetlist, library: Library, kind: str) -> Critica
         Mapped to ``library``.
     library : Library
         Cells, driver and load.
-    kind : str
-        ``flat`` or ``hierarchical``, for the result.
     """
     analysis = _Analysis(netlist, library)
     analysis.run()
@@ -165,7 +163,7 @@ def longest_path(netlist: MappedNetlist, library: Library, kind: str) -> Critica
         net, edge = source, cause
     return CriticalPath(
         tool=TOOL,
-        netlist=kind,
+        netlist="hierarchical",
         start=analysis.part.starts.get(net, netlist.names.get(net, "")),
         end=end,
         delay_ps=_ps(worst),

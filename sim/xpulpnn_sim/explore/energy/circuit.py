@@ -8,7 +8,7 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.liberty import Liberty, LibraryCell
 from xpulpnn_sim.explore.liberty_expression import Expression
-from xpulpnn_sim.explore.mapped_netlist import instance_path
+from xpulpnn_sim.explore.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.netlist import ONE, ZERO, in_order, read_module
 
 CLOCK = "clk"
@@ -109,7 +109,7 @@ def expression(text: str) -> Expression:
     return Expression(text)
 
 
-def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str, *, enabled: str = "") -> Circuit:
+def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> Circuit:
     """The netlist in a file.
 
     Parameters
@@ -121,9 +121,7 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str, *, e
     liberty : Liberty
         The library.
     flip_flop : str
-        Library cell that an ``enabled`` cell consists of, behind a clock gate.
-    enabled : str
-        Type of the cells (pins C, D, E, Q) that stand for registers behind a clock gate; empty if there are none.
+        Library cell that a cell of the type :data:`~xpulpnn_sim.explore.mapped_netlist.GATED` consists of.
 
     Raises :class:`ToolError` for cells that are not in the library or whose kind is not known.
     """
@@ -133,7 +131,7 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str, *, e
     for one in found.cells:
         where = instance_path(one.name)
         nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
-        if enabled and one.type == enabled:
+        if one.type == GATED:
             registers.append(_gated_register(where, liberty.cells[flip_flop], nets))
             continue
         cell = liberty.cells.get(one.type)

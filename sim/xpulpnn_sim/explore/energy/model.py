@@ -64,13 +64,13 @@ class GateModel:
             **{name: array.ctypes.data for name, array in self._arrays.items()},
         )
 
-    def count(self, run: Callable[[Path], None]) -> int:
+    def count(self, run: Callable[[Path], object]) -> int:
         """Clock cycles of a run, which is given the library."""
         self._load(np.zeros(0, np.uint64), 0, np.zeros(0, np.uint8))
         run(self.library)
         return int(self._loaded.gate_cycles())
 
-    def watch(self, run: Callable[[Path], None], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
+    def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
         """Bits [cycle, source or register] in ``cycles`` cycles of a run from each of ``starts`` on."""
         begins = np.array(starts, np.uint64)
         rows = np.zeros((len(begins) * cycles, len(self.circuit.sources) + len(self.circuit.registers)), np.uint8)
