@@ -16,7 +16,7 @@ from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.mapped_netlist import GATED, MappedNetlist, read_mapped
 from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea
-from xpulpnn_sim.explore.sta import OpenSta, find_opensta
+from xpulpnn_sim.explore.sta import find_opensta
 from xpulpnn_sim.explore.timing import longest_path
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
@@ -65,18 +65,10 @@ class AsicFlow:
         self.library = library
         self.name = name
         self.script = script
-        self._yosys: Yosys | None = None
-        self._opensta: OpenSta | None = None
-
-    def _tools(self) -> tuple[Yosys, OpenSta | None]:
-        if self._yosys is None:
-            self._yosys = find_yosys()
-            self._opensta = find_opensta()
-        return self._yosys, self._opensta
 
     def settings(self) -> dict[str, str]:
         """Versions of the tools, the library's hash and the script."""
-        yosys, opensta = self._tools()
+        yosys, opensta = find_yosys(), find_opensta()
         return {
             **yosys.tools,
             "opensta": opensta.version if opensta else "none",
@@ -89,7 +81,7 @@ class AsicFlow:
 
     def run(self, design: EmittedDesign) -> FlowResult:
         """Map the design; raises :class:`ToolError` with the tool's own message if that fails."""
-        yosys, opensta = self._tools()
+        yosys, opensta = find_yosys(), find_opensta()
         started = time.monotonic()
         library = self.library
         with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:

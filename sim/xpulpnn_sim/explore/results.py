@@ -45,7 +45,7 @@ class ModuleArea:
     own_ge, total_ge : float
         Area in NAND2 equivalents without and with the instances below it.
     own_cells : int
-        Library cells, or look-up tables in an FPGA, without the instances below it.
+        Library cells without the instances below it.
     """
 
     path: str

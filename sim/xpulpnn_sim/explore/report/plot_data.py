@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from xpulpnn_sim.explore.report import comparison
-from xpulpnn_sim.explore.results import EnergyResult, FlowResult, ModuleArea, ModuleEnergy, PointResult
+from xpulpnn_sim.explore.results import EnergyResult, ModuleArea, ModuleEnergy, PointResult
 
 _TRADE_OFFS = (
     ("area-delay", "Area against delay", "delay", "area"),
@@ -117,55 +117,40 @@ def _leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _sizes(flow: FlowResult) -> list[tuple[float, float]]:
-    """Own and total size of each instance: kGE, or look-up tables, whose totals are summed up here."""
-    if not comparison.is_fpga(flow):
-        return [(module.own_ge / _GE_PER_KGE, module.total_ge / _GE_PER_KGE) for module in flow.modules]
-    totals = [float(module.own_cells) for module in flow.modules]
-    parents = _parents(flow.modules)
-    for i in range(len(totals) - 1, 0, -1):
-        totals[parents[i]] += totals[i]
-    return [(float(module.own_cells), total) for module, total in zip(flow.modules, totals, strict=True)]
+def _kge(ge: float) -> float:
+    return round(ge / _GE_PER_KGE, 4)
 
 
 def _areas(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
-    """Instances of each point and flow: name, position of the one above, module, own and total size, cells.
+    """Instances of each point and flow: name, position of the one above, module, own and total size in kGE, cells.
 
     ``figure`` is the size that tables show, which may be of another netlist than the sum over the instances.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for number, point in enumerate(points):
-        for flow in point.flows:
-            if flow.modules:
-                rows = [
-                    [_leaf(module.path), parent, module.module, _rounded(own), _rounded(total), module.own_cells]
-                    for module, parent, (own, total) in zip(
-                        flow.modules, _parents(flow.modules), _sizes(flow), strict=True
-                    )
-                ]
-                found[f"{number}|{flow.name}"] = {
-                    "unit": "LUT" if comparison.is_fpga(flow) else "kGE",
-                    "figure": _rounded(comparison.size(flow)),
-                    "rows": rows,
-                }
-    return found
+    return {
+        f"{number}|{flow.name}": {
+            "figure": _rounded(comparison.size(flow)),
+            "rows": [
+                [_leaf(one.path), parent, one.module, _kge(one.own_ge), _kge(one.total_ge), one.own_cells]
+                for one, parent in zip(flow.modules, _parents(flow.modules), strict=True)
+            ],
+        }
+        for number, point in enumerate(points)
+        for flow in point.flows
+        if flow.modules
+    }
 
 
-def _blocks(points: Sequence[PointResult], name: str) -> dict[str, Any] | None:
-    """Size of the top's direct parts in every point, largest part first; None without hierarchies."""
+def _blocks(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
+    """Size in kGE of the top's direct parts in every point, largest part first; empty without hierarchies."""
     parts: dict[str, list[float]] = {}
-    unit = ""
     for number, point in enumerate(points):
         flow = comparison.flow_of(point, name)
-        if flow is None or not flow.modules:
-            continue
-        unit = "LUT" if comparison.is_fpga(flow) else "kGE"
-        for module, parent, (own, total) in zip(flow.modules, _parents(flow.modules), _sizes(flow), strict=True):
+        modules = flow.modules if flow is not None else []
+        for module, parent in zip(modules, _parents(modules), strict=True):
             if parent <= 0:
-                part, value = ("(top itself)", own) if parent < 0 else (_leaf(module.path), total)
-                parts.setdefault(part, [0.0] * len(points))[number] += round(value, 4)
-    ordered = sorted(parts.items(), key=lambda item: -max(item[1]))
-    return {"unit": unit, "parts": ordered} if ordered else None
+                part, size = ("(top itself)", module.own_ge) if parent < 0 else (_leaf(module.path), module.total_ge)
+                parts.setdefault(part, [0.0] * len(points))[number] += _kge(size)
+    return sorted(parts.items(), key=lambda item: -max(item[1]))
 
 
 def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Circumstances of a run, for its reports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -20,8 +20,6 @@ class RunInfo:
         Label of the point that overheads are relative to; empty for none.
     tools : mapping
         Version of each tool, by name.
-    conditions : sequence of str
-        What holds for all figures, whatever machine they were made on, in short sentences.
     wall_s : float
         Seconds the run took.
     cached : int
@@ -33,6 +31,5 @@ class RunInfo:
     date: str
     baseline: str = ""
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
-    conditions: Sequence[str] = ()
     wall_s: float = 0.0
     cached: int = 0
