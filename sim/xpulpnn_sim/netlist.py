@@ -72,7 +72,7 @@ def read_module(path: Path, name: str) -> NetlistModule:
     """The module ``name`` of a file; raises :class:`ToolError` if the file or the module is not there."""
     try:
         found = json.loads(path.read_text())["modules"][name]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error
 
     def ports(direction: str) -> dict[str, Wire]:

@@ -13,7 +13,7 @@ from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.library import Library
 from xpulpnn_sim.explore.mapped_netlist import GATED, instance_path, read_mapped
-from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, from_json, to_json
 from xpulpnn_sim.netlist import read_module
 from xpulpnn_sim.yosys import find_yosys
 
@@ -108,7 +108,7 @@ def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Li
     for what in (library.name, ABC_SCRIPTS["area"].removesuffix(" -d"), library.driving_cell, "no wire load", "2 fF"):
         assert what in text
     assert {"yosys", "abc"} <= result.tools.keys()
-    assert flow_from_json(json.loads(json.dumps(to_json(result)))) == result
+    assert from_json(FlowResult, json.loads(json.dumps(to_json(result)))) == result
 
 
 @pytest.mark.flow

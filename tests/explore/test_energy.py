@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable, Segment
-from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
+from xpulpnn_sim.explore.energy.charges import Charges
 from xpulpnn_sim.explore.energy.circuit import Circuit, read_circuit
 from xpulpnn_sim.explore.energy.programs import general_code
 from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
@@ -114,7 +114,7 @@ def none(cycles: int = BITS) -> NDArray[np.uint64]:
 
 
 def charges(of: Circuit, liberty: Liberty) -> Charges:
-    return Charges(of, liberty, ChargeConditions(slew_ns=0.1, period_ns=PERIOD_NS), "ICG")
+    return Charges(of, liberty, "ICG", slew_ns=0.1, period_ns=PERIOD_NS)
 
 
 GATES: Cells = {

@@ -17,7 +17,7 @@ from xpulpnn_sim.explore.energy.circuit import Circuit, expression, read_circuit
 from xpulpnn_sim.explore.energy.estimate import estimate_energy
 from xpulpnn_sim.explore.energy.toggles import BITS, activity
 from xpulpnn_sim.explore.kernels import KernelSpec
-from xpulpnn_sim.explore.results import energy_from_json, to_json
+from xpulpnn_sim.explore.results import EnergyResult, from_json, to_json
 from xpulpnn_sim.netlist import ONE
 
 pytestmark = pytest.mark.flow
@@ -105,7 +105,7 @@ def test_estimate_of_a_kernel() -> None:
     assert min(module.total for module in result.modules) >= 0
     assert energies["id_stage.regfile"].clock > 0
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
-    assert energy_from_json(to_json(result)) == result
+    assert from_json(EnergyResult, to_json(result)) == result
     started = time.monotonic()
     assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
     assert time.monotonic() - started < 2

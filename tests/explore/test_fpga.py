@@ -11,7 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.fpga import DEVICE_FAMILIES, FpgaFlow
-from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, from_json, to_json
 
 
 def toggler(verilog: str) -> EmittedDesign:
@@ -58,7 +58,7 @@ def test_clock_per_seed_and_path_by_port_names(nnrf: FlowResult):
 
 @pytest.mark.flow
 def test_result_survives_json(nnrf: FlowResult):
-    assert flow_from_json(to_json(nnrf)) == nnrf
+    assert from_json(FlowResult, to_json(nnrf)) == nnrf
 
 
 @pytest.mark.flow

@@ -115,6 +115,16 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
     assert example.result != example.expected
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("carries", ["tree_carry17_45_1, 1'h0", "tree_carry29_45_1, 1'h0", "both[44:0], 1'h0"])
+def test_masked_carry_bit_is_found(carries: str):
+    design = design_of(multipliers="shared", isolation="and", adders="carry-save")
+    masked = f"{{{carries}}} & ~(46'h1 << 20)"
+    outcome = first(broken(design, f"= {{{carries}}};", f"= {masked};"), ElemFmt.B)
+    assert outcome.verdict == DIFFERENT
+    assert outcome.counterexample
+
+
 RARE = """module dotp (input [4:0] ctrl, input [31:0] rs1, rs2, rd, output [31:0] result);
     wire [31:0] low = {{16{rs1[15] & ctrl[2]}}, rs1[15:0]} * {{16{rs2[15] & ctrl[3]}}, rs2[15:0]};
     wire [31:0] high = {{16{rs1[31] & ctrl[2]}}, rs1[31:16]} * {{16{rs2[31] & ctrl[3]}}, rs2[31:16]};

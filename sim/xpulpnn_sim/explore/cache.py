@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import xpulpnn
 import xpulpnn_sw
-from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, Flow, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, Flow, FlowResult, from_json, to_json
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
 
@@ -39,11 +39,11 @@ def content_key(content: list[Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def cached(folder: str, key: str, read: Callable[[Any], _Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
-    """The result kept as ``key``, and whether it was there; an entry that ``read`` cannot take is made anew."""
+def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
+    """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
     entry = cache_directory() / folder / f"{key}.json"
     try:
-        return read(json.loads(entry.read_text())), True
+        return from_json(kind, json.loads(entry.read_text())), True
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         result = make()
         write_text(entry, json.dumps(to_json(result)))
@@ -53,4 +53,4 @@ def cached(folder: str, key: str, read: Callable[[Any], _Result], make: Callable
 def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowResult, bool]:
     """Result of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
     key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.verilog])
-    return cached("flows", key, flow_from_json, lambda: flow.run(design))
+    return cached("flows", key, FlowResult, lambda: flow.run(design))

@@ -17,7 +17,7 @@ from xpulpnn_sim.explore.results import (
     EnergyResult,
     FlowResult,
     PointResult,
-    point_from_json,
+    from_json,
     to_json,
 )
 from xpulpnn_sim.explore.space import Point
@@ -176,7 +176,7 @@ def with_known(task: Task, folder: Path) -> Task:
         if not all((folder / name).is_file() for name in (CONFIGURATION, f"{top}.v", f"{top}.json")):
             return task
         record = json.loads((folder / RESULT).read_text())
-        result = point_from_json(record)
+        result = from_json(PointResult, record)
         found = [zip(record["keys"][field], getattr(result, field), strict=True) for field in _FIELDS]
         known = {key: one for results in found for key, one in results if key}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

@@ -130,7 +130,7 @@ def point(number: int, preset: str, multipliers: str, isolation: str, recoding: 
 
 
 def sweep() -> list[PointResult]:
-    """24 points: one failed in synthesis after its kernels, one has an FPGA result as well, one an area of another netlist."""
+    """24 points: one failed in synthesis after its kernels, one has an FPGA result too, one another area in tables."""
     choices = product(
         ("ri5cy", "xpulpnn", "xpulpnn-full"), ("replicated", "shared"), ("none", "and"), ("tool", "booth")
     )

@@ -17,22 +17,6 @@ from xpulpnn_sim.netlist import ONE, ZERO
 _FJ_PER_NW_NS = 1e-3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeConditions:
-    """Circumstances of an estimate.
-
-    Parameters
-    ----------
-    slew_ns : float
-        Transition time assumed at every pin.
-    period_ns : float
-        Clock period, for the leakage.
-    """
-
-    slew_ns: float
-    period_ns: float
-
-
 @dataclass(slots=True)
 class _Sums:
     """Energy of an instance per cycle, fJ."""
@@ -52,14 +36,19 @@ class Charges:
         The design.
     liberty : Liberty
         Its library.
-    conditions : ChargeConditions
-        Slew and clock period.
     clock_gate : str
         Library cell in front of registers with an enable; empty if the library has none.
+    slew_ns : float
+        Transition time assumed at every pin.
+    period_ns : float
+        Clock period, for the leakage.
     """
 
-    def __init__(self, circuit: Circuit, liberty: Liberty, conditions: ChargeConditions, clock_gate: str) -> None:
-        self._circuit, self._voltage, self._conditions = circuit, liberty.voltage, conditions
+    def __init__(
+        self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
+    ) -> None:
+        self._circuit, self._voltage = circuit, liberty.voltage
+        self._slew_ns, self._period_ns = slew_ns, period_ns
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
         self.loads_ff = np.zeros(circuit.net_count)
@@ -121,7 +110,7 @@ class Charges:
         return 0.5 * load_ff * self._voltage**2
 
     def _mean(self, tables: Sequence[Table], load_ff: float) -> float:
-        return sum(table.at(self._conditions.slew_ns, load_ff) for table in tables) / max(len(tables), 1)
+        return sum(table.at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
 
     def _add_loads(self) -> None:
         for gate in self._circuit.gates:
@@ -149,7 +138,7 @@ class Charges:
                         own.internal += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
     def _leakage(self, cell: LibraryCell) -> float:
-        return cell.leakage_nw * self._conditions.period_ns * _FJ_PER_NW_NS
+        return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
         """Internal energy of a rising and of a falling edge: means over the conditions that the known pins allow."""

@@ -10,11 +10,11 @@ from xpulpnn_sim.explore.asic import mapped_netlist
 from xpulpnn_sim.explore.cache import cached, content_key, sources_digest
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.energy.capture import CapturedWindow, Workload, capture
-from xpulpnn_sim.explore.energy.charges import ChargeConditions, Charges
+from xpulpnn_sim.explore.energy.charges import Charges
 from xpulpnn_sim.explore.energy.circuit import read_circuit
 from xpulpnn_sim.explore.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult, energy_from_json
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult
 from xpulpnn_sim.yosys import find_yosys
 
 SLEW_FO4 = 1.5
@@ -57,7 +57,7 @@ def estimate_energy(
     netlist = mapped_netlist(design, library)
     # the design is part of the netlist's name
     key = content_key([workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest()])
-    return cached("energies", key, energy_from_json, lambda: _estimate(design, netlist, workload, library, window))[0]
+    return cached("energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window))[0]
 
 
 def _estimate(
@@ -67,8 +67,7 @@ def _estimate(
     fo4_ns = library.fo4_ps / 1e3
     circuit = read_circuit(netlist, design.module, library.liberty, library.flip_flop)
     window = capture(circuit, workload, window_cycles)
-    conditions = ChargeConditions(slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
-    charges = Charges(circuit, library.liberty, conditions, library.clock_gate)
+    charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
     seen = activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
     modules = charges.modules(seen, design.manifest["hierarchy"])
