@@ -40,7 +40,7 @@ class NetlistCell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wire:
+class NetlistWire:
     """A named word of nets, lowest bit first; ``hidden`` if Yosys made the name up."""
 
     name: str
@@ -62,9 +62,9 @@ class NetlistModule:
     """A module: ports and wires by name, and its cells."""
 
     name: str
-    inputs: dict[str, Wire]
-    outputs: dict[str, Wire]
-    wires: dict[str, Wire]
+    inputs: dict[str, NetlistWire]
+    outputs: dict[str, NetlistWire]
+    wires: dict[str, NetlistWire]
     cells: list[NetlistCell]
 
 
@@ -75,9 +75,9 @@ def read_module(path: Path, name: str) -> NetlistModule:
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error
 
-    def ports(direction: str) -> dict[str, Wire]:
+    def ports(direction: str) -> dict[str, NetlistWire]:
         return {
-            port: Wire(port, _nets(described["bits"]))
+            port: NetlistWire(port, _nets(described["bits"]))
             for port, described in found["ports"].items()
             if described["direction"] == direction
         }
@@ -87,7 +87,7 @@ def read_module(path: Path, name: str) -> NetlistModule:
         inputs=ports("input"),
         outputs=ports("output"),
         wires={
-            wire: Wire(wire, _nets(described["bits"]), bool(described["hide_name"]), described.get("offset", 0))
+            wire: NetlistWire(wire, _nets(described["bits"]), bool(described["hide_name"]), described.get("offset", 0))
             for wire, described in found["netnames"].items()
         },
         cells=[_cell(cell, described) for cell, described in found["cells"].items() if described["type"] != _SKIPPED],

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -280,10 +281,9 @@ def _dask_client(address: str) -> Iterator[tuple[Any, Any]]:
 def dask_package() -> Any:
     """The package ``distributed``; raises :class:`ToolError` with the command that installs it."""
     try:
-        import distributed
+        return import_module("distributed")
     except ImportError:
         raise ToolError("distributed must be installed for --dask: pip install distributed") from None
-    return distributed
 
 
 def run_remotely(task: Task, emit: Emit) -> tuple[PointResult, dict[str, str]]:
