@@ -10,13 +10,13 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.fpga import FAMILIES, FpgaFlow
-from xpulpnn_sim.explore.results import Design, FlowResult, flow_from_json, to_json
+from xpulpnn_sim.explore.fpga import DEVICE_FAMILIES, FpgaFlow
+from xpulpnn_sim.explore.results import EmittedDesign, FlowResult, from_json, to_json
 
 
-def toggler(verilog: str) -> Design:
+def toggler(verilog: str) -> EmittedDesign:
     ports = [("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)]
-    return Design(
+    return EmittedDesign(
         top="toggler",
         module="toggler",
         config=preset("ri5cy"),
@@ -58,7 +58,7 @@ def test_clock_per_seed_and_path_by_port_names(nnrf: FlowResult):
 
 @pytest.mark.flow
 def test_result_survives_json(nnrf: FlowResult):
-    assert flow_from_json(to_json(nnrf)) == nnrf
+    assert from_json(FlowResult, to_json(nnrf)) == nnrf
 
 
 @pytest.mark.flow
@@ -92,7 +92,7 @@ def test_multipliers_are_counted():
 
 @pytest.mark.flow
 def test_too_large_component_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(FAMILIES, "ice40", replace(FAMILIES["ice40"], capacity=5))
+    monkeypatch.setitem(DEVICE_FAMILIES, "ice40", replace(DEVICE_FAMILIES["ice40"], capacity=5))
     with pytest.raises(ToolError, match=r"^toggler must fit the HX8K.* with 5 look-up tables, not need 10$"):
         FpgaFlow("ice40", seeds=1).run(toggler(COUNTED))
 

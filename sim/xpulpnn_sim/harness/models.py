@@ -15,14 +15,14 @@ from xpulpnn_sim.harness.build import build_model, cache_directory
 from xpulpnn_sim.harness.schema import DATA, FETCH, HART, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 
-_NAMED_OTHERWISE = {
+_STREAM_PORTS = {
     "ready": "insn__ready",
     "jump": "jump__valid",
     "jump_target": "jump__target",
     "branch": "branch__valid",
     "branch_target": "branch__target",
     "valid": "insn__valid",
-    "word": "insn__payload__word info__raw",
+    "word": "insn__payload__word",
     "pc": "insn__payload__pc",
 }
 """Ports of the back end by the fields of a stream."""
@@ -40,7 +40,10 @@ def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
 
 def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     """The back end with its retirement port, fed with executed instructions."""
-    adapters = (_bus(DATA, "data"), Adapter(STREAM, _NAMED_OTHERWISE), _retirement(manifest, "rvfi__"))
+    ports = dict(_STREAM_PORTS)
+    if any(port["name"] == "info__raw" for port in manifest["ports"]):
+        ports["word"] += " info__raw"
+    adapters = (_bus(DATA, "data"), Adapter(STREAM, ports), _retirement(manifest, "rvfi__"))
     return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.explore.proof import algebra
-from xpulpnn_sim.explore.proof.circuit import FALSE, TRUE, Circuit
-from xpulpnn_sim.explore.proof.elaborate import Cycle, Netlist
+from xpulpnn_sim.formal import algebra
+from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.golden.lanes import unpack
 
-WORD = 32
+_WORD = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operands:
+class DotpOperands:
     """Values of one operation, or arrays of such."""
 
     rs1: Any
@@ -41,12 +41,12 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class DotpOperation:
     """A dot product in one format and with one choice of signs.
 
     Parameters
     ----------
-    circuit : Circuit
+    graph : GateGraph
         Holds its gates.
     fmt, signs
         Which operation.
@@ -60,7 +60,7 @@ class Operation:
         Whether the result stays, without another operation, until the next one (units without registers: always true).
     """
 
-    circuit: Circuit
+    graph: GateGraph
     fmt: ElemFmt
     signs: Signs
     rs1: list[int]
@@ -81,29 +81,29 @@ class Operation:
 
     def plain_gates(self) -> list[int]:
         """The result by the plainest structure: a multiplier per lane, sign extended products, a chain of adders."""
-        circuit = self.circuit
-        total = [circuit.and_(bit, self.accumulate) for bit in self.rd]
+        graph = self.graph
+        total = [graph.and_(bit, self.accumulate) for bit in self.rd]
         for x, y in self._lanes():
             wide = 2 * len(x)
             one = _extended(x, wide, signed=self.signs.a)
-            product = circuit.multiply(one, y, wide)
+            product = graph.multiply(one, y, wide)
             if self.signs.b:
                 # the top bit of b has weight -2**(w - 1) instead of 2**(w - 1): take 2**w times it off
-                excess = [FALSE] * len(y) + [circuit.and_(bit, y[-1]) for bit in one[: len(y)]]
-                product = circuit.add(product, [bit ^ 1 for bit in excess], TRUE)
-            total = circuit.add(total, _extended(product, WORD, signed=self.signs.a or self.signs.b))
+                excess = [FALSE] * len(y) + [graph.and_(bit, y[-1]) for bit in one[: len(y)]]
+                product = graph.add(product, [bit ^ 1 for bit in excess], TRUE)
+            total = graph.add(total, _extended(product, _WORD, signed=self.signs.a or self.signs.b))
         return total
 
-    def values(self, ones: Iterable[int]) -> tuple[Operands, int]:
+    def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
         """Operands and result where the input literals ``ones`` are 1 and the others are 0."""
         given = dict.fromkeys(ones, 1)
         words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
         rs1, rs2, rd, accumulate, result = (
-            sum(bit << place for place, bit in enumerate(self.circuit.evaluate(given, word))) for word in words
+            sum(bit << place for place, bit in enumerate(self.graph.evaluate(given, word))) for word in words
         )
-        return Operands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
+        return DotpOperands(rs1=rs1, rs2=rs2, rd=rd, accumulate=accumulate), result
 
-    def expected(self, operands: Operands) -> int:
+    def expected(self, operands: DotpOperands) -> int:
         """The result by the golden model."""
         words = (np.array([word], np.uint32) for word in (operands.rs1, operands.rs2, operands.rd, operands.accumulate))
         return int(golden(self.fmt, self.signs, *words)[0])
@@ -111,7 +111,7 @@ class Operation:
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
         """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""
         generator = np.random.default_rng(seed)
-        rs1, rs2, rd = generator.integers(0, 1 << WORD, (3, cases), np.uint32)
+        rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
         accumulate = generator.integers(0, 2, cases, np.uint32)
         given: dict[int, int] = {}
         for literals, words in ((self.rs1, rs1), (self.rs2, rs2), (self.rd, rd), ([self.accumulate], accumulate)):
@@ -121,7 +121,7 @@ class Operation:
                 else:
                     words &= ~np.uint32(1 << place)
         wanted = golden(self.fmt, self.signs, rs1, rs2, rd, accumulate)
-        got = self.circuit.evaluate(given, self.result, (1 << cases) - 1)
+        got = self.graph.evaluate(given, self.result, (1 << cases) - 1)
         wrong = 0
         for place, bits in enumerate(got):
             wrong |= bits ^ _column(wanted, place)
@@ -130,7 +130,7 @@ class Operation:
 
     def _lanes(self) -> list[tuple[list[int], list[int]]]:
         width = self.fmt.width
-        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, WORD, width)]
+        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, _WORD, width)]
 
 
 def golden(
@@ -147,32 +147,29 @@ def golden(
 
 
 def operation(
-    design: Netlist, ports: Sequence[Mapping[str, Any]], fmt: ElemFmt, signs: Signs, lane: int | None = None
-) -> Operation:
+    gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fmt: ElemFmt, signs: Signs, lane: int | None = None
+) -> DotpOperation:
     """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
 
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
     """
-    circuit = Circuit()
-    used = range(WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
-    rs1, rs2 = (
-        [circuit.input(f"{name}[{bit}]") if bit in used else FALSE for bit in range(WORD)] for name in ("rs1", "rs2")
-    )
-    rd, accumulate = circuit.inputs("rd", WORD), circuit.input("accumulate")
+    graph = GateGraph()
+    used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
+    rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
+    rd, accumulate = graph.inputs(_WORD), graph.input()
     fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b)}
     ctrl = _control(ports, fields, accumulate)
     inputs = {"rst": [FALSE], "ctrl": ctrl, "rs1": rs1, "rs2": rs2, "rd": rd, "enable": [TRUE]}
     holds = True
-    if "enable" in design.ports:
-        first = Cycle(circuit, design, {**inputs, "rd": circuit.inputs("early_rd", WORD)}, {}, "first")
-        state = first.next_state()
-        last = Cycle(circuit, design, {"rst": [FALSE], "enable": [FALSE], "rd": rd}, state, "last")
+    if "enable" in gates.ports:
+        state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
+        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": rd}, state)
         holds = last.next_state() == state
     else:
-        last = Cycle(circuit, design, inputs, {}, "last")
-    return Operation(
-        circuit=circuit,
+        last = ClockCycle(graph, gates, inputs, {})
+    return DotpOperation(
+        graph=graph,
         fmt=fmt,
         signs=signs,
         rs1=rs1,

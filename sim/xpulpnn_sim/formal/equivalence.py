@@ -9,11 +9,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.explore.exhaustive import simulate
-from xpulpnn_sim.explore.proof import algebra, sat
-from xpulpnn_sim.explore.proof.dotp import ALL_SIGNS, Operands, Operation, Signs, operation
-from xpulpnn_sim.explore.proof.elaborate import Netlist, netlist
-from xpulpnn_sim.explore.results import Design
+from xpulpnn_sim.formal import algebra, sat
+from xpulpnn_sim.formal.dotp import ALL_SIGNS, DotpOperands, DotpOperation, Signs, operation
+from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.formal.exhaustive import simulate
 
 METHODS = ("algebra", "sat", "exhaustive", "random")
 """Ways to compare a structure with the definition; see :func:`check`."""
@@ -31,7 +30,7 @@ _SAT_WIDTH = 4
 class Counterexample:
     """Operands for which a structure computes something else than defined."""
 
-    operands: Operands
+    operands: DotpOperands
     expected: int
     result: int
 
@@ -44,7 +43,7 @@ class Counterexample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Comparison:
     """What one method found about one operation of one structure.
 
     Parameters
@@ -107,7 +106,8 @@ def _shown(value: object) -> str:
 
 
 def check(
-    design: Design,
+    verilog: str,
+    manifest: Mapping[str, Any],
     *,
     structure: str = "",
     formats: Sequence[ElemFmt] = tuple(ElemFmt),
@@ -115,14 +115,14 @@ def check(
     methods: Sequence[str] = (),
     timeout_s: float = 60.0,
     advance: Callable[[float], None] = lambda share: None,
-) -> Iterator[Outcome]:
-    """Compare the dot-product unit in ``design`` with its definition, operation by operation.
+) -> Iterator[Comparison]:
+    """Compare the dot-product unit in ``verilog`` with its definition, operation by operation.
 
     The definition is the naive structure: sign or zero extended elements, one product per lane, all added to the
     accumulator modulo ``2**32``. A few random operands come first, against the golden model. Then
 
     ``algebra``
-        proves the result equal for all operands (:mod:`~xpulpnn_sim.explore.proof.algebra`);
+        proves the result equal for all operands (:mod:`~xpulpnn_sim.formal.algebra`);
     ``sat``
         proves each lane alone, with any accumulator and the other lanes zero;
     ``exhaustive``
@@ -135,8 +135,10 @@ def check(
 
     Parameters
     ----------
-    design : Design
-        Verilog and manifest of the top ``dotp``.
+    verilog : str
+        Emitted top ``dotp``.
+    manifest : mapping
+        Its ports and name (see :mod:`xpulpnn.verilog`).
     structure : str
         Name in the outcomes.
     formats, signs
@@ -153,18 +155,18 @@ def check(
     ToolError
         If Yosys or the compiler is missing or fails, or the netlist has cells that are not understood.
     """
-    gates = netlist(design.verilog, design.module)
+    gates = clocked_gates(verilog, manifest["top"])
     for fmt, sign in product(formats, signs):
-        one = _Comparison(gates, design.manifest, structure, fmt, sign, timeout_s, advance)
+        one = _OperationCheck(gates, manifest, structure, fmt, sign, timeout_s, advance)
         yield from one.run(methods)
 
 
-class _Comparison:
+class _OperationCheck:
     """One operation of one structure."""
 
     def __init__(
         self,
-        gates: Netlist,
+        gates: ClockedGates,
         manifest: Mapping[str, Any],
         structure: str,
         fmt: ElemFmt,
@@ -183,7 +185,7 @@ class _Comparison:
         self._whole = self._operation()
         self._building_s = time.monotonic() - began
 
-    def run(self, methods: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, methods: Sequence[str]) -> Iterator[Comparison]:
         started = time.monotonic()
         whole = self._whole
         different = whole.sample(_FIRST_CASES, seed=1)
@@ -206,7 +208,7 @@ class _Comparison:
                     return
             yield self._by("random")
 
-    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Outcome]:
+    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Comparison]:
         """One method after the other until one says so, or finds a difference."""
         for method in methods:
             outcome = self._by(method)
@@ -214,25 +216,25 @@ class _Comparison:
             if outcome.verdict in (verdict, DIFFERENT):
                 return
 
-    def _operation(self, lane: int | None = None) -> Operation:
+    def _operation(self, lane: int | None = None) -> DotpOperation:
         return operation(self._gates, self._ports, self._fmt, self._signs, lane)
 
-    def _by(self, method: str) -> Outcome:
+    def _by(self, method: str) -> Comparison:
         run = {"algebra": self._algebra, "sat": self._sat, "exhaustive": self._exhaustive, "random": self._random}
         return run[method](time.monotonic())
 
-    def _algebra(self, started: float) -> Outcome:
+    def _algebra(self, started: float) -> Comparison:
         whole, covered = self._whole, "all operands"
         started -= self._building_s
         try:
-            found = algebra.compare(whole.circuit, whole.result, whole.definition(), timeout_s=self._timeout_s)
+            found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
         except algebra.GaveUpError:
             return self._outcome("algebra", covered, started, UNDECIDED)
         if found:
             return self._refuted("algebra", covered, started, whole, found.ones)
         return self._outcome("algebra", covered, started, EQUAL)
 
-    def _sat(self, started: float) -> Outcome:
+    def _sat(self, started: float) -> Comparison:
         covered = f"each of {self._fmt.lanes} lanes alone, any accumulator"
         for lane in range(self._fmt.lanes):
             left = self._timeout_s - (time.monotonic() - started)
@@ -240,14 +242,14 @@ class _Comparison:
             try:
                 if left < 1:
                     raise algebra.GaveUpError
-                found = sat.compare(one.circuit, (one.result, one.plain_gates()), timeout_s=int(left))
+                found = sat.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
             except algebra.GaveUpError:
                 return self._outcome("sat", f"{lane} of {self._fmt.lanes} lanes", started, UNDECIDED)
             if found:
                 return self._refuted("sat", covered, started, one, found.ones)
         return self._outcome("sat", covered, started, LANES)
 
-    def _exhaustive(self, started: float) -> Outcome:
+    def _exhaustive(self, started: float) -> Comparison:
         lanes, width = self._fmt.lanes, self._fmt.width
         covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
         for lane in range(lanes):
@@ -255,7 +257,7 @@ class _Comparison:
             lower = slice(lane * width, (lane + 1) * width)
             words = (one.result, one.plain_gates())
             found = simulate(
-                one.circuit,
+                one.graph,
                 words,
                 counted=[*one.rs1[lower], *one.rs2[lower]],
                 blocks=0,
@@ -269,11 +271,11 @@ class _Comparison:
                 return self._outcome("exhaustive", share, started, UNDECIDED)
         return self._outcome("exhaustive", covered, started, LANES)
 
-    def _random(self, started: float) -> Outcome:
+    def _random(self, started: float) -> Comparison:
         whole = self._operation()
         words = (whole.result, whole.plain_gates())
         found = simulate(
-            whole.circuit,
+            whole.graph,
             words,
             counted=(),
             blocks=_RANDOM_BLOCKS,
@@ -285,13 +287,15 @@ class _Comparison:
             return self._refuted("random", covered, started, whole, found.different)
         return self._outcome("random", covered, started, SAMPLED)
 
-    def _refuted(self, method: str, covered: str, started: float, one: Operation, ones: frozenset[int]) -> Outcome:
+    def _refuted(
+        self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]
+    ) -> Comparison:
         operands, result = one.values(ones)
         example = Counterexample(operands=operands, expected=one.expected(operands), result=result)
         return replace(self._outcome(method, covered, started, DIFFERENT), counterexample=example)
 
-    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Outcome:
-        return Outcome(
+    def _outcome(self, method: str, covered: str, started: float, verdict: str) -> Comparison:
+        return Comparison(
             structure=self._structure,
             fmt=self._fmt,
             signs=self._signs,

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.commands.common import write_json
-from xpulpnn_sim.explore.report import series, tables
-from xpulpnn_sim.explore.report.csv_file import write_csv
-from xpulpnn_sim.explore.report.info import NamedTable, RunInfo
+from xpulpnn_sim.explore.report import comparison, tables
+from xpulpnn_sim.explore.report.named_table import NamedTable
+from xpulpnn_sim.explore.report.run_info import RunInfo
+from xpulpnn_sim.explore.report.terminal import TerminalTable
 from xpulpnn_sim.explore.results import PointResult, to_json
 from xpulpnn_sim.explore.space import Skipped
 
@@ -28,7 +28,7 @@ def require_report_packages() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class FinishedRun:
     """A finished run.
 
     Parameters
@@ -65,13 +65,6 @@ class Summary:
             "points": [to_json(point) for point in self.points],
         }
 
-    def write(self, folder: Path, json_file: Path | None) -> None:
-        """Write ``results.json`` and ``results.csv`` into ``folder``, and ``json_file`` if given."""
-        record = self.record()
-        write_json(folder / "results.json", record)
-        write_json(json_file, record)
-        write_csv(folder / "results.csv", self.points)
-
     def write_report(self, folder: Path) -> None:
         """Write the HTML report into ``folder``."""
         # its packages take a while to import
@@ -81,21 +74,17 @@ class Summary:
 
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
-        for table in self.extra:
-            console.print(tables.render(table))
-            console.print()
-        console.print(tables.main_table(self.points, self.info))
         overheads = tables.overhead_table(self.points, self.info)
-        if overheads is not None:
-            console.print()
-            console.print(overheads)
-        console.print()
+        for table in (*self.extra, tables.figure_table(self.points, self.info), overheads):
+            if table is not None:
+                console.print(TerminalTable(table))
+                console.print()
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 
     def _below(self) -> list[str]:
         lines: list[str] = []
-        for conditions in (*series.flow_conditions(self.points), *series.energy_conditions(self.points)):
+        for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
         lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]

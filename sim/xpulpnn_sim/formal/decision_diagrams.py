@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xpulpnn_sim.explore.proof.circuit import Kind
+from xpulpnn_sim.formal.gate_graph import GateKind
 
 _MOST_NODES = 200_000
 
@@ -46,12 +46,12 @@ class Diagrams:
         """At least two."""
         return self.choose(x, self.choose(y, 1, z), self.choose(y, z, 0))
 
-    def gate(self, kind: Kind, operands: Sequence[int]) -> int:
+    def gate(self, kind: GateKind, operands: Sequence[int]) -> int:
         """What a gate of that kind makes of its operands."""
-        if kind is Kind.MAJORITY:
+        if kind is GateKind.MAJORITY:
             return self.majority(*operands)
         x, y = operands
-        return self.choose(x, y, 0) if kind is Kind.AND else self.choose(x, self.inverted(y, 1), y)
+        return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
     def _half(self, node: int, top: int, branch: int) -> int:
         found = self._nodes[node]

@@ -2,7 +2,7 @@
 
 A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates are one node, constants are
 folded away, inversions are moved out of exclusive-ors. Majorities, the carries of full adders, are nodes of their own,
-also where the netlist writes them as ANDs and ORs; what the algebra of :mod:`~xpulpnn_sim.explore.proof.algebra` needs.
+also where the netlist writes them as ANDs and ORs; what the algebra of :mod:`~xpulpnn_sim.formal.algebra` needs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ FALSE = 0
 TRUE = 1
 
 
-class Kind(IntEnum):
+class GateKind(IntEnum):
     """What a node computes. Exclusive-ors precede the carries that algebra makes of them."""
 
     CONSTANT = 0
@@ -24,10 +24,10 @@ class Kind(IntEnum):
     MAJORITY = 4
 
 
-class Node(NamedTuple):
+class GateNode(NamedTuple):
     """A gate, its operands as literals, and how many gates are below it."""
 
-    kind: Kind
+    kind: GateKind
     operands: tuple[int, ...]
     level: int
 
@@ -63,37 +63,35 @@ def _majority_tables() -> dict[int, tuple[int, int, int]]:
 _MAJORITIES = _majority_tables()
 
 
-class Circuit:
+class GateGraph:
     """A graph of gates, built from the inputs up."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = [Node(Kind.CONSTANT, (), 0)]
-        self.names: dict[int, str] = {}
-        self._known: dict[tuple[Kind, tuple[int, ...]], int] = {}
+        self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, (), 0)]
+        self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
-    def input(self, name: str) -> int:
+    def input(self) -> int:
         """A new variable."""
         node = len(self.nodes)
-        self.nodes.append(Node(Kind.INPUT, (), 0))
-        self.names[node] = name
+        self.nodes.append(GateNode(GateKind.INPUT, (), 0))
         self._cuts[node] = (((node,), _LEAF_TABLES[0]),)
         return node << 1
 
-    def inputs(self, name: str, width: int) -> list[int]:
-        """New variables ``name[0]`` and so on."""
-        return [self.input(f"{name}[{bit}]") for bit in range(width)]
+    def inputs(self, width: int) -> list[int]:
+        """A word of new variables."""
+        return [self.input() for _ in range(width)]
 
     def has_majority(self, operands: Iterable[int]) -> bool:
         """Whether a node computes the majority of three literals or its inverse."""
         x, y, z = sorted(operands)
         flip = x & 1
-        return (Kind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
+        return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
 
     def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
         """Whether a node is the conjunction of two upright literals, or of both of them inverted."""
         x, y = sorted(operand & ~1 for operand in operands)
-        return (Kind.AND, (x | inverted, y | inverted)) in self._known
+        return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 
     def and_(self, x: int, y: int) -> int:
         """Both."""
@@ -103,15 +101,15 @@ class Circuit:
             return FALSE
         if x in (TRUE, y):
             return y
-        known = self._known.get((Kind.AND, (x, y)))
+        known = self._known.get((GateKind.AND, (x, y)))
         if known is not None:
             return known << 1
-        cuts = self._merged(x, y, Kind.AND)
+        cuts = self._merged(x, y, GateKind.AND)
         for leaves, table in cuts:
             if len(leaves) == 3 and table in _MAJORITIES:
                 x, y, z = (leaf << 1 | flip for leaf, flip in zip(leaves, _MAJORITIES[table], strict=True))
                 return self.majority(x, y, z)
-        return self._add(Kind.AND, (x, y), cuts) << 1
+        return self._add(GateKind.AND, (x, y), cuts) << 1
 
     def or_(self, x: int, y: int) -> int:
         """At least one."""
@@ -124,8 +122,8 @@ class Circuit:
             return flip
         if x == FALSE:
             return y ^ flip
-        known = self._known.get((Kind.XOR, (x, y)))
-        node = self._add(Kind.XOR, (x, y), self._merged(x, y, Kind.XOR)) if known is None else known
+        known = self._known.get((GateKind.XOR, (x, y)))
+        node = self._add(GateKind.XOR, (x, y), self._merged(x, y, GateKind.XOR)) if known is None else known
         return node << 1 ^ flip
 
     def mux(self, select: int, low: int, high: int) -> int:
@@ -150,9 +148,9 @@ class Circuit:
             return self.or_(y, z) if x else self.and_(y, z)
         flip = x & 1
         operands = (x ^ flip, y ^ flip, z ^ flip)
-        known = self._known.get((Kind.MAJORITY, operands))
+        known = self._known.get((GateKind.MAJORITY, operands))
         if known is None:
-            known = self._add(Kind.MAJORITY, operands, self._majority_cuts(operands))
+            known = self._add(GateKind.MAJORITY, operands, self._majority_cuts(operands))
         return known << 1 ^ flip
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
@@ -186,13 +184,13 @@ class Circuit:
         targets = list(wanted)
         for node in self.cone(targets):
             kind, operands, _ = self.nodes[node]
-            if kind is Kind.INPUT:
+            if kind is GateKind.INPUT:
                 known[node] = values.get(node << 1, 0)
-            elif kind is Kind.XOR:
+            elif kind is GateKind.XOR:
                 known[node] = literal(operands[0]) ^ literal(operands[1])
-            elif kind is Kind.AND:
+            elif kind is GateKind.AND:
                 known[node] = literal(operands[0]) & literal(operands[1])
-            elif kind is Kind.MAJORITY:
+            elif kind is GateKind.MAJORITY:
                 x, y, z = map(literal, operands)
                 known[node] = x & y | x & z | y & z
         return [literal(one) for one in targets]
@@ -212,14 +210,14 @@ class Circuit:
         """Ways to write a node as a function of up to three others."""
         return self._cuts[node]
 
-    def _add(self, kind: Kind, operands: tuple[int, ...], cuts: Iterable[Cut]) -> int:
+    def _add(self, kind: GateKind, operands: tuple[int, ...], cuts: Iterable[Cut]) -> int:
         node = len(self.nodes)
-        self.nodes.append(Node(kind, operands, 1 + max(self.nodes[one >> 1].level for one in operands)))
+        self.nodes.append(GateNode(kind, operands, 1 + max(self.nodes[one >> 1].level for one in operands)))
         self._known[kind, operands] = node
         self._cuts[node] = (((node,), _LEAF_TABLES[0]), *cuts)
         return node
 
-    def _merged(self, x: int, y: int, kind: Kind) -> list[Cut]:
+    def _merged(self, x: int, y: int, kind: GateKind) -> list[Cut]:
         found: dict[tuple[int, ...], int] = {}
         for leaves_x, table_x in self._cuts[x >> 1]:
             for leaves_y, table_y in self._cuts[y >> 1]:
@@ -228,7 +226,7 @@ class Circuit:
                     continue
                 one = _table(table_x, tuple(map(leaves.index, leaves_x))) ^ (_ALL if x & 1 else 0)
                 other = _table(table_y, tuple(map(leaves.index, leaves_y))) ^ (_ALL if y & 1 else 0)
-                found[leaves] = one & other if kind is Kind.AND else one ^ other
+                found[leaves] = one & other if kind is GateKind.AND else one ^ other
         return list(found.items())[:_MOST_CUTS]
 
     @staticmethod

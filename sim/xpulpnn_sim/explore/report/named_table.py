@@ -1,47 +1,16 @@
-"""What a report is told besides the points: circumstances of the run, and tables made elsewhere."""
+"""Tables as data: headings, rows and remarks."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-Cell = str | float | int | None
+TableCell = str | float | int | None
 """Text, a number that its column formats, or nothing."""
+
+POINT, ERROR = "point", "error"
+"""Names of the columns of labels, and of the reasons why points failed."""
 
 MISSING = "-"
 """Shown where there is no figure."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """Circumstances of a run.
-
-    Parameters
-    ----------
-    title : str
-        Heading of the report.
-    command : str
-        The command line that repeats the run.
-    date : str
-        Date as it is to be printed; reports never read the clock.
-    baseline : str
-        Label of the point that overheads are relative to; empty for none.
-    tools : mapping
-        Version of each tool, by name.
-    conditions : sequence of str
-        What holds for all figures, whatever machine they were made on, in short sentences.
-    wall_s : float
-        Seconds the run took.
-    cached : int
-        Number of results read from the cache.
-    """
-
-    title: str
-    command: str
-    date: str
-    baseline: str = ""
-    tools: Mapping[str, str] = field(default_factory=dict[str, str])
-    conditions: Sequence[str] = ()
-    wall_s: float = 0.0
-    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +37,7 @@ class Column:
     digits: int | None = None
     signed: bool = False
 
-    def show(self, cell: Cell) -> str:
+    def show(self, cell: TableCell) -> str:
         """``cell`` as text."""
         if cell is None:
             return MISSING
@@ -97,7 +66,7 @@ class NamedTable:
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     notes: Sequence[str] = ()
     marked: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()

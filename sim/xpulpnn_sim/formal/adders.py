@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sim.explore.proof.circuit import FALSE, TRUE, Circuit, Kind
-from xpulpnn_sim.explore.proof.diagrams import Diagrams, TooLargeError
+from xpulpnn_sim.formal.decision_diagrams import Diagrams, TooLargeError
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, GateKind
 
 _MOST_READINGS = 8
 
@@ -29,15 +29,15 @@ class _Chain:
 class _Recogniser:
     """Follows the carries of an adder from the lowest column up."""
 
-    def __init__(self, circuit: Circuit) -> None:
-        self._circuit = circuit
+    def __init__(self, graph: GateGraph) -> None:
+        self._graph = graph
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
         """Columns of the adder whose lowest sum bit is the first one, in each way to read them; empty if it is none."""
         if not self._is_sum(bits[0]):
             return []
-        x, y = self._circuit.nodes[bits[0] >> 1].operands
+        x, y = self._graph.nodes[bits[0] >> 1].operands
         chains = list(self._extended(_Chain(0, {0: 0}, ()), (x, y ^ (bits[0] & 1))))
         for bit in bits[1:]:
             chains = [after for chain in chains for after in self._column(chain, bit)][:_MOST_READINGS]
@@ -50,7 +50,7 @@ class _Recogniser:
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
         if not self._is_sum(bit):
             return
-        nodes = self._circuit.nodes
+        nodes = self._graph.nodes
         x, y = nodes[bit >> 1].operands
         for carry, other in ((x, y), (y, x)):
             function = self._function(chain, carry)
@@ -67,7 +67,7 @@ class _Recogniser:
             yield from self._extended(chain, (other ^ flip,))
 
     def _is_sum(self, literal: int) -> bool:
-        return self._circuit.nodes[literal >> 1].kind is Kind.XOR
+        return self._graph.nodes[literal >> 1].kind is GateKind.XOR
 
     def _extended(self, chain: _Chain, column: _Column) -> Iterator[_Chain]:
         functions = dict(chain.functions)
@@ -87,15 +87,15 @@ class _Recogniser:
 
     def _function(self, chain: _Chain, literal: int) -> int | None:
         """Decision diagram of a literal over the operands; None if it depends on anything else."""
-        circuit, diagrams, known = self._circuit, self._diagrams, chain.functions
+        graph, diagrams, known = self._graph, self._diagrams, chain.functions
         stack = [literal >> 1]
         while stack:
             node = stack[-1]
             if node in known:
                 stack.pop()
                 continue
-            kind, operands, _ = circuit.nodes[node]
-            if kind is Kind.INPUT:
+            kind, operands, _ = graph.nodes[node]
+            if kind is GateKind.INPUT:
                 return None
             missing = [one >> 1 for one in operands if one >> 1 not in known]
             if missing:
@@ -105,7 +105,7 @@ class _Recogniser:
         return self._diagrams.inverted(known[literal >> 1], literal & 1)
 
 
-def plain_adders(circuit: Circuit, bits: Sequence[int]) -> Iterator[list[int]]:
+def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:
     """Variants of ``bits`` in which the adder that ends in them is a row of full adders.
 
     A column of an adder is an exclusive-or of its operands and of the carry into it. From the lowest column up, each
@@ -115,13 +115,13 @@ def plain_adders(circuit: Circuit, bits: Sequence[int]) -> Iterator[list[int]]:
     """
     for start in range(len(bits) - 1):
         try:
-            readings = _Recogniser(circuit).follow(bits[start:])
+            readings = _Recogniser(graph).follow(bits[start:])
         except TooLargeError:
             continue
         for columns in readings:
             carry, sums = FALSE, list[int]()
             for column in columns:
                 x, y = (*column, FALSE, FALSE)[:2]
-                sums.append(circuit.xor(circuit.xor(x, y), carry))
-                carry = circuit.majority(x, y, carry)
+                sums.append(graph.xor(graph.xor(x, y), carry))
+                carry = graph.majority(x, y, carry)
             yield [*bits[:start], *sums]

