@@ -114,8 +114,10 @@ def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], N
     memory = kernel.image.data.copy()
     library = model_library(case.config, checked=case.checked, trace=waves is not None)
     call, window = kernel_call(kernel), [(kernel.image.base, memory)]
+    # all of it at once, so that the time of the run is that of the simulation
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
     with Engine(library, call.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
-        outcome = engine.run(executed(kernel, call, kernel_memory(kernel)), progress=progress)
+        outcome = engine.run(sequence, progress=progress)
     reports = [describe(call.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
     wrong = wrong_results(kernel, memory, case, tensors)
     if wrong is not None:
