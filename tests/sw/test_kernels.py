@@ -56,8 +56,12 @@ def check(
     run = kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
     memory = kernel_memory(run)
     for core in range(cores):
-        for _ in executed(run, kernel_call(run, core, cores), memory):
-            pass
+        call, before = kernel_call(run, core, cores), memory.read_bytes(run.image.base, run.image.data.size)
+        sequence = np.concatenate(list(executed(run, call, memory)))
+        followed = kernel_memory(run)
+        followed.write_bytes(run.image.base, before)
+        same = np.concatenate(list(executed(run, call, followed, products=False)))
+        np.testing.assert_array_equal(same, sequence)
     np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
     image = run.image
     after = np.frombuffer(memory.read_bytes(image.base, image.data.size), np.uint8)

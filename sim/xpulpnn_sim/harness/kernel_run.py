@@ -78,6 +78,8 @@ class Case:
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
+        if not 0 <= self.irq_rate < 1:
+            raise InputError(f"--irq-rate must be a probability from 0 up to, not including, 1, not {self.irq_rate}")
         chosen = variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
@@ -153,10 +155,12 @@ def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Ca
     """The executed instructions of a call on the back end; the cycles are those of the function's instructions."""
     call, memory = kernel_call(kernel), kernel.image.data.copy()
     program, function = call.program, kernel.function
+    # all of it at once, so that the time of the run is that of the simulation
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
     outcome = run_stream(
         program.words,
         program.pcs,
-        executed(kernel, call, kernel_memory(kernel)),
+        sequence,
         case.config,
         case.machine,
         memory={kernel.image.base: memory},

@@ -101,7 +101,7 @@ def _kernel_on_backend(case: Case, library: Path) -> None:
     outcome = run_stream(
         call.program.words,
         call.program.pcs,
-        executed(kernel, call, kernel_memory(kernel)),
+        executed(kernel, call, kernel_memory(kernel), products=False),
         case.config,
         case.machine,
         memory={kernel.image.base: memory},
