@@ -1,14 +1,12 @@
 """Bench of the decoder of compressed instructions: every half-word against the instruction table."""
 
-from random import Random
-
 import cocotb
 from cocotb.triggers import Timer
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.cadence import Dut, bench_data, sample, start
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 HALF_BITS = 16
 LENGTH_BITS = 0b11
@@ -27,7 +25,7 @@ def expanded(word: int) -> int:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def half_words_match_the_table(dut: Dut) -> None:
     """Every ``stride``-th half-word (launcher's data) in random order below a random upper half."""
-    rng = Random(seed_from_environment())
+    rng = await start(dut)
     stride = bench_data()["stride"]
     halves = list(range(rng.randrange(stride), 1 << HALF_BITS, stride))
     rng.shuffle(halves)
@@ -36,7 +34,6 @@ async def half_words_match_the_table(dut: Dut) -> None:
         "expanded": [expanded(word) for word in words],
         "compressed": [int(word & LENGTH_BITS != LENGTH_BITS) for word in words],
     }
-    await start(dut)
     observed: dict[str, list[int]] = {name: [] for name in want}
     for word in words:
         # one short step per word instead of a beat: there are many, and nothing to keep time with
@@ -44,4 +41,4 @@ async def half_words_match_the_table(dut: Dut) -> None:
         await Timer(1, unit="ns")
         for name, values in observed.items():
             values.append(sample(getattr(dut, name)))
-    Scoreboard("compressed_decoder").compare(want, observed, {"word": words})
+    Scoreboard().compare(want, observed, {"word": words})

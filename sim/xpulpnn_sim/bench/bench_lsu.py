@@ -10,9 +10,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing, WordMemory
 from xpulpnn_sim.bench.operands import prepare
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.unit_rows import rows_with_controls, sources
+from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, sample, start
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.bench.row_batches import rows_with_controls, sources
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.stimuli import random_words
@@ -149,9 +149,8 @@ class ResponseMonitor:
 @cocotb.parametrize(timing=[IDEAL, SLOW])
 async def accesses_are_sequential(dut: Dut, timing: Timing) -> None:
     """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
-    rng = Random(seed_from_environment())
-    board, data = Scoreboard("lsu"), bench_data()
-    await start(dut)
+    board, data = Scoreboard(), bench_data()
+    rng = await start(dut)
     for window in (0x1000, 0xFFFF_FFE0):
         accesses = [
             access

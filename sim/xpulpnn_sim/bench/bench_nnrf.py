@@ -5,8 +5,8 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
 BEATS = 600
@@ -44,9 +44,7 @@ def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int
 async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, also one written in the same cycle; reset clears all of them."""
     entries = bench_data()["entries"]
-    rng = Random(seed_from_environment())
-    board = Scoreboard("nnrf")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         columns = stimulus(entries, rng)
         want = expected(entries, columns)

@@ -5,8 +5,8 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, pulse_reset, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
 BEATS = 800
@@ -45,9 +45,7 @@ def expected(columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reads_match_writes(dut: Dut) -> None:
     """Reads see the registers before the writes of the cycle, x0 stays 0, reset clears everything."""
-    rng = Random(seed_from_environment())
-    board = Scoreboard("regfile")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         columns = stimulus(rng)
         board.compare(expected(columns), await run_vectors(dut, columns, READS), columns, phase)

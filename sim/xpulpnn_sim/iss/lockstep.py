@@ -11,6 +11,7 @@ from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.iss.csrs import IRQ_PRIORITY, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
 from xpulpnn_sim.iss.fetched import Fetched
+from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import CAUSE_CODE, CAUSE_INTERRUPT, RETIREMENT, Records
@@ -111,6 +112,8 @@ class Lockstep:
         How to run this again (a seed), repeated in the report.
     patience : int
         Retirements an interrupt may stay pending and enabled.
+    memory : Memory or None
+        What the simulator runs on; None: all of the address space with the program in it.
 
     Members
     -------
@@ -129,9 +132,11 @@ class Lockstep:
         boot_address: int | None = None,
         context: str = "",
         patience: int = PATIENCE,
+        memory: Memory | None = None,
     ) -> None:
-        # the design's own memory decides what is outside
-        memory = loaded_memory(executable, ((0, 1 << 32),))
+        if memory is None:
+            # the design's own memory decides what is outside
+            memory = loaded_memory(executable, ((0, 1 << 32),))
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0

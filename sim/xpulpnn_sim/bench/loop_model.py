@@ -9,7 +9,7 @@ LOOPS = 2
 START, END, COUNT = range(3)
 """Registers of a loop in the order of their CSR addresses."""
 REGISTERS = 3
-SETUPS = {
+LOOP_SETUPS = {
     "STARTI": (START,),
     "ENDI": (END,),
     "COUNT": (COUNT,),
@@ -30,7 +30,7 @@ _LATE_PROBABILITY = 0.5
 _TAKEN_PROBABILITY = 0.35
 
 
-class Kind(Enum):
+class LoopEffect(Enum):
     """What an instruction does as far as loops are concerned."""
 
     PLAIN = "neither"
@@ -43,10 +43,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class LoopAction:
     """An instruction: kind, set-up operation, loop, target or values of the three registers, outcome of a branch."""
 
-    kind: Kind
+    effect: LoopEffect
     op: str = ""
     loop: int = 0
     register: int = 0
@@ -56,7 +56,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """An executed instruction.
 
     Members
@@ -71,7 +71,7 @@ class Step:
 
     pc: int
     size: int
-    action: Action
+    action: LoopAction
     before: tuple[int, ...]
     sequel: int
 
@@ -94,19 +94,19 @@ class LoopMachine:
                 return loop
         return None
 
-    def execute(self, pc: int, size: int, action: Action) -> tuple[Step, int]:
+    def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
         """Execute an instruction; the record of it and the address of the next one."""
         loop = self.ending(pc)
         back = (pc + size) & ADDRESS_MASK if loop is None else self.registers[REGISTERS * loop + START]
-        step = Step(pc, size, action, tuple(self.registers), back)
-        if action.kind in (Kind.JUMP, Kind.TRAP) or action.taken:
+        step = LoopStep(pc, size, action, tuple(self.registers), back)
+        if action.effect in (LoopEffect.JUMP, LoopEffect.TRAP) or action.taken:
             return step, action.target
         if loop is not None:
             self.registers[REGISTERS * loop + COUNT] -= 1
-        if action.kind is Kind.SETUP:
-            for register in SETUPS[action.op]:
+        if action.effect is LoopEffect.SETUP:
+            for register in LOOP_SETUPS[action.op]:
                 self._set(action.loop, register, action.values[register])
-        elif action.kind is Kind.CSR_WRITE:
+        elif action.effect is LoopEffect.CSR_WRITE:
             self._set(action.loop, action.register, action.values[action.register])
         return step, back
 
@@ -123,13 +123,13 @@ class RandomExecution:
     """
 
     _KINDS = {
-        Kind.PLAIN: 10,
-        Kind.SETUP: 5,
-        Kind.CSR_READ: 2,
-        Kind.CSR_WRITE: 3,
-        Kind.BRANCH: 4,
-        Kind.JUMP: 1,
-        Kind.TRAP: 1,
+        LoopEffect.PLAIN: 10,
+        LoopEffect.SETUP: 5,
+        LoopEffect.CSR_READ: 2,
+        LoopEffect.CSR_WRITE: 3,
+        LoopEffect.BRANCH: 4,
+        LoopEffect.JUMP: 1,
+        LoopEffect.TRAP: 1,
     }
 
     def __init__(self, base: int, rng: Random) -> None:
@@ -155,20 +155,20 @@ class RandomExecution:
         start = self._ahead(pc, 2)
         return start, self._ahead(start, 2)
 
-    def _draw(self, pc: int, *, at_end: bool) -> Action:
+    def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
         """An action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
         kind = rng.choices(list(self._KINDS), list(self._KINDS.values()))[0]
         if at_end and rng.random() < _LATE_PROBABILITY:
-            kind = rng.choice((Kind.BRANCH, Kind.CSR_READ, Kind.CSR_WRITE))
+            kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])
         if (pc - self.base) & ADDRESS_MASK > SPAN_BYTES:
-            kind, target = Kind.JUMP, self.base
+            kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
         large = rng.random() < _LARGE_COUNT_PROBABILITY
-        return Action(
+        return LoopAction(
             kind,
-            op=rng.choice([*SETUPS, "SETUP", "SETUPI"]),
+            op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
             loop=rng.randrange(LOOPS),
             register=rng.randrange(REGISTERS),
             values=(
@@ -176,14 +176,14 @@ class RandomExecution:
                 end | rng.getrandbits(1),
                 rng.choice(_LARGE_COUNTS if large else _SMALL_COUNTS),
             ),
-            taken=kind is Kind.BRANCH and rng.random() < _TAKEN_PROBABILITY,
+            taken=kind is LoopEffect.BRANCH and rng.random() < _TAKEN_PROBABILITY,
             target=target,
         )
 
-    def steps(self, count: int, machine: LoopMachine) -> list[Step]:
+    def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
         """The first ``count`` steps."""
         pc = self.base
-        steps: list[Step] = []
+        steps: list[LoopStep] = []
         for _ in range(count):
             action = self._draw(pc, at_end=machine.ending(pc) is not None)
             step, after = machine.execute(pc, self.size_at(pc), action)
