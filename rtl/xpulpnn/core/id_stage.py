@@ -22,12 +22,9 @@ from xpulpnn.core.pipeline import (
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import FIRST_WEIGHT, ExceptionCause
+from xpulpnn.isa.retirement import WaitCause
 
-CAUSE_ILLEGAL = 2
-CAUSE_EBREAK = 3
-CAUSE_ECALL = 11
-FIRST_WEIGHT = 2
-"""NN-RF number of the first weight entry when activation entries precede it."""
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
 SETUP_BYTES = 4
 """Distance from lp.setup to the first instruction of the body."""
@@ -80,6 +77,8 @@ class IdStage(wiring.Component):
         As in ``EventsSignature``.
     nn_act_addr, nn_act, nn_wgt_addr, nn_wgt : Out, In
         NN-RF read ports.
+    id_wait : Out(WaitCause)
+        Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
     dotp_enable, dotp_ctrl, dotp_a, dotp_b : Out
         Dot product of the instruction leaving ID; the control word only without factors in the ID/EX register.
     """
@@ -118,6 +117,8 @@ class IdStage(wiring.Component):
             ports |= {"nn_act_addr": Out(1), "nn_act": In(32)}
         if config.mac_load:
             ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
+        if config.rvfi:
+            ports["id_wait"] = Out(WaitCause)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -144,6 +145,18 @@ class IdStage(wiring.Component):
             self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
             self.jump_register_stall.eq(self.insn.valid & ~self.kill & jalr_waits & ~decoder.illegal),
         ]
+        if self.config.rvfi:
+            late_mac_load = Const(0)
+            if self.config.mac_load:
+                late_mac_load = waits[-1] | self.id_ex.wb_base
+            with m.If(csr_write_in_ex):
+                m.d.comb += self.id_wait.eq(WaitCause.CSR)
+            with m.Elif(late_operand):
+                m.d.comb += self.id_wait.eq(Mux(late_mac_load, WaitCause.MAC_LOAD, WaitCause.LOAD_USE))
+            with m.Elif(jalr_waits):
+                m.d.comb += self.id_wait.eq(WaitCause.JUMP_REGISTER)
+            with m.Else():
+                m.d.comb += self.id_wait.eq(WaitCause.SYNC)
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
         illegal = Signal()
         m.d.comb += [
@@ -235,10 +248,11 @@ class IdStage(wiring.Component):
             self.jump.target.eq(target),
         ]
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
+        cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
         m.d.comb += [
             excepted.eq(illegal | is_ecall | is_ebreak),
             self.trap.valid.eq(self.issue & excepted),
-            self.trap.cause.eq(Mux(illegal, CAUSE_ILLEGAL, Mux(is_ebreak, CAUSE_EBREAK, CAUSE_ECALL))),
+            self.trap.cause.eq(Mux(illegal, ExceptionCause.ILLEGAL_INSTRUCTION, cause)),
             self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
             self.system.kind.eq(ctrl.system),
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),

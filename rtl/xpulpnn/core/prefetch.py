@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.obi import InstructionPortSignature
+from xpulpnn.isa.machine import WORD_BYTES
 
 HALF_BITS = 16
 WORD_BITS = 32
-WORD_BYTES = 4
 LENGTH_BITS = 2
 DEPTH = 4
 """Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""

@@ -2,10 +2,10 @@
 
 import cocotb
 
-from xpulpnn_sim.bench.operands import alu_expectation
 from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
-from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.bench.operands import alu_expectation
 from xpulpnn_sim.bench.row_batches import batch_of_rows
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -4,17 +4,16 @@ import cocotb
 from cocotb.triggers import Timer
 
 from xpulpnn.errors import EncodingError
+from xpulpnn.isa.machine import LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
 from xpulpnn_sim.bench.cadence import Dut, bench_data, sample, start
+from xpulpnn_sim.bench.random_code import HALF_BITS
 from xpulpnn_sim.bench.scoreboard import Scoreboard
-
-HALF_BITS = 16
-LENGTH_BITS = 0b11
 
 
 def expanded(word: int) -> int:
     """What the unit makes of ``word``; 0 for a reserved compressed word."""
-    if word & LENGTH_BITS == LENGTH_BITS:
+    if word & LENGTH_MASK == LENGTH_MASK:
         return word
     try:
         return expand_compressed(word & (1 << HALF_BITS) - 1)
@@ -32,7 +31,7 @@ async def half_words_match_the_table(dut: Dut) -> None:
     words = [rng.getrandbits(HALF_BITS) << HALF_BITS | half for half in halves]
     want = {
         "expanded": [expanded(word) for word in words],
-        "compressed": [int(word & LENGTH_BITS != LENGTH_BITS) for word in words],
+        "compressed": [int(word & LENGTH_MASK != LENGTH_MASK) for word in words],
     }
     observed: dict[str, list[int]] = {name: [] for name in want}
     for word in words:

@@ -9,18 +9,20 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
+from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.bench.cadence import Background, Dut, bench_data, drive, pulse_reset, sample, start
-from xpulpnn_sim.bench.core_program import BOOT_ADDRESS, DATA_BASE, DATA_WORDS, DONE_ADDRESS, WORD_BYTES, program
+from xpulpnn_sim.bench.core_program import DATA_WORDS, DONE_ADDRESS, program
 from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirements
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.iss.lockstep import Lockstep
-from xpulpnn_sim.retirement import CAUSE_CODE, Records
+from xpulpnn_sim.retirement import Records
 
-USABLE_LINES = (3, 7, 11, *range(16, 32))
 HART_ID = 0x0000_03E5
-MACHINE_MODE, XLEN_32 = 3, 1
+XLEN_32 = 1
+"""Code of 32-bit registers in the field ixl."""
 IDLE_CYCLES = 8
 """Cycles that the core sleeps, or waits for ``fetch_enable``, before the bench goes on."""
 CYCLE_LIMIT = 20_000
@@ -59,7 +61,7 @@ class InterruptDriver(Background):
         lines = asleep = 0
         while True:
             if rng.random() < self._rate or asleep >= IDLE_CYCLES:
-                lines |= 1 << rng.choice(USABLE_LINES)
+                lines |= 1 << rng.choice(IRQ_PRIORITY)
             dut.irq.value = lines
             await FallingEdge(dut.clk)
             asleep = asleep + 1 if sample(dut.core_sleep) else 0
@@ -77,7 +79,7 @@ def configuration() -> CoreConfig:
 
 async def boot(dut: Dut) -> None:
     """Nothing is fetched before ``fetch_enable``, which need not stay and is ignored once it has been seen."""
-    drive(dut, {"boot_addr": BOOT_ADDRESS | 1, "hart_id": HART_ID})
+    drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
         assert not sample(dut.instr__req), "an instruction is fetched before fetch_enable"
@@ -130,7 +132,7 @@ async def run_program(
             await RisingEdge(dut.clk)
     dut.irq.value = 0
     if reset_after is None:
-        lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=BOOT_ADDRESS)
+        lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY)
         records = monitor.records()
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached

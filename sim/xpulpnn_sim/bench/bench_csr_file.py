@@ -9,12 +9,12 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.csr import ALL_BITS, CSRS, Csr, CsrAccess, CsrGroup
-from xpulpnn_sim.bench.cadence import Columns, Dut, bench_data, drive, pulse_reset, run_vectors, start
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.bench.cadence import Dut, bench_data, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.csr_model import LOOP_NAMES, CsrCycle, CsrModel
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_word
 
-XLEN = 32
 RANDOM_CYCLES = 1500
 READS_BETWEEN = 0.3
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
@@ -166,7 +166,7 @@ async def registers_match_the_simulator(dut: Dut, draw) -> None:
                 {name: [column[index] for index in checked] for name, column in stimulus.items()},
                 phase,
             )
-        drive(dut, {port: 0 for port in ("csr__valid", "enter", "leave", "boot")})
+        drive(dut, dict.fromkeys(("csr__valid", "enter", "leave", "boot"), 0))
         await FallingEdge(dut.clk)
         await RisingEdge(dut.clk)
         await pulse_reset(dut)

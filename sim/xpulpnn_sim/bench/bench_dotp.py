@@ -6,8 +6,8 @@ import cocotb
 import numpy as np
 
 from xpulpnn_sim.bench.cadence import Dut, bench_data, run_vectors, start
-from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.bench.row_batches import Batch, batch_of_rows
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 IDLE_PROBABILITY = 0.25
 

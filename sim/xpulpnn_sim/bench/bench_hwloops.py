@@ -7,9 +7,9 @@ from random import Random
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, bench_data, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.loop_model import (
-    ADDRESS_MASK,
     LOOPS,
     REGISTERS,
     LoopAction,
@@ -77,7 +77,7 @@ class Pipeline:
             "if_pc": if_pc,
             "id_valid": int(in_id is not None),
             "id_pc": shown.pc,
-            "id_after": (shown.pc + shown.size) & ADDRESS_MASK,
+            "id_after": (shown.pc + shown.size) & WORD_MASK,
             "id_looped": shown.looped,
             "ex_leaves": int(ex_leaves),
             "ex_taken": int(action.taken),
@@ -130,7 +130,9 @@ class Pipeline:
             self._show_stages(if_pc, in_id, in_ex, ex_leaves=ex_leaves)
             await Timer(SETTLE_NS, unit="ns")
             # behind a taken branch ID holds nothing that is executed; a CSR write empties the stage behind it
-            blocked = in_ex is not None and (not ex_leaves or in_ex.action.taken or in_ex.action.effect is LoopEffect.CSR_WRITE)
+            blocked = in_ex is not None and (
+                not ex_leaves or in_ex.action.taken or in_ex.action.effect is LoopEffect.CSR_WRITE
+            )
             leaving = None
             stays = blocked or sample(dut.hold) or position == len(steps) or rng.random() >= speed.decode
             if in_id is not None and not stays:
@@ -152,7 +154,7 @@ class Pipeline:
                 bubbles = rng.randrange(3) if speed is not FULL_SPEED else 0
             elif (in_id is None or leaving is not None) and not bubbles and rng.random() < speed.fetch:
                 in_id = InId(if_pc, self.size_at(if_pc), sample(dut.if_back))
-                if_pc = sample(dut.if_start) if in_id.looped else (if_pc + in_id.size) & ADDRESS_MASK
+                if_pc = sample(dut.if_start) if in_id.looped else (if_pc + in_id.size) & WORD_MASK
             else:
                 in_id = None if leaving is not None else in_id
                 bubbles = max(0, bubbles - 1)

@@ -5,12 +5,12 @@ from random import Random
 import cocotb
 import numpy as np
 
+from xpulpnn.isa.machine import NNRF_WEIGHTS
 from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
 BEATS = 600
-WEIGHTS = 4
 
 
 def stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
@@ -19,17 +19,17 @@ def stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
         "we": np.array([1] * entries + [rng.randrange(2) for _ in range(BEATS - entries)]),
         "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(BEATS - entries)]),
         "wdata": random_words(rng, BEATS),
-        "wgt_addr": np.array([rng.randrange(WEIGHTS) for _ in range(BEATS)]),
+        "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(BEATS)]),
     }
-    if entries > WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(entries - WEIGHTS) for _ in range(BEATS)])
+    if entries > NNRF_WEIGHTS:
+        columns["act_addr"] = np.array([rng.randrange(entries - NNRF_WEIGHTS) for _ in range(BEATS)])
     return columns
 
 
 def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
     """Words read per beat: the entries after the write of the same beat, activations numbered before weights."""
     words = [0] * entries
-    first_weight = entries - WEIGHTS
+    first_weight = entries - NNRF_WEIGHTS
     reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
     for beat in range(BEATS):
         if columns["we"][beat]:
@@ -51,5 +51,7 @@ async def reads_match_writes(dut: Dut) -> None:
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         dut.we.value = 0
         await pulse_reset(dut)
-        quiet = {"wgt_addr": range(WEIGHTS)} | ({"act_addr": [0, 1, 0, 1]} if "act" in want else {})
-        board.compare({name: [0] * WEIGHTS for name in want}, await run_vectors(dut, quiet, list(want)), quiet, "reset")
+        quiet = {"wgt_addr": range(NNRF_WEIGHTS)} | ({"act_addr": [0, 1, 0, 1]} if "act" in want else {})
+        board.compare(
+            {name: [0] * NNRF_WEIGHTS for name in want}, await run_vectors(dut, quiet, list(want)), quiet, "reset"
+        )

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
-from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, PROMPT, WORD_BYTES, ObiResponder, ObiTiming
+from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, PROMPT, ObiResponder, ObiTiming
 from xpulpnn_sim.bench.random_code import FETCH_TIMINGS, SILENCE_LIMIT, SLOWEST, FetchHabits, RandomCode, random_target
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 

@@ -5,12 +5,12 @@ from random import Random
 import cocotb
 import numpy as np
 
+from xpulpnn.isa.machine import REGISTERS
 from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
 BEATS = 800
-REGISTERS = 32
 READS = ("rs1", "rs2", "rs3")
 
 

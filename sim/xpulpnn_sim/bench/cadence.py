@@ -80,7 +80,7 @@ def sample(handle: Dut) -> int:
     return int(value) if isinstance(value, Logic) else value.to_unsigned()
 
 
-async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, list[int]]:
+async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """Drive the rows of ``stimulus``, one per beat from the current one on; ``outputs`` sampled in the same beats."""
     inputs = [getattr(dut, name) for name in stimulus]
     observed: dict[str, list[int]] = {name: [] for name in outputs}
@@ -95,7 +95,7 @@ async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> di
         for handle, values in sampled:
             values.append(sample(handle))
         await half_beat(dut, rising=True)
-    return observed
+    return {name: np.array(values) for name, values in observed.items()}
 
 
 class Background(ABC):

@@ -4,18 +4,13 @@ from pathlib import Path
 from random import Random
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE, VECTORS, WORD_BYTES
 from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sw.asm import assemble
 
-TEXT_BASE = 0x1C00_0000
-"""The vector table; execution begins behind its 32 entries."""
-BOOT_ADDRESS = TEXT_BASE + 0x80
-DATA_BASE = 0x1000_0000
 DATA_WORDS = 64
 DONE_ADDRESS = 0x2000_0000
 """A store here ends the run."""
-WORD_BYTES = 4
-_VECTORS = 31
 
 _START = """
     li x8, {data}
@@ -233,7 +228,7 @@ interrupt:
 
 def program(config: CoreConfig, rng: Random) -> Executable:
     """Vector table, the sections the configuration can execute, and random data."""
-    vectors = "j exception\n" + "j interrupt\n" * _VECTORS
+    vectors = "j exception\n" + "j interrupt\n" * (VECTORS - 1)
     # the order of the sections, and what is aligned with them, changes with the seed
     sections = [_COMPRESSED, _CONTROL, _SYSTEM]
     optional = (
@@ -249,4 +244,4 @@ def program(config: CoreConfig, rng: Random) -> Executable:
     image = assemble(text.format(data=DATA_BASE, done=DONE_ADDRESS), TEXT_BASE).to_bytes()
     data = rng.randbytes(WORD_BYTES * DATA_WORDS)
     segments = (Segment(DATA_BASE, data, len(data)), Segment(TEXT_BASE, image, len(image)))
-    return Executable(Path("core_program"), BOOT_ADDRESS, segments, {}, (), DONE_ADDRESS, None)
+    return Executable(Path("core_program"), ENTRY, segments, {}, (), DONE_ADDRESS, None)

@@ -3,14 +3,8 @@
 from dataclasses import dataclass
 
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
-from xpulpnn_sim.iss.csrs import (
-    MCAUSE_INTERRUPT,
-    MSTATUS_MIE,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    VECTOR_BYTES,
-    CsrFile,
-)
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
+from xpulpnn_sim.iss.csrs import CsrFile
 
 LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 """Registers kept outside the file, in the order of their addresses."""

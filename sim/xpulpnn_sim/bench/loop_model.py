@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-ADDRESS_MASK = 0xFFFF_FFFF
+from xpulpnn.isa.machine import WORD_MASK
+
 LOOPS = 2
 START, END, COUNT = range(3)
 """Registers of a loop in the order of their CSR addresses."""
@@ -97,7 +98,7 @@ class LoopMachine:
     def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
         """Execute an instruction; the record of it and the address of the next one."""
         loop = self.ending(pc)
-        back = (pc + size) & ADDRESS_MASK if loop is None else self.registers[REGISTERS * loop + START]
+        back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS * loop + START]
         step = LoopStep(pc, size, action, tuple(self.registers), back)
         if action.effect in (LoopEffect.JUMP, LoopEffect.TRAP) or action.taken:
             return step, action.target
@@ -145,7 +146,7 @@ class RandomExecution:
     def _ahead(self, pc: int, most: int) -> int:
         """The address of the instruction up to ``most`` further on."""
         for _ in range(self.rng.randint(0, most)):
-            pc = (pc + self.size_at(pc)) & ADDRESS_MASK
+            pc = (pc + self.size_at(pc)) & WORD_MASK
         return pc
 
     def _body(self, pc: int) -> tuple[int, int]:
@@ -162,7 +163,7 @@ class RandomExecution:
         if at_end and rng.random() < _LATE_PROBABILITY:
             kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])
-        if (pc - self.base) & ADDRESS_MASK > SPAN_BYTES:
+        if (pc - self.base) & WORD_MASK > SPAN_BYTES:
             kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
         large = rng.random() < _LARGE_COUNT_PROBABILITY

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
-WORD_BYTES = 4
 ALL_BYTES = (1 << WORD_BYTES) - 1
-WORD_MASK = 0xFFFF_FFFF
 OUTSTANDING_LIMIT = {"instr": 4, "data": 2}
 """Requests granted and not answered at most, by port."""
 
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
-_ENABLED = [sum(_BYTE_MASK << 8 * byte for byte in range(WORD_BYTES) if enables >> byte & 1) for enables in range(16)]
+_ENABLED = [
+    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1) for enables in range(16)
+]
 """The bits of a word by the enables of its bytes."""
 
 
@@ -36,13 +37,15 @@ class WordMemory(dict[int, int]):
         """The little-endian word at any byte address."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
-        return both >> 8 * byte & WORD_MASK
+        return both >> BYTE_BITS * byte & WORD_MASK
 
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low ``size`` bytes of ``value`` at any byte address."""
         for offset in range(size):
             at = (address + offset) & WORD_MASK
-            self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, (value >> 8 * offset & _BYTE_MASK) * 0x0101_0101)
+            self.write(
+                at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, (value >> BYTE_BITS * offset & _BYTE_MASK) * 0x0101_0101
+            )
 
     def write(self, address: int, enables: int, value: int) -> None:
         """Write the enabled bytes of the aligned word at ``address``."""

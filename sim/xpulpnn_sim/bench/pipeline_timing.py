@@ -1,44 +1,31 @@
-"""Cycle costs of the back end with a memory that grants at once and answers in the next cycle.
+"""When ID takes each instruction, with a memory that grants at once and answers in the next cycle.
 
-The figures of the original core: one cycle per instruction; mulh* 5; division by operand; misaligned access 2; a value
-that arrives in WB (loaded word, base and entry of a Mac&Load) one cycle later than a result of EX; jalr one cycle later
-than other readers; one fetch bubble after a jump, two after a taken branch. fence.i and wfi wait until EX and WB are
-empty.
+The costs are those of :class:`xpulpnn.isa.machine.Cost`: this is when they are due. A value that arrives in WB (loaded
+word, base and entry of a Mac&Load) can be used one cycle later than a result of EX, and jalr uses both one cycle later
+than other readers. fence.i and wfi wait until EX and WB are empty.
 """
 
 from collections.abc import Sequence
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, Cost, division_cycles
 from xpulpnn_sim.bench.stream import is_branch, redirect_of
 from xpulpnn_sim.iss.fetched import Fetched
 from xpulpnn_sim.iss.observe import Retired
 
-WORD_WIDTH = 32
-WORD_BYTES = 4
 HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
-HIGH_WORD_CYCLES = 5
-DIVISION_OPS = ("div", "divu", "rem", "remu")
-SIGNED_DIVISION_OPS = ("div", "rem")
-SHORTEST_DIVISION = 3
-MISALIGNED_CYCLES = 2
+DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}
+"""Whether they are signed."""
+
 DRAINING_OPS = ("fence.i", "wfi")
 """They enter EX when everything older is complete."""
-
-
-def division_cycles(divisor: int, *, signed: bool) -> int:
-    """3 plus the places the divisor can move up without changing its sign: 3 to 35, 35 for 0."""
-    if signed and divisor >> (WORD_WIDTH - 1):
-        significant = (divisor ^ ((1 << WORD_WIDTH) - 1)).bit_length() + 1
-    else:
-        significant = divisor.bit_length()
-    return SHORTEST_DIVISION + WORD_WIDTH - significant
 
 
 def arithmetic_cycles(insn: Insn, operand_b: int) -> int:
     """Cycles in EX of an instruction that does not access memory."""
     if insn.op in DIVISION_OPS:
-        return division_cycles(operand_b, signed=insn.op in SIGNED_DIVISION_OPS)
-    return HIGH_WORD_CYCLES if insn.op in HIGH_WORD_OPS else 1
+        return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
+    return 1 + (Cost.MULTIPLY_HIGH.cycles if insn.op in HIGH_WORD_OPS else 0)
 
 
 def execution_cycles(item: Retired) -> int:
@@ -47,7 +34,8 @@ def execution_cycles(item: Retired) -> int:
         return 1
     if item.address is None:
         return arithmetic_cycles(item.fetched.insn, item.reads.get("rs2", 0))
-    return MISALIGNED_CYCLES if item.address % WORD_BYTES + item.size > WORD_BYTES else 1
+    crosses = item.address % WORD_BYTES + item.size > WORD_BYTES
+    return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
 
 class PipelineTiming:
@@ -78,7 +66,7 @@ class PipelineTiming:
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
             self._drained = max(self._drained, leaves + (2 if writes_late else 1))
             if redirect_of(item) is not None:
-                free += 2 if is_branch(item) else 1
+                free += (Cost.TAKEN_BRANCH if is_branch(item) else Cost.JUMP).cycles
         return cycles
 
     def _sources_ready(self, fetched: Fetched) -> int:

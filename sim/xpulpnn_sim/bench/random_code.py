@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn_sim.bench.obi import PROMPT, WORD_BYTES, WORD_MASK, ObiTiming, WordMemory
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.bench.obi import PROMPT, ObiTiming, WordMemory
 
-HALF_BYTES = 2
-HALF_BITS = 16
+HALF_BITS = BYTE_BITS * HALF_BYTES
 HALF_MASK = (1 << HALF_BITS) - 1
-LENGTH_BITS = 0b11
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
@@ -51,12 +50,12 @@ class RandomCode(WordMemory):
         return self[address]
 
     def _half(self) -> int:
-        half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_BITS | self._rng.randrange(LENGTH_BITS)
-        return half | LENGTH_BITS if self._rng.random() < self._full_length else half
+        half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
+        return half | LENGTH_MASK if self._rng.random() < self._full_length else half
 
     def size_at(self, address: int) -> int:
         """Bytes of the instruction at ``address``."""
-        return WORD_BYTES if self.load(address) & LENGTH_BITS == LENGTH_BITS else HALF_BYTES
+        return WORD_BYTES if self.load(address) & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
 
     def instruction_at(self, address: int) -> int:
         """The instruction at ``address``, upper half 0 if it is compressed."""

@@ -108,9 +108,7 @@ def batch_of_rows(rng: Random, expectation: Expectation = value_of_rd) -> Batch:
     return Batch(
         insns=tuple(insns),
         row=column(iter(range(len(insns)))),
-        stimulus={
-            port: column(part[port] for part in stimuli) for port in stimuli[0] if port in data["inputs"]
-        },
+        stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in data["inputs"]},
         expected={name: column(part.get(name, 0) for part in wanted) for name in outputs},
         checked={name: column(name in part for part in wanted).astype(bool) for name in outputs},
     )

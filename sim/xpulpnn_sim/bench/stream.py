@@ -11,6 +11,7 @@ from random import Random
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Dut, drive, sample
 from xpulpnn_sim.bench.obi import WordMemory
 from xpulpnn_sim.elf import Executable
@@ -20,8 +21,6 @@ from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer, Retired
 
 BOOT_ADDRESS = 0x1000
-COMPRESSED_BYTES, WORD_BYTES = 2, 4
-LENGTH_BITS = 0b11
 PIPELINE_STAGES = 4
 ACCEPT_LIMIT = 400
 """Cycles after which an instruction that is not accepted counts as a hang; a division and a slow memory fit."""
@@ -75,7 +74,7 @@ def name_of(item: Retired) -> str:
 
 def is_compressed(item: Retired) -> bool:
     """Whether it was fetched as a half-word."""
-    return item.raw & LENGTH_BITS != LENGTH_BITS
+    return item.raw & LENGTH_MASK != LENGTH_MASK
 
 
 def is_branch(item: Retired) -> bool:
@@ -85,7 +84,7 @@ def is_branch(item: Retired) -> bool:
 
 def sequel_of(item: Retired) -> int:
     """Address of the instruction behind it in memory."""
-    return (item.pc + (COMPRESSED_BYTES if is_compressed(item) else WORD_BYTES)) & 0xFFFF_FFFF
+    return (item.pc + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
 
 
 def redirect_of(item: Retired) -> int | None:
@@ -147,7 +146,7 @@ class StreamDriver:
 
     async def _await_branch(self, target: int, wrong_path: int) -> None:
         """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
-        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_BITS, valid=True)
+        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)
             resolved = sample(self.dut.branch__valid)

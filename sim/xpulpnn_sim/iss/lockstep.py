@@ -5,16 +5,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSR_BY_NAME, IRQ_BITS
+from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    IRQ_BITS,
+    IRQ_PRIORITY,
+    MSTATUS_MIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    VECTOR_BYTES,
+)
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
-from xpulpnn_sim.iss.csrs import IRQ_PRIORITY, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
 from xpulpnn_sim.iss.fetched import Fetched
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
-from xpulpnn_sim.retirement import CAUSE_CODE, CAUSE_INTERRUPT, RETIREMENT, Records
+from xpulpnn_sim.retirement import RETIREMENT, Records
 from xpulpnn_sim.trace import digits_of, line_of, register_name, text_of
 
 Record = tuple[int, ...]
@@ -136,7 +145,7 @@ class Lockstep:
     ) -> None:
         if memory is None:
             # the design's own memory decides what is outside
-            memory = loaded_memory(executable, ((0, 1 << 32),))
+            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),))
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0
