@@ -137,8 +137,8 @@ async def run_program(
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached
         check_retirements(lockstep, records, board, lines)
-        constants = {"halt": 0, "mode": MACHINE_MODE, "ixl": XLEN_32}
-        board.compare({name: np.full(len(records), value) for name, value in constants.items()}, records)
+        for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", XLEN_32)):
+            board.compare({name: np.full(len(records), value)}, {name: records[name]})
         assert done, f"no end within {CYCLE_LIMIT} cycles (seed {board.seed})"
         places = [DATA_BASE + WORD_BYTES * index for index in range(DATA_WORDS)]
         want = [lockstep.iss.memory.read(address, WORD_BYTES) for address in places]

@@ -130,7 +130,7 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
             yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
 
-def columns(cycles: list[CsrCycle]) -> Columns:
+def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     """The inputs by port."""
     data = bench_data()
     stimulus = {port: [int(getattr(cycle, name)) for cycle in cycles] for port, name in PORTS.items()}
@@ -162,8 +162,8 @@ async def registers_match_the_simulator(dut: Dut, draw) -> None:
             checked = [index for index, value in enumerate(values) if value >= 0]
             board.compare(
                 {port: [values[index] for index in checked]},
-                {port: [observed[port][index] for index in checked]},
-                {name: [column[index] for index in checked] for name, column in stimulus.items()},
+                {port: observed[port][checked]},
+                {name: column[checked] for name, column in stimulus.items()},
                 phase,
             )
         drive(dut, dict.fromkeys(("csr__valid", "enter", "leave", "boot"), 0))

@@ -130,9 +130,7 @@ class Pipeline:
             self._show_stages(if_pc, in_id, in_ex, ex_leaves=ex_leaves)
             await Timer(SETTLE_NS, unit="ns")
             # behind a taken branch ID holds nothing that is executed; a CSR write empties the stage behind it
-            blocked = in_ex is not None and (
-                not ex_leaves or in_ex.action.taken or in_ex.action.effect is LoopEffect.CSR_WRITE
-            )
+            blocked = in_ex is not None and (not ex_leaves or in_ex.action.blocks)
             leaving = None
             stays = blocked or sample(dut.hold) or position == len(steps) or rng.random() >= speed.decode
             if in_id is not None and not stays:

@@ -55,6 +55,11 @@ class LoopAction:
     taken: bool = False
     target: int = 0
 
+    @property
+    def blocks(self) -> bool:
+        """Whether what follows in ID cannot leave together with it."""
+        return self.taken or self.effect is LoopEffect.CSR_WRITE
+
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:

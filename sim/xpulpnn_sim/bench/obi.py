@@ -21,7 +21,8 @@ OUTSTANDING_LIMIT = {"instr": 4, "data": 2}
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
 _ENABLED = [
-    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1) for enables in range(16)
+    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
+    for enables in range(ALL_BYTES + 1)
 ]
 """The bits of a word by the enables of its bytes."""
 
@@ -42,10 +43,8 @@ class WordMemory(dict[int, int]):
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low ``size`` bytes of ``value`` at any byte address."""
         for offset in range(size):
-            at = (address + offset) & WORD_MASK
-            self.write(
-                at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, (value >> BYTE_BITS * offset & _BYTE_MASK) * 0x0101_0101
-            )
+            at, byte = (address + offset) & WORD_MASK, value >> BYTE_BITS * offset & _BYTE_MASK
+            self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, byte * 0x0101_0101)
 
     def write(self, address: int, enables: int, value: int) -> None:
         """Write the enabled bytes of the aligned word at ``address``."""
