@@ -27,6 +27,15 @@ ALLOWED = {
     "rtl/xpulpnn/verilog.py": (("xpulpnn",), {"amaranth"}),
     "sw/xpulpnn_sw": ((*DESCRIPTION, "xpulpnn_sw"), {"numpy"}),
     "sim/xpulpnn_sim/golden": ((*DESCRIPTION, "xpulpnn_sim.golden"), {"numpy"}),
+    "sim/xpulpnn_sim/bench": (
+        (
+            "xpulpnn",
+            *(f"xpulpnn_sim.{name}" for name in ("bench", "golden", "iss", "stimuli", "verilator")),
+            *SHARED,
+            "xpulpnn_sw",
+        ),
+        {"amaranth", "cocotb", "cocotb_tools", "numpy"},
+    ),
     "sim/xpulpnn_sim/iss": ((*DESCRIPTION, "xpulpnn_sim.golden", "xpulpnn_sim.iss", *SHARED, "xpulpnn_sw"), {"numpy"}),
 }
 """Folder or file: prefixes of our own modules and other packages it may import."""

@@ -6,7 +6,7 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.bench.runner import SIMULATORS, available, build, run_bench, seed_from_environment
+from xpulpnn_sim.bench.runner import SIMULATORS, available, compile_design, run_bench, seed_from_environment
 from xpulpnn_sim.bench.units import UNITS
 
 pytestmark = pytest.mark.bench
@@ -37,7 +37,7 @@ def test_build_failure_shows_the_log(simulator: str, tmp_path: Path) -> None:
     manifest = {"top": "broken", "ports": [{"name": "clk", "direction": "input"}]}
     broken = EmittedVerilog("module broken(input clk); assign missing = clk +; endmodule\n", manifest)
     with pytest.raises(ToolError, match=rf"build of broken for {simulator} must succeed, not fail:\n(.|\n)*error"):
-        build(broken, simulator, tmp_path)
+        compile_design(broken, simulator, tmp_path)
 
 
 def test_seed_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,9 @@ from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import Records
 
 HART_ID = 0x0000_03E5
-XLEN_32 = 1
-"""Code of 32-bit registers in the field ixl."""
 IDLE_CYCLES = 8
 """Cycles that the core sleeps, or waits for ``fetch_enable``, before the bench goes on."""
-CYCLE_LIMIT = 20_000
+_CYCLE_LIMIT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class InterruptDriver(Background):
             await RisingEdge(dut.clk)
 
 
-def configuration() -> CoreConfig:
+def _configuration() -> CoreConfig:
     """The preset under test."""
     return preset(bench_data()["preset"])
 
@@ -111,7 +109,7 @@ async def run_program(
 
     With ``gated`` the clock could be stopped while the core sleeps: then nothing may be fetched either.
     """
-    config, board, memory = configuration(), Scoreboard(), WordMemory()
+    config, board, memory = _configuration(), Scoreboard(), WordMemory()
     executable = program(config, rng)
     memory.update(words_of(executable))
     with (
@@ -122,7 +120,7 @@ async def run_program(
     ):
         await boot(dut)
         done = False
-        for cycle in range(CYCLE_LIMIT):
+        for cycle in range(_CYCLE_LIMIT):
             await RisingEdge(dut.clk)
             done = bool(data.log) and data.log[-1].address == DONE_ADDRESS
             if done or cycle == reset_after:
@@ -137,9 +135,9 @@ async def run_program(
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached
         check_retirements(lockstep, records, board, lines)
-        for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", XLEN_32)):
+        for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", 1)):
             board.compare({name: np.full(len(records), value)}, {name: records[name]})
-        assert done, f"no end within {CYCLE_LIMIT} cycles (seed {board.seed})"
+        assert done, f"no end within {_CYCLE_LIMIT} cycles (seed {board.seed})"
         places = [DATA_BASE + WORD_BYTES * index for index in range(DATA_WORDS)]
         want = [lockstep.iss.memory.read(address, WORD_BYTES) for address in places]
         board.compare({"memory": want}, {"memory": [memory[address] for address in places]}, {"address": places})

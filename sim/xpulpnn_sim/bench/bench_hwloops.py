@@ -10,8 +10,8 @@ from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, bench_data, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.loop_model import (
-    LOOPS,
-    REGISTERS,
+    HARDWARE_LOOPS,
+    REGISTERS_PER_LOOP,
     LoopAction,
     LoopEffect,
     LoopMachine,
@@ -21,12 +21,12 @@ from xpulpnn_sim.bench.loop_model import (
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 STEPS = 400
-TOP = 0xFFFF_FFD0
+_TOP = 0xFFFF_FFD0
 """A base from which execution runs past the end of the address space."""
-NAMES = [f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount")]
+NAMES = [f"{name}{loop}" for loop in range(HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
 LATE = (LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE)
 SIDEWAYS = (LoopEffect.JUMP, LoopEffect.TRAP)
-CYCLE_LIMIT = 60
+_CYCLE_LIMIT = 60
 """Cycles per instruction on average after which the pipeline counts as stuck."""
 
 
@@ -40,7 +40,7 @@ class Speed:
 
 
 FULL_SPEED = Speed()
-RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, TOP), (Speed(0.7, 0.8, 0.6), 0x1000), (Speed(1.0, 1.0, 0.3), TOP)]
+_RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, _TOP), (Speed(0.7, 0.8, 0.6), 0x1000), (Speed(1.0, 1.0, 0.3), _TOP)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Pipeline:
             "id_looped": shown.looped,
             "ex_leaves": int(ex_leaves),
             "ex_taken": int(action.taken),
-            "we": 1 << REGISTERS * action.loop + action.register if writes else 0,
+            "we": 1 << REGISTERS_PER_LOOP * action.loop + action.register if writes else 0,
             "wdata": action.values[action.register] if writes else rng.getrandbits(32),
         }
         drive(self.dut, inputs)
@@ -122,7 +122,7 @@ class Pipeline:
         rng, speed, dut = self.rng, self.speed, self.dut
         if_pc, in_id, in_ex = steps[0].pc, None, None
         position = bubbles = 0
-        for cycle in range(CYCLE_LIMIT * len(steps)):
+        for cycle in range(_CYCLE_LIMIT * len(steps)):
             if position == len(steps) and in_ex is None:
                 self.cycles = cycle
                 return
@@ -164,7 +164,7 @@ class Pipeline:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("speed", "base"), RUNS))
+@cocotb.parametrize((("speed", "base"), _RUNS))
 async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
     """Random set-ups, CSR accesses, branches, jumps and traps on and around loop ends; again after a reset."""
     rng = await start(dut)

@@ -21,9 +21,9 @@ from xpulpnn_sim.bench.random_code import (
 )
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
-CYCLES = 500
+_CYCLES = 500
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
-RUNS = [(PROMPT, STRAIGHT), (PROMPT, LOOPING)] + [(timing, ROUGH) for timing in FETCH_TIMINGS]
+_RUNS = [(PROMPT, STRAIGHT), (PROMPT, LOOPING)] + [(timing, ROUGH) for timing in FETCH_TIMINGS]
 
 
 class StagePorts(NamedTuple):
@@ -45,7 +45,7 @@ class StagePorts(NamedTuple):
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
     """Everything but the instruction port at random, beginning with a redirect."""
-    for cycle in range(CYCLES):
+    for cycle in range(_CYCLES):
         inputs = {
             "redirect": int(cycle == 0 or rng.random() < habits.redirect),
             "target": random_target(rng),
@@ -69,7 +69,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
     }
 
 
-def check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
     """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
     pc = cycles[0].target & ~1
     shown: dict[str, int] = {}
@@ -91,7 +91,7 @@ def check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreb
             pc = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
 
 
-def check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: in ID two cycles after a redirect, no bubble behind a loop end, one more for two words."""
     ready_at = len(cycles)
     valid = 0
@@ -108,7 +108,7 @@ def check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scor
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits"), RUNS))
+@cocotb.parametrize((("timing", "habits"), _RUNS))
 async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
     """Random redirects, loop ends, back pressure, stalls and instruction lengths; again after a reset in flight."""
     rng, board = await start(dut), Scoreboard()
@@ -117,7 +117,7 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
         with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, StagePorts._fields) as monitor:
             await drive_stage(dut, rng, habits)
         cycles = [StagePorts(*row) for row in monitor.rows]
-        check_delivery(cycles, code, board)
+        _check_delivery(cycles, code, board)
         if timing is PROMPT:
-            check_promptness(cycles, code, board)
+            _check_promptness(cycles, code, board)
         await pulse_reset(dut)

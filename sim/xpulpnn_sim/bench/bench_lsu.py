@@ -11,7 +11,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import Background, Dut, bench_data, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.bench.operands import prepare
+from xpulpnn_sim.bench.operands import operands_of
 from xpulpnn_sim.bench.row_batches import rows_with_controls, sources
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.effects import Sources
@@ -19,8 +19,8 @@ from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.stimuli import random_words
 
 WINDOW_BYTES = 32
-GAP_PROBABILITY = 0.2
-CYCLE_LIMIT = 64
+_GAP_PROBABILITY = 0.2
+_CYCLE_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     assert from_zero is not None
     src.rs1 = targets - from_zero
     src = Sources(**{name: getattr(src, name) for name in ("word", "rs1", "rs2", "rd")})
-    operands, effects = prepare(insn, src), execute(insn, src)
+    operands, effects = operands_of(insn, src), execute(insn, src)
     assert effects.size is not None
     store = np.zeros(count, np.uint32) if effects.store is None else effects.store
     # The bytes of the register above the stored ones must not matter.
@@ -96,11 +96,11 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
     """Present accesses in EX, each until it is done, with random empty cycles between them; the EX cycles of each."""
     cycles: list[int] = []
     for access in accesses:
-        if rng.random() < GAP_PROBABILITY:
+        if rng.random() < _GAP_PROBABILITY:
             drive(dut, idle)
             await RisingEdge(dut.clk)
         drive(dut, access.ports)
-        for cycle in range(1, CYCLE_LIMIT):
+        for cycle in range(1, _CYCLE_LIMIT):
             await FallingEdge(dut.clk)
             done = sample(dut.ex_done)
             await RisingEdge(dut.clk)
@@ -108,7 +108,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
                 cycles.append(cycle)
                 break
         else:
-            raise AssertionError(f"no ex_done within {CYCLE_LIMIT} cycles")
+            raise AssertionError(f"no ex_done within {_CYCLE_LIMIT} cycles")
     drive(dut, idle)
     return cycles
 
@@ -150,7 +150,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
         with ObiResponder(dut, "data", memory, timing, rng) as bus:
             with WritebackMonitor(dut) as monitor:
                 cycles = await drive_accesses(dut, accesses, data["idle"], rng)
-                for _ in range(CYCLE_LIMIT):
+                for _ in range(_CYCLE_LIMIT):
                     await RisingEdge(dut.clk)
             found, requests = dict(memory), len(bus.log)
             # A reset in flight: one access is left without its response.

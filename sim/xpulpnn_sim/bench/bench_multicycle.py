@@ -18,9 +18,9 @@ from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 FLUSH_PROBABILITY = 0.15
 HOLD_PROBABILITY = 0.3
-GAP_PROBABILITY = 0.3
+_GAP_PROBABILITY = 0.3
 MAX_WAIT = 3
-CYCLE_LIMIT = 64
+_CYCLE_LIMIT = 64
 
 
 def wait(rng: Random, probability: float) -> int:
@@ -58,7 +58,7 @@ class OperationDriver:
         drive(dut, operation)
         self._start.value = 1
         results: list[int] = []
-        for cycle in range(1, CYCLE_LIMIT):
+        for cycle in range(1, _CYCLE_LIMIT):
             await FallingEdge(dut.clk)
             if sample(dut.done):
                 results.append(sample(dut.result))
@@ -69,7 +69,7 @@ class OperationDriver:
                 self._take.value = 0
                 return results[0], cycle - hold
             await RisingEdge(dut.clk)
-        raise AssertionError(f"no result within {CYCLE_LIMIT} cycles of {operation}")
+        raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -83,7 +83,7 @@ async def results_match_golden(dut: Dut) -> None:
         operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
         found: list[tuple[int, int]] = []
         for operation in operations:
-            gap, flush = wait(rng, GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
+            gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
             if gap:
                 await driver.idle(gap)
             if flush:

@@ -10,28 +10,28 @@ from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, run_vectors,
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
-BEATS = 600
+_BEATS = 600
 
 
-def stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
+def _stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
     """Random reads and writes; every entry is written and read back at least once in the first beats."""
     columns = {
-        "we": np.array([1] * entries + [rng.randrange(2) for _ in range(BEATS - entries)]),
-        "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(BEATS - entries)]),
-        "wdata": random_words(rng, BEATS),
-        "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(BEATS)]),
+        "we": np.array([1] * entries + [rng.randrange(2) for _ in range(_BEATS - entries)]),
+        "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(_BEATS - entries)]),
+        "wdata": random_words(rng, _BEATS),
+        "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(_BEATS)]),
     }
     if entries > NNRF_WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(entries - NNRF_WEIGHTS) for _ in range(BEATS)])
+        columns["act_addr"] = np.array([rng.randrange(entries - NNRF_WEIGHTS) for _ in range(_BEATS)])
     return columns
 
 
-def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
+def _expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
     """Words read per beat: the entries after the write of the same beat, activations numbered before weights."""
     words = [0] * entries
     first_weight = entries - NNRF_WEIGHTS
     reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
-    for beat in range(BEATS):
+    for beat in range(_BEATS):
         if columns["we"][beat]:
             words[columns["waddr"][beat]] = int(columns["wdata"][beat])
         reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
@@ -46,8 +46,8 @@ async def reads_match_writes(dut: Dut) -> None:
     entries = bench_data()["entries"]
     rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
-        columns = stimulus(entries, rng)
-        want = expected(entries, columns)
+        columns = _stimulus(entries, rng)
+        want = _expected(entries, columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         dut.we.value = 0
         await pulse_reset(dut)

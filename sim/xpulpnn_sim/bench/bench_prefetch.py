@@ -13,9 +13,9 @@ from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, PROMPT, ObiResponder, ObiTi
 from xpulpnn_sim.bench.random_code import FETCH_TIMINGS, SILENCE_LIMIT, SLOWEST, FetchHabits, RandomCode, random_target
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
-CYCLES = 400
+_CYCLES = 400
 GREEDY, JUMPY, LAZY = FetchHabits(0.05, 1.0), FetchHabits(0.4, 0.8), FetchHabits(0.03, 0.3)
-RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUMPY)] + [(PROMPT, LAZY), (SLOWEST, LAZY)]
+_RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUMPY)] + [(PROMPT, LAZY), (SLOWEST, LAZY)]
 
 
 class BufferPorts(NamedTuple):
@@ -31,7 +31,7 @@ class BufferPorts(NamedTuple):
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
     """Redirect and take at random, beginning with a redirect."""
-    for cycle in range(CYCLES):
+    for cycle in range(_CYCLES):
         redirect = cycle == 0 or rng.random() < habits.redirect
         drive(dut, {"redirect": int(redirect), "target": random_target(rng), "take": 0})
         if rng.random() < habits.take:
@@ -48,7 +48,7 @@ async def redirect_to(dut: Dut, target: int) -> None:
     dut.redirect.value = 0
 
 
-def check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
     """Compare what is offered in every cycle with the program order since the last redirect."""
     pc = cycles[0].target & ~1
     silence = 0
@@ -69,7 +69,7 @@ def check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Score
     board.compare(want, got)
 
 
-def check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: valid one cycle per word after the redirect, and then in every cycle."""
     ready_at = len(cycles)
     want: list[int] = []
@@ -81,7 +81,7 @@ def check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Sco
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits"), RUNS))
+@cocotb.parametrize((("timing", "habits"), _RUNS))
 async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
     """Random redirects, back pressure, stalls and instruction lengths; then again after a reset in flight."""
     rng, board = await start(dut), Scoreboard()
@@ -90,9 +90,9 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
         with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
             await consume(dut, rng, habits)
         cycles = [BufferPorts(*row) for row in monitor.rows]
-        check_delivery(cycles, code, board)
+        _check_delivery(cycles, code, board)
         if timing is PROMPT:
-            check_promptness(cycles, code, board)
+            _check_promptness(cycles, code, board)
         await pulse_reset(dut)
 
 
@@ -108,10 +108,10 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
         for _ in range(latency - 1):
             await RisingEdge(dut.clk)
         dut.take.value = 1
-        for _ in range(CYCLES // 4):
+        for _ in range(_CYCLES // 4):
             await RisingEdge(dut.clk)
     cycles = [BufferPorts(*row) for row in monitor.rows]
-    check_delivery(cycles, code, board)
+    _check_delivery(cycles, code, board)
     flow = [ports.valid for ports in cycles[latency:]]
     board.equal(flow, [1] * len(flow), "valid")
 

@@ -149,4 +149,9 @@ class PortMonitor(Background):
             if self._valid is None or sample(self._valid):
                 self.rows.append(tuple(sample(port) for port in self._ports))
                 self.cycles.append(cycle)
+            else:
+                self._skip()
             cycle += 1
+
+    def _skip(self) -> None:
+        """A cycle that does not count."""

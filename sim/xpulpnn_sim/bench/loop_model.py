@@ -6,10 +6,10 @@ from random import Random
 
 from xpulpnn.isa.machine import WORD_MASK
 
-LOOPS = 2
+HARDWARE_LOOPS = 2
 START, END, COUNT = range(3)
 """Registers of a loop in the order of their CSR addresses."""
-REGISTERS = 3
+REGISTERS_PER_LOOP = 3
 LOOP_SETUPS = {
     "STARTI": (START,),
     "ENDI": (END,),
@@ -86,16 +86,16 @@ class LoopStep:
 class LoopMachine:
     """The loop registers of a sequential machine."""
 
-    registers: list[int] = field(default_factory=lambda: [0] * LOOPS * REGISTERS)
+    registers: list[int] = field(default_factory=lambda: [0] * HARDWARE_LOOPS * REGISTERS_PER_LOOP)
 
     def _set(self, loop: int, register: int, value: int) -> None:
         # bit 0 of an address is always 0
-        self.registers[REGISTERS * loop + register] = value if register == COUNT else value & ~1
+        self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
 
     def ending(self, pc: int) -> int | None:
         """The loop that goes back after the instruction at ``pc``."""
-        for loop in range(LOOPS):
-            _, end, count = self.registers[REGISTERS * loop :][:REGISTERS]
+        for loop in range(HARDWARE_LOOPS):
+            _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
             if end == pc and count > 1:
                 return loop
         return None
@@ -103,12 +103,12 @@ class LoopMachine:
     def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
         """Execute an instruction; the record of it and the address of the next one."""
         loop = self.ending(pc)
-        back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS * loop + START]
+        back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS_PER_LOOP * loop + START]
         step = LoopStep(pc, size, action, tuple(self.registers), back)
         if action.effect in (LoopEffect.JUMP, LoopEffect.TRAP) or action.taken:
             return step, action.target
         if loop is not None:
-            self.registers[REGISTERS * loop + COUNT] -= 1
+            self.registers[REGISTERS_PER_LOOP * loop + COUNT] -= 1
         if action.effect is LoopEffect.SETUP:
             for register in LOOP_SETUPS[action.op]:
                 self._set(action.loop, register, action.values[register])
@@ -175,8 +175,8 @@ class RandomExecution:
         return LoopAction(
             kind,
             op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
-            loop=rng.randrange(LOOPS),
-            register=rng.randrange(REGISTERS),
+            loop=rng.randrange(HARDWARE_LOOPS),
+            register=rng.randrange(REGISTERS_PER_LOOP),
             values=(
                 start | rng.getrandbits(1),
                 end | rng.getrandbits(1),

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming, WordMemory
 
-HALF_BITS = BYTE_BITS * HALF_BYTES
-HALF_MASK = (1 << HALF_BITS) - 1
+_HALF_BITS = XLEN // 2
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
@@ -46,11 +45,11 @@ class RandomCode(WordMemory):
 
     def __missing__(self, address: int) -> int:
         """Draw the word."""
-        self[address] = self._half() | self._half() << HALF_BITS
+        self[address] = self._half() | self._half() << _HALF_BITS
         return self[address]
 
     def _half(self) -> int:
-        half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
+        half = self._rng.getrandbits(_HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
         return half | LENGTH_MASK if self._rng.random() < self._full_length else half
 
     def size_at(self, address: int) -> int:
@@ -59,7 +58,7 @@ class RandomCode(WordMemory):
 
     def instruction_at(self, address: int) -> int:
         """The instruction at ``address``, upper half 0 if it is compressed."""
-        return self.load(address) & (WORD_MASK if self.size_at(address) == WORD_BYTES else HALF_MASK)
+        return self.load(address) & (1 << BYTE_BITS * self.size_at(address)) - 1
 
     def after(self, address: int) -> int:
         """Address of the instruction behind that at ``address``."""

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS
-from xpulpnn_sim.bench.cadence import Dut, PortMonitor
+from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
+from xpulpnn_sim.bench.cadence import Dut, PortMonitor, sample
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):
-    """Collects retirements.
+    """Collects retirements. Rejects a cycle without one for which the unit names no cause.
 
     Parameters
     ----------
@@ -26,7 +26,11 @@ class RetirementMonitor(PortMonitor):
     """
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
-        super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], f"{prefix}valid")
+        super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], prefix + VALID.name)
+        self._wait = getattr(dut, prefix + WAIT.name)
+
+    def _skip(self) -> None:
+        assert sample(self._wait) != WaitCause.NONE, "nothing retires for no reason"
 
     def records(self) -> Records:
         """What has been collected."""

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
 from xpulpnn_sim.bench.cadence import bench_data
-from xpulpnn_sim.bench.operands import Columns, operand_columns_of
+from xpulpnn_sim.bench.operands import OperandColumns, ports_of_row
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_words
 
-Expectation = Callable[[Insn, Effects, Columns], dict[str, U32]]
+Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 """Expected output columns from the effects and the prepared operands of a row."""
 
 
@@ -35,7 +35,7 @@ class Batch:
     row : int array
         Position in ``insns`` of every vector.
     stimulus, expected : dict of arrays
-        Columns by port.
+        OperandColumns by port.
     checked : dict of bool arrays
         Where a column of ``expected`` applies.
     """
@@ -79,7 +79,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
     )
 
 
-def value_of_rd(insn: Insn, effects: Effects, operands: Columns) -> dict[str, U32]:
+def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Expectation of units whose output is the value of rd."""
     assert effects.rd is not None
     return {"result": effects.rd}
@@ -94,7 +94,7 @@ def batch_of_rows(rng: Random, expectation: Expectation = value_of_rd) -> Batch:
     wanted: list[dict[str, U32]] = []
     for insn, control in rows_with_controls():
         src = sources(insn, count, rng)
-        operands = operand_columns_of(insn, src)
+        operands = ports_of_row(insn, src)
         insns.append(insn)
         stimuli.append({**control, **operands})
         wanted.append(expectation(insn, execute(insn, src), operands))

@@ -104,7 +104,7 @@ def _share_runtime(source: Path, destination: Path) -> None:
             partial.replace(destination / name)
 
 
-def build(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
+def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
     """Compile ``design`` for ``simulator`` below ``cache`` unless it is there already; returns the build folder."""
     top = design.manifest["top"]
     sources = {f"{top}.v": design.text}
@@ -173,7 +173,7 @@ def run_bench(
         JSON values handed to the bench (:func:`xpulpnn_sim.bench.cadence.bench_data`), beside the unit's name and
         ports.
     """
-    folder, top = build(design, simulator, cache), design.manifest["top"]
+    folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
     data_file, log = results / "data.json", results / "bench.log"
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}

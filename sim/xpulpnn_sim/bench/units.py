@@ -39,13 +39,13 @@ from xpulpnn_sim.bench.runner import SIMULATORS
 FULL = preset("xpulpnn-full")
 """The preset with every row the hardware can execute."""
 
-Row = tuple[str, str, dict[str, int]]
+ControlledRow = tuple[str, str, dict[str, int]]
 """Mnemonic, operands and values of the control ports."""
 
-Control = Callable[[Insn], Mapping[str, Any] | None]
+RowControl = Callable[[Insn], Mapping[str, Any] | None]
 """Fields of a unit's control word for an instruction, None for one that it does not execute."""
 
-Maker = Callable[[], wiring.Component]
+ComponentMaker = Callable[[], wiring.Component]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class BenchedUnit:
     """
 
     bench: str
-    make: Maker
+    make: ComponentMaker
     describe: Callable[[], Mapping[str, Any]] = dict
     simulators: Sequence[str] = SIMULATORS
 
@@ -86,14 +86,14 @@ def _constant(shape: type[data.Struct], fields: Mapping[str, Any]) -> int:
     return Const.cast(shape.const(nested)).value
 
 
-def _rows(config: CoreConfig, shape: type[data.Struct], control: Control, port: str = "ctrl") -> list[Row]:
+def _rows(config: CoreConfig, shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> list[ControlledRow]:
     """The 32-bit rows of a configuration that a unit executes, with their control words."""
     words = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     executed = [(insn, fields) for insn in words if (fields := control(insn)) is not None]
     return [(insn.mnemonic, insn.operands, {port: _constant(shape, fields)}) for insn, fields in executed]
 
 
-def _part(name: str, applies: Callable[[Insn], bool]) -> Control:
+def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
     """The fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
 
     def control(insn: Insn) -> Mapping[str, Any] | None:
@@ -121,9 +121,9 @@ def _packed_alu_control(insn: Insn) -> Mapping[str, Any] | None:
 
 def _rows_unit(
     bench: str,
-    make: Maker,
+    make: ComponentMaker,
     shape: type[data.Struct],
-    control: Control,
+    control: RowControl,
     vectors: int,
     config: CoreConfig = FULL,
     handshake: tuple[str, str] = ("start", "take"),
