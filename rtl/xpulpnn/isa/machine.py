@@ -121,6 +121,7 @@ class Cost(Enum):
     JUMP_REGISTER = 1, WaitCause.JUMP_REGISTER, "jalr, its base written by the ALU instruction before"
     MISALIGNED_TARGET = 1, WaitCause.FETCH, "target of a jump or branch is a 32-bit instruction across a word boundary"
     TRAP = 1, WaitCause.TRAP, "entry of an exception handler, mret"
+    INTERRUPT = 3, WaitCause.TRAP, "entry of an interrupt handler, if what is older ends at once"
     CSR_WRITE = 1, WaitCause.CSR, "instruction behind a CSR write"
     FENCE_I = 1, WaitCause.SYNC, "fence.i, from when everything older is complete"
 
