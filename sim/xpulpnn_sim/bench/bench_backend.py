@@ -29,12 +29,12 @@ async def run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
     config, board, memory = _configuration(), Scoreboard(), WordMemory()
     stream, driver = list(stream_of(config, words)), StreamDriver(dut, rng, pause)
-    with ObiResponder(dut, "data", memory, timing, rng), RetirementMonitor(dut, "rvfi__") as monitor:
+    with ObiResponder(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
         await driver.run(stream)
         await driver.drain()
     expected = StreamMemory(words)
     # Their number is compared last: the first wrong record tells more than a wrong count.
-    check_retirements(lockstep_of(config, expected), monitor.records()[: len(stream)], board)
+    check_retirements(lockstep_of(config, expected), monitor.records()[: len(stream)], bus.log, board)
     board.equal(len(monitor.rows), len(stream), "retirements")
     board.equal(dict(memory), dict(expected.data), "memory at the end")
     if timing is PROMPT and not pause:

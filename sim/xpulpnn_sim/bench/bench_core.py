@@ -134,7 +134,7 @@ async def run_program(
         records = monitor.records()
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached
-        check_retirements(lockstep, records, board, lines)
+        check_retirements(lockstep, records, data.log, board, lines)
         for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", 1)):
             board.compare({name: np.full(len(records), value)}, {name: records[name]})
         assert done, f"no end within {_CYCLE_LIMIT} cycles (seed {board.seed})"

@@ -1,12 +1,15 @@
 """The retirement port of a unit as records, and their comparison with the simulator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, sample
+from xpulpnn_sim.bench.obi import ALL_BYTES, Grant
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import RETIREMENT, Records
@@ -41,10 +44,27 @@ class RetirementMonitor(PortMonitor):
         return records
 
 
+def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
+    """Aligned address, whether it writes and byte enables of every word that the records say they accessed."""
+    for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
+        address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
+        byte = address % WORD_BYTES
+        for spill in range(2):
+            enables = (reads | writes) << byte >> WORD_BYTES * spill & ALL_BYTES
+            if enables:
+                yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
+
+
 def check_retirements(
-    lockstep: Lockstep, records: Records, board: Scoreboard, lines: npt.ArrayLike | None = None
+    lockstep: Lockstep, records: Records, log: Sequence[Grant], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
-    """Raise ``AssertionError`` at the first record that is not what the simulator does there."""
+    """Raise ``AssertionError`` at the first record that is not what the simulator does there.
+
+    The data bus must have granted what the records accessed, in their order, and nothing else.
+    """
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
     board.compare({"order": range(len(records))}, {"order": records["order"]})
+    got = [(grant.address, bool(grant.write), grant.enables) for grant in log]
+    for number, (grant, want) in enumerate(zip_longest(got, _grants(records))):
+        board.equal(grant, want, f"grant {number} of the data bus (address, write, enables)")
