@@ -6,7 +6,8 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.bench.runner import SIMULATORS, available, compile_design, run_bench, seed_from_environment
+from xpulpnn_sim.bench.handover import seed_from_environment
+from xpulpnn_sim.bench.runner import SIMULATORS, available, compile_design, run_bench
 from xpulpnn_sim.bench.units import UNITS
 
 pytestmark = pytest.mark.bench

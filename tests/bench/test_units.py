@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.bench.runner import available, run_bench, seed_from_environment
+from xpulpnn_sim.bench.handover import seed_from_environment
+from xpulpnn_sim.bench.runner import available, run_bench
 from xpulpnn_sim.bench.units import UNITS
 
 pytestmark = pytest.mark.bench

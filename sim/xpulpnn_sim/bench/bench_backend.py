@@ -8,7 +8,8 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.bench.backend_words import dependent_pairs, filling, words_of_every_row
-from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, start
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.pipeline_timing import PipelineTiming
 from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirements

@@ -6,7 +6,8 @@ from cocotb.triggers import Timer
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import LENGTH_MASK, XLEN
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.bench.cadence import Dut, bench_data, sample, start
+from xpulpnn_sim.bench.cadence import Dut, sample, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _HALF_BITS = XLEN // 2

@@ -11,8 +11,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE
-from xpulpnn_sim.bench.cadence import Background, Dut, bench_data, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.core_program import DATA_WORDS, DONE_ADDRESS, program
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirements
 from xpulpnn_sim.bench.scoreboard import Scoreboard

@@ -10,8 +10,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.csr import ALL_BITS, CSRS, Csr, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.bench.cadence import Dut, bench_data, drive, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.csr_model import LOOP_NAMES, CsrCycle, CsrModel
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_word
 

@@ -10,7 +10,8 @@ from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
-from xpulpnn_sim.bench.cadence import Dut, bench_data, run_vectors, start
+from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.row_batches import rows_with_controls
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import instruction_words

@@ -5,7 +5,8 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.bench.cadence import Dut, bench_data, run_vectors, start
+from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.row_batches import Batch, batch_of_rows
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 

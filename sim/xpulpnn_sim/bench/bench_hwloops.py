@@ -8,7 +8,8 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, bench_data, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.loop_model import (
     HARDWARE_LOOPS,
     REGISTERS_PER_LOOP,

@@ -9,7 +9,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.bench.cadence import Background, Dut, bench_data, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.bench.operands import operands_of
 from xpulpnn_sim.bench.row_batches import rows_with_controls, sources

@@ -11,7 +11,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn_sim.bench.cadence import Dut, bench_data, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.pipeline_timing import arithmetic_cycles
 from xpulpnn_sim.bench.row_batches import batch_of_rows
 from xpulpnn_sim.bench.scoreboard import Scoreboard

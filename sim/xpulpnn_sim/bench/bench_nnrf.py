@@ -6,7 +6,8 @@ import cocotb
 import numpy as np
 
 from xpulpnn.isa.machine import NNRF_WEIGHTS
-from xpulpnn_sim.bench.cadence import Dut, bench_data, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 

@@ -5,11 +5,8 @@ What is sampled there is what the next rising edge sees, on every simulator. A u
 cadence with plain delays.
 """
 
-import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +18,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotb.types import Logic
 
-from xpulpnn_sim.bench.runner import DATA_VARIABLE, seed_from_environment
+from xpulpnn_sim.bench.handover import bench_data, seed_from_environment
 
 CLOCK_NS = 10
 SETTLE_NS = 1
@@ -33,11 +30,6 @@ Dut = Any
 
 Columns = Mapping[str, npt.ArrayLike]
 """One array per port; position = beat."""
-
-
-def bench_data() -> dict[str, Any]:
-    """The values the launcher handed over (``data`` of :func:`~xpulpnn_sim.bench.runner.run_bench`)."""
-    return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 
 async def half_beat(dut: Dut, *, rising: bool) -> None:

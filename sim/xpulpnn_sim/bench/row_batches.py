@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
-from xpulpnn_sim.bench.cadence import bench_data
+from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.operands import OperandColumns, ports_of_row
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.effects import U32, Effects, Sources

@@ -19,14 +19,11 @@ from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.bench.handover import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")
 """Simulators the benches run on."""
-
-SEED_VARIABLE = "XPULPNN_SEED"
-DATA_VARIABLE = "XPULPNN_BENCH_DATA"
-DEFAULT_SEED = 1
 
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
@@ -71,15 +68,6 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 def available(simulator: str) -> bool:
     """Whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
-
-
-def seed_from_environment() -> int:
-    """The seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
-    text = os.environ.get(SEED_VARIABLE, str(DEFAULT_SEED))
-    try:
-        return int(text)
-    except ValueError:
-        raise ToolError(f"{SEED_VARIABLE} must be an integer, not {text}") from None
 
 
 @contextmanager
@@ -170,7 +158,7 @@ def run_bench(
     seed : int
         Seed of all random stimuli.
     data : mapping
-        JSON values handed to the bench (:func:`xpulpnn_sim.bench.cadence.bench_data`), beside the unit's name and
+        JSON values handed to the bench (:func:`xpulpnn_sim.bench.handover.bench_data`), beside the unit's name and
         ports.
     """
     folder, top = compile_design(design, simulator, cache), design.manifest["top"]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpulpnn_sim.bench.cadence import Columns, bench_data
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.cadence import Columns
+from xpulpnn_sim.bench.handover import bench_data, seed_from_environment
 
 _SHOWN_MISMATCHES = 8
 
