@@ -8,7 +8,6 @@ cadence with plain delays.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
-from types import TracebackType
 from typing import Any, Self
 
 import cocotb
@@ -98,7 +97,7 @@ class Background(ABC):
         self._task = cocotb.start_soon(self._run())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *error: object) -> None:
         """End at once."""
         self._task.cancel()
 

@@ -7,7 +7,7 @@ answer comes later. All responders of a bench may share one memory and one log.
 from collections import deque
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cocotb.triggers import FallingEdge, RisingEdge
 
@@ -126,7 +126,7 @@ class ObiResponder(Background):
         drive(self._dut, {f"{self._port}__{name}": value for name, value in (("gnt", grant), ("rvalid", valid))})
         getattr(self._dut, f"{self._port}__rdata").value = data
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """End at once."""
         super().__exit__(*error)
         self._answer(0, 0, 0)
