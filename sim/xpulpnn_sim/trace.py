@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import LENGTH_MASK, ExceptionCause
+from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.retirement import RETIREMENT, Records
@@ -18,7 +18,6 @@ EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in Exc
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
-_COMPRESSED_LIMIT = 1 << 16
 FIELDS = RETIREMENT.names or ()
 """Fields of a record."""
 
@@ -42,7 +41,7 @@ def text_of(raw: int, pc: int) -> str:
 
 def digits_of(raw: int) -> str:
     """The raw word in hexadecimal, four digits if it is compressed."""
-    compressed = raw & LENGTH_MASK != LENGTH_MASK and raw < _COMPRESSED_LIMIT
+    compressed = raw & LENGTH_MASK != LENGTH_MASK and raw <= HALF_MASK
     return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn.isa.machine import division_cycles
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.retirement import RETIREMENT
 from xpulpnn_sim.verify.cost_rows import CostRow, cost_rows
@@ -68,21 +67,6 @@ def test_measured_cycles_are_those_beyond_one_per_instruction():
     first, second = lines_of(measured)
     assert (first.group, first.documented, first.found, first.wrong) == ("first", "1 to 5", "1 to 5", [])
     assert [one.row.name for one in second.wrong] == ["use"]
-
-
-@pytest.mark.parametrize(
-    ("divisor", "signed", "cycles"),
-    [
-        (0, False, 35),
-        (1, False, 34),
-        (1 << 31, False, 3),
-        (0xFFFFFFFF, True, 34),
-        (1 << 31, True, 3),
-        (7, True, 32),
-    ],
-)
-def test_division_formula(divisor, signed, cycles):
-    assert division_cycles(divisor, signed=signed) == cycles
 
 
 def test_results_fit_behind_the_signature():

@@ -12,11 +12,13 @@ XLEN = 32
 
 BYTE_BITS = 8
 HALF_BYTES, WORD_BYTES = 2, 4
-WORD_MASK = (1 << XLEN) - 1
+HALF_BITS = HALF_BYTES * BYTE_BITS
+HALF_MASK, WORD_MASK = (1 << HALF_BITS) - 1, (1 << XLEN) - 1
 ADDRESS_SPACE = 1 << XLEN
 REGISTERS = 32
 
-LENGTH_MASK = 0b11
+LENGTH_BITS = 2
+LENGTH_MASK = (1 << LENGTH_BITS) - 1
 """Low bits of an instruction, all set in one of four bytes; any other takes two."""
 
 

@@ -5,6 +5,7 @@ from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import (
     HALF_BYTES,
+    HALF_MASK,
     LENGTH_MASK,
     MCAUSE_INTERRUPT,
     NNRF_ENTRIES,
@@ -29,7 +30,6 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
     Extension.XPULPML_CU,
 }
 
-HALF_MASK = 0xFFFF
 
 EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
 CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})

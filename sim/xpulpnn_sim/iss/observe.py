@@ -8,8 +8,6 @@ from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.iss.core import Iss, Step
 from xpulpnn_sim.iss.fetched import Fetched
 
-REGISTER_FIELDS = ("rs1", "rs2", "rd")
-
 
 @dataclass(slots=True)
 class Retired:

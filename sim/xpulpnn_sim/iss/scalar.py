@@ -10,13 +10,13 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, WORD_MASK, XLEN
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import U32
 
 SIGN = 1 << 31
 SHIFT = XLEN - 1
-HALF_MASK, HALF_SIGN, HALF_BITS = 0xFFFF, 0x8000, 16
+HALF_SIGN = 1 << HALF_BITS - 1
 BYTE_MASK, BYTE_SIGN = 0xFF, 0x80
 
 Value = Callable[[int, int, int], int]

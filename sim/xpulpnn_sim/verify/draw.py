@@ -12,12 +12,11 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.verify.layout import POOL, RARE
 from xpulpnn_sw.disasm import render
 
-_HALF_BITS = 16
 _XPULPV2_WIDTH = 8
 """Narrowest element of XpulpV2."""
 
@@ -271,12 +270,12 @@ class Draw:
             if kind == 0:
                 word = self.rng.getrandbits(XLEN) | LENGTH_MASK
             elif kind == 1:
-                word = self.rng.getrandbits(_HALF_BITS)
+                word = self.rng.getrandbits(HALF_BITS)
             else:
                 row = self.rng.choice(self._words)
                 word = row.match | self.rng.getrandbits(XLEN) & ~row.mask
                 word ^= 1 << self.rng.randrange(2, XLEN)
             if word & LENGTH_MASK != LENGTH_MASK:
-                word &= (1 << _HALF_BITS) - 1
+                word &= HALF_MASK
             if self.decoder.decode(word) is None:
                 return f"{self._data(word)}  # illegal"

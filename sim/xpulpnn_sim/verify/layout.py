@@ -16,8 +16,6 @@ WINDOW = DATA_BASE + 0x2000
 """Where masked base registers point: this address plus at most :data:`WINDOW_MASK`."""
 WINDOW_MASK = 0xFF
 """Small, so that accesses meet each other, and odd, so that they are misaligned."""
-MARGIN = 0x1800
-"""Bytes around the window that offsets and increments may reach."""
 FRAME = DATA_BASE + 0x5000
 """Value of sp."""
 SLOTS = 0x180

@@ -16,8 +16,6 @@ from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
-"""Usable interrupt lines."""
-
 Fault = Callable[[Iss, Retired], None]
 """Called after every retirement; may change both."""
 
