@@ -4,13 +4,11 @@ import cocotb
 from cocotb.triggers import Timer
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.machine import LENGTH_MASK, XLEN
+from xpulpnn.isa.machine import HALF_BITS, LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
 from xpulpnn_sim.bench.cadence import Dut, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
-
-_HALF_BITS = XLEN // 2
 
 
 def expanded(word: int) -> int:
@@ -18,7 +16,7 @@ def expanded(word: int) -> int:
     if word & LENGTH_MASK == LENGTH_MASK:
         return word
     try:
-        return expand_compressed(word & (1 << _HALF_BITS) - 1)
+        return expand_compressed(word & (1 << HALF_BITS) - 1)
     except EncodingError:
         return 0
 
@@ -28,9 +26,9 @@ async def half_words_match_the_table(dut: Dut) -> None:
     """Every ``stride``-th half-word (launcher's data) in random order below a random upper half."""
     rng = await start(dut)
     stride = bench_data()["stride"]
-    halves = list(range(rng.randrange(stride), 1 << _HALF_BITS, stride))
+    halves = list(range(rng.randrange(stride), 1 << HALF_BITS, stride))
     rng.shuffle(halves)
-    words = [rng.getrandbits(_HALF_BITS) << _HALF_BITS | half for half in halves]
+    words = [rng.getrandbits(HALF_BITS) << HALF_BITS | half for half in halves]
     want = {
         "expanded": [expanded(word) for word in words],
         "compressed": [int(word & LENGTH_MASK != LENGTH_MASK) for word in words],

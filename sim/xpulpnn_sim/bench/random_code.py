@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming, WordMemory
-
-_HALF_BITS = XLEN // 2
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
@@ -45,11 +43,11 @@ class RandomCode(WordMemory):
 
     def __missing__(self, address: int) -> int:
         """Draw the word."""
-        self[address] = self._half() | self._half() << _HALF_BITS
+        self[address] = self._half() | self._half() << HALF_BITS
         return self[address]
 
     def _half(self) -> int:
-        half = self._rng.getrandbits(_HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
+        half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
         return half | LENGTH_MASK if self._rng.random() < self._full_length else half
 
     def size_at(self, address: int) -> int:
