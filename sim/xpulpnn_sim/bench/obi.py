@@ -15,7 +15,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
-OUTSTANDING_LIMIT = {"instr": 4, "data": 2}
+OUTSTANDING_LIMIT = {"instr": 4, "data": 1}
 """Requests granted and not answered at most, by port."""
 
 _BYTE_MASK = 0xFF
