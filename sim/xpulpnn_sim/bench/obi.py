@@ -1,7 +1,7 @@
 """A memory behind the OBI ports of a unit: random grants and response times, and the order of the grants.
 
 Memory is ordered by grants: an access takes effect when it is granted, in whatever order ports and harts ask, and its
-answer comes later. All responders of a bench may share one memory and one log.
+answer comes later. All responders of a bench may share one memory.
 """
 
 from collections import deque
@@ -68,9 +68,8 @@ SLOW = ObiTiming(0.5, 1, 4)
 
 
 class Grant(NamedTuple):
-    """A granted access: port, aligned byte address, whether it writes, byte enables, data to be written."""
+    """A granted access: aligned byte address, whether it writes, byte enables, data to be written."""
 
-    port: str
     address: int
     write: int = 0
     enables: int = ALL_BYTES
@@ -96,8 +95,6 @@ class ObiResponder(Background):
         Source of stalls, and of the data shown where nothing was asked for.
     asleep : handle, optional
         Port with which the unit promises that nothing is under way.
-    log : list of Grant, optional
-        Where grants are noted.
 
     Members
     -------
@@ -106,25 +103,17 @@ class ObiResponder(Background):
     """
 
     def __init__(
-        self,
-        dut: Dut,
-        port: str,
-        memory: WordMemory,
-        timing: ObiTiming,
-        rng: Random,
-        *,
-        asleep: Dut = None,
-        log: list[Grant] | None = None,
+        self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, asleep: Dut = None
     ) -> None:
-        self.log = [] if log is None else log
+        self.log: list[Grant] = []
         self._dut, self._port, self._memory, self._timing, self._rng = dut, port, memory, timing, rng
         self._asleep = asleep
         fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
         self._request = [getattr(dut, f"{port}__{name}") for name in fields]
 
     def _answer(self, grant: int, valid: int, data: int) -> None:
-        drive(self._dut, {f"{self._port}__{name}": value for name, value in (("gnt", grant), ("rvalid", valid))})
-        getattr(self._dut, f"{self._port}__rdata").value = data
+        answer = {"gnt": grant, "rvalid": valid, "rdata": data}
+        drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
 
     def __exit__(self, *error: object) -> None:
         """End at once."""
@@ -147,7 +136,7 @@ class ObiResponder(Background):
                 under_way = len(responses) + ready + requested
                 assert not under_way, f"{under_way} accesses under way in a sleeping core"
             if requested:
-                access = Grant(self._port, *(sample(field) for field in self._request))
+                access = Grant(*(sample(field) for field in self._request))
                 assert access.address % WORD_BYTES == 0, f"{access} is not aligned"
                 assert waiting in (None, access), f"{waiting} changed to {access} before its grant"
                 waiting = None if grant else access
