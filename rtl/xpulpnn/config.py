@@ -16,6 +16,7 @@ Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth"]
+RegFileStorage = Literal["flip-flops", "array"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
@@ -84,6 +85,8 @@ class CoreConfig:
     multiplier : "inferred" or "booth"
         Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth recoding with
         carry-save trees and parallel-prefix adders.
+    regfile : "flip-flops" or "array"
+        Storage of the general-purpose registers; the array is for simulators.
     performance_counters : bool
         Adds the PULP performance counters (ISA.md section 10).
     rvfi : bool
@@ -96,6 +99,7 @@ class CoreConfig:
     mac_load_cu: bool = False
     dotp: DotpConfig = field(default_factory=DotpConfig)
     multiplier: Multiplier = "booth"
+    regfile: RegFileStorage = "flip-flops"
     performance_counters: bool = False
     rvfi: bool = False
 
@@ -103,6 +107,7 @@ class CoreConfig:
         if self.xpulpnn and not self.xpulpv2:
             raise ConfigError("xpulpv2 must be true with xpulpnn, not false")
         _choice("multiplier", self.multiplier, get_args(Multiplier))
+        _choice("regfile", self.regfile, get_args(RegFileStorage))
         for name in ("mac_load_nn", "mac_load_cu"):
             if getattr(self, name) and not self.xpulpnn:
                 raise ConfigError(f"xpulpnn must be true with {name}, not false")

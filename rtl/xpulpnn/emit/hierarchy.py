@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, ResetSignal, Signal, Value
+from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
@@ -115,7 +115,7 @@ class _Walk:
 
     Two components count as alike if they have the same type, the same immutable attributes and ports, the same
     children under the same names, and statements that read the same. A component with any other attribute (a signal, a
-    list, a function), with a clock domain or an ``Instance`` of its own is like none.
+    list, a function), with a clock domain or a memory of its own is like none.
     """
 
     def __init__(self, build: Callable[[wiring.Component, str], Emitted]) -> None:
@@ -126,7 +126,7 @@ class _Walk:
         """Convert a component and everything inside it, children first."""
         children: list[tuple[str, str | None]] = []
         for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-            if isinstance(child, Instance):
+            if isinstance(child, MemoryInstance):
                 children.append((name, None))
                 continue
             inner = _component_of(child)
