@@ -132,7 +132,7 @@ def test_json_must_not_be_a_folder(tmp_path, capsys):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("command", [[], *([command.NAME] for command in cli.COMMANDS)])
+@pytest.mark.parametrize("command", [[], *([command] for command in cli.COMMANDS)])
 def test_help(command, capsys):
     assert cli.main([*command, "--help"]) == 0
     assert "usage: xpulpnn" in capsys.readouterr().out

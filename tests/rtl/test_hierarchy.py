@@ -12,8 +12,6 @@ from xpulpnn.core.core import Core
 from xpulpnn.emit import hierarchy
 from xpulpnn.verilog import emit
 
-pytestmark = pytest.mark.unit
-
 
 @dataclass(frozen=True)
 class Options:
@@ -169,6 +167,7 @@ DIFFERENT = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("case", SHARED)
 def test_alike_is_converted_once(case, conversions):
     children = [SHARED[case]() for _ in range(3)]
@@ -179,6 +178,7 @@ def test_alike_is_converted_once(case, conversions):
     assert len(set(children.values())) == 1
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_different_is_converted_each(case, conversions):
     kinds = DIFFERENT[case]
@@ -188,6 +188,7 @@ def test_different_is_converted_each(case, conversions):
         assert len([name for name in conversions if name not in ("Group", "Around")]) == 2
 
 
+@pytest.mark.unit
 def test_different_circuits_are_different_modules():
     for first, second in (DIFFERENT["list"], DIFFERENT["true and 1"], DIFFERENT["domain of the parent"]):
         manifest = emit(Group(first(), second()), "group", config={}).manifest
@@ -214,6 +215,7 @@ class FourCores(wiring.Component):
         return m
 
 
+@pytest.mark.flow
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_four_cores_are_converted_once(conversions):
     emit(Core(PRESETS["xpulpnn"]), "core", config={})

@@ -32,9 +32,6 @@ from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate,
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 
-NAME = "cosim"
-HELP = "run kernels on the design, check every instruction and result, and show the cycles"
-
 WIDTHS = ("16", "8", "4", "2")
 ENGINES = {"stream": run_case, "core": run_program_case}
 """What runs a case, by the names of ``--engine``."""

@@ -24,9 +24,6 @@ from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.equivalence import DIFFERENT, METHODS, UNDECIDED, Outcome, check, structures
 from xpulpnn_sim.explore.proof.dotp import ALL_SIGNS
 
-NAME = "equivalence"
-HELP = "prove all structures of the dot-product unit equal"
-
 _TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
 _SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
 

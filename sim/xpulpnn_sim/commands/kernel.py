@@ -25,9 +25,6 @@ from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.toolchain import COMPILERS, CompileError, Options, build
 
-NAME = "kernel"
-HELP = "write a kernel as an assembly function, with its tensors, a plain C version and a main that compares them"
-
 _LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 
 

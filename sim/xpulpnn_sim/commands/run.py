@@ -48,9 +48,6 @@ from xpulpnn_sim.harness.core_run import run as run_core
 from xpulpnn_sim.harness.models import core_library
 from xpulpnn_sim.retirement import Records
 
-NAME = "run"
-HELP = "run a program on the design, cycle by cycle"
-
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
 _PROBABILITIES = ("--grant-stalls", "--fetch-grant-stalls", "--irq-rate")
