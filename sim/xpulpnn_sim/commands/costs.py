@@ -19,9 +19,6 @@ from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import Line, lines_of
 from xpulpnn_sim.verify.designs import measured_costs
 
-NAME = "costs"
-HELP = "measure every cycle cost on the core and compare it with the documented one"
-
 _SHOWN = 5
 """Wrong rows listed of each group."""
 

@@ -49,9 +49,6 @@ from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.harness.session import run as run_program
 from xpulpnn_sim.retirement import Records
 
-NAME = "run"
-HELP = "run a program on the design, cycle by cycle"
-
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
