@@ -66,6 +66,7 @@ ARROWS = {
 }
 """Arrows of every folder and file. Nothing imports upwards; benches and harness do not know each other."""
 
+
 def sources(place: str) -> list[Path]:
     path = ROOT / place
     return [path] if path.is_file() else sorted(path.rglob("*.py"))
