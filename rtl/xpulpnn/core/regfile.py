@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-REGISTERS = 32
+from xpulpnn.isa.machine import REGISTERS
 
 
 class RegFile(wiring.Component):

@@ -8,13 +8,13 @@ import numpy as np
 
 from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
 from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, run_vectors, start
 from xpulpnn_sim.bench.runner import seed_from_environment
 from xpulpnn_sim.bench.unit_rows import rows_with_controls
-from xpulpnn_sim.stimuli import WORD_WIDTH, instruction_words
+from xpulpnn_sim.stimuli import instruction_words
 
-WORD_BYTES = WORD_WIDTH // 8
 UNIFORM_WORDS = 500
 
 
@@ -24,11 +24,11 @@ def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
         if insn.size == WORD_BYTES:
             legal = [int(word) for word in instruction_words(insn, count, rng)]
             yield from legal
-            fixed = [bit for bit in range(WORD_WIDTH) if insn.mask >> bit & 1]
+            fixed = [bit for bit in range(XLEN) if insn.mask >> bit & 1]
             for bit in rng.sample(fixed, min(neighbours, len(fixed))):
                 yield rng.choice(legal) ^ 1 << bit
     for _ in range(UNIFORM_WORDS):
-        yield rng.getrandbits(WORD_WIDTH)
+        yield rng.getrandbits(XLEN)
     # Both update bits of a Mac&Load are the one exclusion that is no pattern.
     for insn in INSNS:
         if insn.op == "pv.mlsdot":

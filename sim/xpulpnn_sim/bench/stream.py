@@ -161,6 +161,7 @@ class StreamDriver:
     def _show(self, word: int, pc: int, compressed: bool, *, valid: bool) -> None:
         dut = self.dut
         dut.insn__payload__word.value = word
+        dut.info__raw.value = word
         dut.insn__payload__pc.value = pc
         dut.insn__payload__compressed.value = int(compressed)
         dut.insn__valid.value = int(valid)

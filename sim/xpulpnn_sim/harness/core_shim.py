@@ -49,7 +49,7 @@ module {TOP}(input wire clk, input wire rst, input wire [31:0] boot_addr, input 
     .instr__req(instr__req), .instr__addr(instr__addr), .instr__gnt(drive[0]), .instr__rvalid(drive[1]),
     .instr__rdata(fetched), .data__req(data__req), .data__addr(data__addr), .data__we(data__we), .data__be(data__be),
     .data__wdata(data__wdata), .data__gnt(drive[2]), .data__rvalid(drive[3]), .data__rdata(rdata),
-    .irq_ack(irq_ack), .irq_id(irq_id), .core_sleep(core_sleep), .rvfi_order(),
+    .irq_ack(irq_ack), .irq_id(irq_id), .core_sleep(core_sleep), .rvfi_order(), .rvfi_wait(),
     {pins}
   );
 endmodule

@@ -14,11 +14,11 @@ from vcd.gtkw import GTKWSave, make_translation_filter
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
+from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.core_shim import TOP
 from xpulpnn_sim.harness.core_statics import expanded
-from xpulpnn_sim.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.tops import emit_top
 from xpulpnn_sim.trace import EXCEPTIONS
 from xpulpnn_sw.disasm import disassemble

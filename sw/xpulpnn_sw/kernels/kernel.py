@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Relocation
 from xpulpnn_sw.kernels.inner import InnerLoop, Registers, inner_loop
 from xpulpnn_sw.kernels.quant import Store
@@ -12,7 +13,6 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import (
-    TEXT_BASE,
     Image,
     ImageBuilder,
     Ints,

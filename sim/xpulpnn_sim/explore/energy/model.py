@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.explore.energy.circuit import CLOCK, Circuit, expression
 from xpulpnn_sim.harness.build import build_core, build_model
-from xpulpnn_sim.retirement import WORD_FIELDS
 
 _SOURCE = Path(__file__).with_name("gate_model.cpp")
 _RETIREMENT = {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"}
@@ -93,7 +93,7 @@ def gate_module(circuit: Circuit, *, pretend: bool) -> str:
 
     With ``pretend`` it has a retirement port too, which reports a no-operation in each cycle.
     """
-    names = [f"rvfi_{name}" for name in ("valid", "order", *WORD_FIELDS)] if pretend else []
+    names = [f"rvfi_{name}" for name in WIDTHS] if pretend else []
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
     for way, group in (("input", circuit.inputs), ("output", circuit.outputs)):
         lines += [f"  {way} wire [{len(nets) - 1}:0] {name};" for name, nets in group.items()]

@@ -25,9 +25,9 @@ struct CoreSettings {
 // One retired instruction: RETIREMENT of xpulpnn_sim/retirement.py.
 struct CoreRetirement {
     uint64_t order, cycle;
-    uint32_t insn, trap, halt, intr, mode, ixl, rs1_addr, rs2_addr, rs1_rdata, rs2_rdata, rd_addr, rd_wdata;
-    uint32_t pc_rdata, pc_wdata, mem_addr, mem_rmask, mem_wmask, mem_rdata, mem_wdata, rd_rdata, rd_we;
-    uint32_t base_we, base_addr, base_wdata, nn_act_rdata, nn_wgt_rdata, nn_we, nn_addr, nn_wdata, cause;
+    uint32_t insn, pc_rdata, pc_wdata, trap, intr, cause, halt, mode, ixl, rs1_addr;
+    uint32_t rs2_addr, rs1_rdata, rs2_rdata, rd_rdata, rd_we, rd_addr, rd_wdata, base_we, base_addr, base_wdata;
+    uint32_t mem_addr, mem_rmask, mem_wmask, mem_rdata, mem_wdata, nn_act_rdata, nn_wgt_rdata, nn_we, nn_addr, nn_wdata;
 };
 
 // A line that rises at a cycle.
