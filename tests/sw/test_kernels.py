@@ -12,7 +12,7 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.call import Call, kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
-from xpulpnn_sw.kernels.frame import SAVED, SP
+from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
@@ -26,6 +26,12 @@ pytestmark = pytest.mark.unit
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths)]
 SPLITS = [1, 2, 3, 8]
 SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
+LIMIT = 1 << 20
+"""Instructions of the longest kernel here."""
+
+KEPT = ("gp", "tp", *(f"s{number}" for number in range(12)))
+"""Registers that are the same after a call as before, besides sp."""
+
 OWN = ("im2col", "output", "stack")
 """Memory a kernel may write."""
 
@@ -64,10 +70,10 @@ def check(
     memory = kernel_memory(run)
     for core in range(cores):
         call, before = kernel_call(run, core, cores), memory.read_bytes(run.image.base, run.image.data.size)
-        sequence = np.concatenate(list(executed(run, call, memory)))
+        sequence = np.concatenate(list(executed(run, call, memory, limit=LIMIT)))
         followed = kernel_memory(run)
         followed.write_bytes(run.image.base, before)
-        same = np.concatenate(list(executed(run, call, followed, products=False)))
+        same = np.concatenate(list(executed(run, call, followed, products=False, limit=LIMIT)))
         np.testing.assert_array_equal(same, sequence)
     np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
     image = run.image
@@ -119,6 +125,7 @@ def test_shares_at_the_same_time(name: str):
         for hart, end in zip(harts, ends, strict=True):
             hart.run(int(rng.integers(1, 40)), until=end)
             assert not hart.csrs["mcause"]
+            assert hart.executed < LIMIT
     np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
 
 
@@ -192,7 +199,7 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     run = conv_kernel(layer, precision, name, tensors, specialise=specialise)
     call, memory = kernel_call(run), kernel_memory(run)
     hart = hart_before(run, call, memory)
-    kept = {register: 0x5A5A_0000 + register for register in (*SAVED[1:], *map(register_number, ("gp", "tp")))}
+    kept = {register: 0x5A5A_0000 + register for register in map(register_number, KEPT)}
     for register, value in kept.items():
         hart.state.regs[register] = value
     hart.run(1 << 10, until=int(call.program.pcs[0]))
@@ -201,6 +208,7 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     seen = set()
     while hart.state.pc != int(call.program.pcs[-1]):
         assert hart.step().cause is None
+        assert hart.executed < LIMIT
         seen.add(hart.state.regs[SP])
         assert all(hart.state.regs[register] == kept[register] for register in untouched)
     # two values: that of the caller and that below the frame
