@@ -24,13 +24,15 @@ def kernel_memory(run: KernelRun) -> Memory:
     return memory
 
 
-def executed(run: KernelRun, call: Call, memory: Memory, *, products: bool = True) -> Iterator[NDArray[np.uint32]]:
+def executed(
+    run: KernelRun, call: Call, memory: Memory, *, products: bool = True, limit: int = 1 << 32
+) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 
     Without ``products`` the results are wrong, but the sequence, which does not depend on them, comes sooner.
 
     A control transfer is taken where the next position is not the following one, unless the instruction is flagged
-    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps.
+    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
@@ -42,6 +44,8 @@ def executed(run: KernelRun, call: Call, memory: Memory, *, products: bool = Tru
         hart.run(_BLOCK, until=last)
         if hart.csrs["mcause"]:
             raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
+        if hart.executed > limit:
+            raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
         yield (np.array(path, np.uint32) - base) // _WORD_BYTES
         path.clear()
     yield np.array([len(program) - 1], np.uint32)
