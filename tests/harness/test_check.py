@@ -1,16 +1,21 @@
-"""The fast check of the core: silent on a good run, and every kind of wrong retirement found."""
+"""The check of every retirement: silent on a good run, and every kind of wrong retirement and access found."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from xpulpnn.config import preset
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.elf import Executable, Function, Segment
-from xpulpnn_sim.harness.core_check import CoreCheck
-from xpulpnn_sim.harness.core_run import Machine, load_memory, run
-from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.harness.check import Findings, RetirementCheck
+from xpulpnn_sim.harness.machine import Machine, load_memory
+from xpulpnn_sim.harness.model import Lines, Windows
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.session import run
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.trace import text_of
 from xpulpnn_sw.asm import assemble
@@ -23,7 +28,7 @@ TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
 NOP = 0x00000013
 
 VECTORS = "\n".join(["j exception"] + ["j interrupt"] * 31)
-PROGRAM = Path(__file__).with_name("core_check.s").read_text()
+PROGRAM = Path(__file__).with_name("check.s").read_text()
 
 
 def executable(text: str = PROGRAM) -> Executable:
@@ -44,19 +49,6 @@ def executable(text: str = PROGRAM) -> Executable:
     )
 
 
-def recorded(program: Executable, machine: Machine) -> Records:
-    """The retirements of a run that ends well."""
-    blocks: list[Records] = []
-
-    class Recorder:
-        def __call__(self, records: Records) -> None:
-            blocks.append(records.copy())
-
-    result = run(program, CONFIG, machine, observer=Recorder())
-    assert result.exit.ok, result.exit.text
-    return np.concatenate(blocks)
-
-
 MACHINES = (
     Machine(irqs=((300, 16), (340, 3), (380, 11), (381, 31)), hart_id=3),
     Machine(
@@ -71,29 +63,63 @@ MACHINES = (
 )
 
 
+class Recording(NamedTuple):
+    """Retirements, granted accesses, and the interrupt lines at each retirement."""
+
+    records: Records
+    grants: NDArray[Any]
+    lines: Lines
+
+
 @pytest.fixture(scope="module")
 def library() -> Path:
-    return core_library(CONFIG)
+    return model_library("core", CONFIG)
 
 
 @pytest.fixture(scope="module")
-def good() -> Records:
-    return recorded(executable(), MACHINES[1])
+def good(recorded: Callable[..., tuple[Any, ...]]) -> Recording:
+    return Recording(*recorded(executable(), CONFIG, MACHINES[1]))
 
 
-def checker(library: Path, program: Executable | None = None, hart_id: int | None = 3) -> CoreCheck:
+def checker(
+    library: Path,
+    program: Executable | None = None,
+    *,
+    hart_id: int | None = 3,
+    memory: Windows | None = None,
+    config: CoreConfig = CONFIG,
+) -> RetirementCheck:
     program = program or executable()
-    return CoreCheck(program, CONFIG, load_memory(program, ()), library, hart_id=hart_id)
+    return RetirementCheck(
+        library,
+        config,
+        load_memory(program) if memory is None else memory,
+        entry=program.entry,
+        host_words=(TOHOST, FROMHOST),
+        hart_ids=(hart_id,),
+        name_of=program.symbol_at,
+    )
+
+
+def judged(check: RetirementCheck, records: Records, grants: NDArray[Any]) -> tuple[int, str]:
+    """Count and report of the differences, of which there must be some."""
+    findings = check.check([records], grants)
+    assert findings.count > 0
+    assert findings.text is not None
+    return findings.count, findings.text
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_good_run_has_no_difference(machine: Machine, library: Path) -> None:
-    records = recorded(executable(), machine)
+def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: Callable[..., tuple[Any, ...]]) -> None:
+    records, grants, lines = recorded(executable(), CONFIG, machine)
     assert records["intr"].sum() >= 3
     assert records["trap"].sum() == 5
     check = checker(library)
     # the state goes on from block to block
-    assert [check(block) for block in np.array_split(records, 97)] == [(0, None)] * 97
+    bounds = [block[-1]["cycle"] for block in np.array_split(records, 97)][:-1]
+    granted = np.split(grants, np.searchsorted(grants["cycle"], bounds, "right"))
+    pieces = zip(np.array_split(records, 97), granted, np.array_split(lines, 97), strict=True)
+    assert [check.check([r], g, [n]) for r, g, n in pieces] == [Findings()] * 97
 
 
 def test_run_checks_long_programs() -> None:
@@ -199,15 +225,19 @@ FAULTS = tuple(
 """Bits flipped in one field of a retirement, and after > the field where that shows first if it is another."""
 
 
-def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
-    """The retirements with the fault, and where it is."""
-    records = good.copy()
+def place_of(records: Records, where: str, number: int = 0) -> int:
+    """The retirement of the instruction whose text starts so."""
     places = [
         at
         for at, text in enumerate(texts(records))
-        if f"{text} ".startswith(f"{fault.where} ") or text.startswith(f"{fault.where},")
+        if f"{text} ".startswith(f"{where} ") or text.startswith(f"{where},")
     ]
-    at = places[fault.number]
+    return places[number]
+
+
+def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
+    """The retirements with the fault, and where it is."""
+    records, at = good.copy(), place_of(good, fault.where, fault.number)
     records[fault.field][at] ^= np.array(fault.flip, records[fault.field].dtype)
     return records, at
 
@@ -215,11 +245,9 @@ def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
 @pytest.mark.parametrize(
     "fault", FAULTS, ids=lambda fault: f"{fault.where}-{fault.field}-{fault.number}-{fault.flip:x}"
 )
-def test_wrong_field_is_found(fault: Fault, good: Records, library: Path) -> None:
-    records, at = corrupted(good, fault)
-    count, text = checker(library)(records)
-    assert count > 0
-    assert text is not None
+def test_wrong_field_is_found(fault: Fault, good: Recording, library: Path) -> None:
+    records, at = corrupted(good.records, fault)
+    _, text = judged(checker(library), records, good.grants)
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {records['order'][at]}, cycle {records['cycle'][at]}, pc 0x")
     if fault.field not in ("insn", "pc_rdata"):
@@ -228,8 +256,124 @@ def test_wrong_field_is_found(fault: Fault, good: Records, library: Path) -> Non
     if fault.reported == "mem_wdata":
         got &= (1 << 8 * int(records["mem_wmask"][at]).bit_length()) - 1
     assert lines[2].startswith(f"  {fault.reported} must be 0x")
-    assert lines[2].endswith(f", not 0x{got:x}")
-    assert "rs1_rdata=" in lines[3]
+    assert lines[2].partition(", address")[0].endswith(f", not 0x{got:x}")
+    assert any(line.startswith("  operands: rs1_rdata=") for line in lines[3:6])
+
+
+def grants_of(good: Recording, at: int) -> list[int]:
+    """Numbers of the grants that the retirement must claim."""
+    records = good.records
+    accesses = [
+        0 if not mask else 1 + (address % 4 + mask.bit_length() > 4)
+        for address, mask in zip(
+            records["mem_addr"].tolist(), (records["mem_rmask"] | records["mem_wmask"]).tolist(), strict=True
+        )
+    ]
+    first = sum(accesses[:at])
+    return list(range(first, first + accesses[at]))
+
+
+@pytest.mark.parametrize(
+    ("where", "field", "flip", "found"),
+    [
+        ("sw", "address", 4, "bus_addr"),
+        ("sb", "address", 0x80, "bus_addr"),
+        ("sw", "wdata", 1 << 31, "bus_wdata"),
+        ("sb", "wdata", 1 << 8, "bus_wdata"),
+        ("sb", "be", 1 << 2, "bus_be"),
+        ("p.sw", "be", 1, "bus_be"),
+        ("sw", "we", 1, "bus_we"),
+        ("lw", "address", 8, "bus_addr"),
+        ("lw", "we", 1, "bus_we"),
+        ("pv.mlsdotsup.n", "address", 1 << 30, "bus_addr"),
+        ("lh", "address", 4, "bus_addr"),
+    ],
+)
+def test_wrong_access_is_found(
+    where: str, field: str, flip: int, found: str, good: Recording, library: Path
+) -> None:
+    at, grants = place_of(good.records, where), good.grants.copy()
+    grants[field][grants_of(good, at)[0]] ^= flip
+    _, text = judged(checker(library), good.records, grants)
+    lines = text.splitlines()
+    assert lines[0].startswith(f"difference at retirement {good.records['order'][at]},")
+    assert lines[2].startswith(f"  {found} must be 0x")
+    assert lines[2].endswith(f", address 0x{good.records['mem_addr'][at]:08x}")
+
+
+def test_lanes_that_are_not_stored_do_not_matter(good: Recording, library: Path) -> None:
+    grants = good.grants.copy()
+    number = grants_of(good, place_of(good.records, "sb"))[0]
+    grants["wdata"][number] ^= 0xFFFF_00FF
+    grants["be"][grants_of(good, place_of(good.records, "lw"))[0]] ^= 0xF
+    assert checker(library).check([good.records], grants) == Findings()
+
+
+@pytest.mark.parametrize("where", ["sw", "lw", "p.sw", "pv.mlsdotsup.n"])
+def test_missing_access_is_found(where: str, good: Recording, library: Path) -> None:
+    at = place_of(good.records, where)
+    grants = np.delete(good.grants, grants_of(good, at)[0])
+    _, text = judged(checker(library), good.records, grants)
+    # the next access of the hart is taken for it, or there is none before the retirement
+    assert text.startswith(f"difference at retirement {good.records['order'][at]},")
+    assert text.splitlines()[2].startswith("  bus_")
+
+
+def test_no_access_at_all_is_found(good: Recording, library: Path) -> None:
+    total, text = judged(checker(library), good.records, good.grants[:0])
+    accesses = (good.records["mem_rmask"] | good.records["mem_wmask"]) != 0
+    assert total >= accesses.sum()
+    first = int(np.flatnonzero(accesses)[0])
+    assert text.splitlines()[2].startswith("  bus_req must be 0x1, not 0x0, address 0x")
+    assert f"retirement {good.records['order'][first]}," in text
+
+
+def test_access_granted_after_its_retirement_is_found(good: Recording, library: Path) -> None:
+    at, grants = place_of(good.records, "lw"), good.grants.copy()
+    grants["cycle"][grants_of(good, at)[0]] = good.records["cycle"][at]
+    _, text = judged(checker(library), good.records, grants)
+    assert f"retirement {good.records['order'][at]}," in text
+    assert "bus_req must be 0x1, not 0x0" in text
+
+
+def test_superfluous_access_is_found(good: Recording, library: Path) -> None:
+    at = place_of(good.records, "sw")
+    number = grants_of(good, at)[0]
+    grants = np.insert(good.grants, number, good.grants[number])
+    after = next(i for i in range(at + 1, len(good.records)) if grants_of(good, i))
+    _, text = judged(checker(library), good.records, grants)
+    assert f"retirement {good.records['order'][after]}," in text
+    assert text.splitlines()[2].startswith("  bus_")
+
+
+def test_swapped_accesses_are_found(good: Recording, library: Path) -> None:
+    first = place_of(good.records, "sw")
+    number = grants_of(good, first)[0]
+    grants = good.grants.copy()
+    grants[[number, number + 1]] = grants[[number + 1, number]]
+    _, text = judged(checker(library), good.records, grants)
+    assert f"retirement {good.records['order'][first]}," in text
+    assert text.splitlines()[2].startswith("  bus_")
+
+
+def test_memory_after_the_run_is_compared(good: Recording, library: Path) -> None:
+    check = checker(library)
+    assert check.check([good.records], good.grants) == Findings()
+    memory = {base: content.copy() for base, content in check.memory.items()}
+    assert check.finish(memory, [len(good.records)]) == Findings()
+    memory[DATA][0x123] ^= 1
+    count, text, position = check.finish(memory, [len(good.records)])
+    assert (count, position) == (1, None)
+    assert text is not None
+    assert text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
+    assert text.partition(" not ")[0].endswith("after the run,")
+
+
+def test_retirements_that_nobody_checked_are_found(good: Recording, library: Path) -> None:
+    check, count = checker(library), len(good.records)
+    check.check([good.records], good.grants)
+    text = f"retirements checked must be {[count + 1]}, not {[count]}"
+    assert check.finish(check.memory, [count + 1]) == Findings(1, text)
 
 
 def without(records: Records, first: int, count: int) -> Records:
@@ -239,8 +383,8 @@ def without(records: Records, first: int, count: int) -> Records:
     return rest
 
 
-def test_missing_retirements_are_found(good: Records, library: Path) -> None:
-    named = texts(good)
+def test_missing_retirements_are_found(good: Recording, library: Path) -> None:
+    named = texts(good.records)
     loop = [at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n")]
     handler = named.index("interrupt")
     for first, count, expected in (
@@ -248,80 +392,63 @@ def test_missing_retirements_are_found(good: Records, library: Path) -> None:
         (loop[2], loop[3] - loop[2], "rs1_rdata"),
         (handler, 1, "pc_rdata"),
     ):
-        check = checker(library)
-        total, text = check(without(good, first, count))
-        assert total > 0
-        assert text is not None
+        _, text = judged(checker(library), without(good.records, first, count), good.grants)
         assert expected in text.splitlines()[2], text
         assert f"retirement {first}," in text
 
 
-def test_loop_left_too_early_is_found(good: Records, library: Path) -> None:
-    named = texts(good)
+def test_loop_left_too_early_is_found(good: Recording, library: Path) -> None:
+    named = texts(good.records)
     last = max(at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n"))
-    records = good.copy()
+    records = good.records.copy()
     records["pc_wdata"][last - 1] = records["pc_rdata"][last - 1] + 4
     records = without(records, last, 3)
-    total, text = checker(library)(records)
-    assert total > 0
-    assert text is not None
-    start = int(good["pc_rdata"][last])
+    _, text = judged(checker(library), records, good.grants)
+    start = int(good.records["pc_rdata"][last])
     assert f"retirement {last - 1}," in text
     assert text.splitlines()[2] == f"  pc_wdata must be 0x{start:x}, not 0x{start + 10:x}"
 
 
-def test_interrupt_while_disabled_is_found(good: Records, library: Path) -> None:
-    records = good.copy()
+def test_interrupt_while_disabled_is_found(good: Recording, library: Path) -> None:
+    records = good.records.copy()
     # the design forgets the write that enables interrupts, and takes them nevertheless
     enabling = next(at for at, text in enumerate(texts(records)) if text.startswith("csrrsi zero, mstatus"))
     for field, value in (("insn", NOP), ("rs1_addr", 0), ("rs1_rdata", 0)):
         records[field][enabling] = value
     program = executable(PROGRAM.replace("csrsi mstatus, 8", "nop"))
-    total, text = checker(library, program)(records)
-    assert total > 0
-    assert text is not None
+    _, text = judged(checker(library, program), records, good.grants)
     assert text.splitlines()[2] == "  intr must be 0x0, not 0x1"
 
 
-def test_memory_that_differs_is_found(good: Records, library: Path) -> None:
-    program = executable()
+def test_memory_that_differs_is_found(good: Recording, library: Path) -> None:
     for address, field in ((DATA + 0x44, "mem_rdata"), (ENTRY + 1, "insn")):
-        memory = load_memory(program, ())
+        memory = load_memory(executable())
         base = max(base for base in memory if base <= address)
         memory[base][address - base] ^= 1
-        total, text = CoreCheck(program, CONFIG, memory, library)(good)
-        assert total > 0
-        assert text is not None
+        _, text = judged(checker(library, memory=memory), good.records, good.grants)
         assert text.splitlines()[2].startswith(f"  {field} must be")
 
 
-def test_instruction_the_configuration_lacks_must_trap(good: Records, library: Path) -> None:
-    program = executable()
-    total, text = CoreCheck(program, preset("ri5cy"), load_memory(program, ()), library)(good)
-    assert total > 0
-    assert text is not None
+def test_instruction_the_configuration_lacks_must_trap(good: Recording, library: Path) -> None:
+    _, text = judged(checker(library, config=preset("ri5cy")), good.records, good.grants)
     assert "pv.add.sc.n" in text.splitlines()[1]
     assert text.splitlines()[2] == "  trap must be 0x1, not 0x0"
 
 
-def test_any_hart_id_is_accepted_if_none_is_given(good: Records, library: Path) -> None:
-    assert checker(library, hart_id=None)(good) == (0, None)
-    total, text = checker(library, hart_id=4)(good)
-    assert total > 0
-    assert text is not None
+def test_any_hart_id_is_accepted_if_none_is_given(good: Recording, library: Path) -> None:
+    assert checker(library, hart_id=None).check([good.records], good.grants) == Findings()
+    _, text = judged(checker(library, hart_id=4), good.records, good.grants)
     assert "rd_wdata must be 0x4, not 0x3" in text
     assert "csrrs a0, mhartid" in text
 
 
-def test_report_names_the_place_and_what_came_before(good: Records, library: Path) -> None:
-    records, at = corrupted(good, Fault("sub", "rd_wdata", 4))
+def test_report_names_the_place_and_what_came_before(good: Recording, library: Path) -> None:
+    records, at = corrupted(good.records, Fault("sub", "rd_wdata", 4))
     check = checker(library)
-    assert check(records[: at - 2]) == (0, None)
-    total, text = check(records[at - 2 :])
-    assert text is not None
+    assert check.check([records[: at - 2]], good.grants) == Findings()
+    _, text = judged(check, records[at - 2 :], good.grants[:0])
     lines = text.splitlines()
     assert lines[0].endswith(f"pc 0x{records['pc_rdata'][at]:08x} (start+0x{records['pc_rdata'][at] - ENTRY:x})")
-    assert total >= 1
     # eight retirements of both blocks, then the wrong one
     shown = lines[lines.index("before it, and as the design reports it:") + 1 :]
     assert len(shown) == 9

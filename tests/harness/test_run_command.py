@@ -6,7 +6,7 @@ import re
 import pytest
 
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.harness import core_run
+from xpulpnn_sim.harness import session
 from xpulpnn_sim.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -59,10 +59,10 @@ def test_pass(core_elf, tmp_path, capfd):
     assert captured.err.startswith(f"pass ({CYCLES} cycles, {INSTRUCTIONS} instructions)\n")
     assert "198 (47.9%): taken branch" in captured.err
     result = json.loads(record.read_text())
-    assert (result["reason"], result["engine"], result["code"]) == ("pass", "rtl", 0)
+    assert (result["reason"], result["engine"], result["code"]) == ("pass", "core", 0)
     assert (result["cycles"], result["instructions"], result["interrupts"]) == (CYCLES, INSTRUCTIONS, 0)
     assert (result["ipc"], result["mismatches"], result["difference"]) == (0.5085, 0, None)
-    assert {cause: lost for cause, lost in result["stalls"].items() if lost} == {"branch": 198, "fetch": 5}
+    assert {cause: lost for cause, lost in result["stalls"].items() if lost} == {"branch": 198, "start": 5}
     assert result["conditions"]["preset"] == "xpulpnn-full"
     assert [row["symbol"] for row in result["profile"]] == ["loop", "_start"]
     assert "loop" in captured.out
@@ -122,7 +122,8 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
     slow = results[0]
     assert slow["interrupts"] > 2
     assert slow["cycles"] > ideal["cycles"]
-    assert slow["stalls"]["memory"] > 0
+    assert slow["stalls"]["response"] > 0
+    assert slow["stalls"]["grant"] > 0
     assert slow["stalls"]["fetch"] > 0
     assert sum(slow["stalls"].values()) + slow["instructions"] == slow["cycles"]
     assert [result["cycles"] for result in results] == [slow["cycles"]] * 2
@@ -209,7 +210,7 @@ def test_bad_arguments(core_elf, tmp_path, capsys, arguments, rule):
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):
     other = core_program(SOURCE.replace("x5, 7", "x5, 8"))
-    monkeypatch.setattr(core_run, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
+    monkeypatch.setattr(session, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
     record = tmp_path / "out.json"
     assert run(core_elf(SOURCE), "--lockstep", "--json", record) == 1
     text = capsys.readouterr().err
