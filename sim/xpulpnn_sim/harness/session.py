@@ -190,8 +190,10 @@ class Session:
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
         """Put the figures together once everything is checked."""
         checks, harts = self.checks, self.model.harts
-        if checks.mismatches and end.ok:
-            end = replace(exits.difference(end.pc, name_of), text=f"{checks.mismatches} differences")
+        if checks.mismatches and end.reason in (Reason.PASS, Reason.DIFFERENCE):
+            # where the run has got to meanwhile says nothing
+            text = f"differences from the reference: {checks.mismatches}"
+            end = replace(exits.difference(end.pc, name_of), text=text)
         return RunResult(
             exit=end,
             cycles=cycles,
