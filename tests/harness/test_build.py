@@ -162,7 +162,9 @@ class TestRig:
         raw = {"name": "info__raw", "direction": "input", "width": 32}
         rig = backend_rig(VERILOG, {**MANIFEST, "ports": [*MANIFEST["ports"], raw]})
         text = rig.sources()["testbench.sv"]
-        words = [line.partition("(")[2] for line in text.splitlines() if ".info__raw(" in line or "payload__word(" in line]
+        words = [
+            line.partition("(")[2] for line in text.splitlines() if ".info__raw(" in line or "payload__word(" in line
+        ]
         assert words[0].rstrip(",") == words[1].rstrip(",")
 
     def test_counts_are_constants_of_the_header(self):
@@ -180,8 +182,6 @@ class TestRig:
             core_rig(VERILOG, MANIFEST)
         with pytest.raises(ToolError):
             Rig(verilog=VERILOG, manifest=MANIFEST, adapters=(Adapter(HART, {"irq": "irq"}),))
-
-
 
 
 def building(cache: Path) -> subprocess.Popen[str]:

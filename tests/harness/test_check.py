@@ -289,9 +289,7 @@ def grants_of(good: Recording, at: int) -> list[int]:
         ("lh", "address", 4, "bus_addr"),
     ],
 )
-def test_wrong_access_is_found(
-    where: str, field: str, flip: int, found: str, good: Recording, library: Path
-) -> None:
+def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording, library: Path) -> None:
     at, grants = place_of(good.records, where), good.grants.copy()
     grants[field][grants_of(good, at)[0]] ^= flip
     _, text = judged(checker(library), good.records, grants)

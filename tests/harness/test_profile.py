@@ -62,10 +62,6 @@ def lost(result):
     return {cause: cycles for cause, cycles in result.stalls.items() if cycles}
 
 
-def lost(profile):
-    return {cause: cycles for cause, cycles in profile.stalls.items() if cycles}
-
-
 @pytest.mark.parametrize(
     ("code", "stalls"),
     [
@@ -174,7 +170,9 @@ def test_retirements_are_counted_where_they_happen(core_program, recorded):
     records, _, _ = recorded(program, CONFIG, SLOW)
     profile, result = measured(program, SLOW)
     assert int(records["cycle"][-1]) == result.cycles
-    executions = dict(zip(*(found.tolist() for found in np.unique(records["pc_rdata"], return_counts=True)), strict=True))
+    executions = dict(
+        zip(*(found.tolist() for found in np.unique(records["pc_rdata"], return_counts=True)), strict=True)
+    )
     counted = {row["pc"]: row["instructions"] for row in profile.by_instruction()}
     # the vector table lies outside the text
     assert {pc: count for pc, count in executions.items() if pc >= program.entry} == counted

@@ -97,7 +97,7 @@ def test_wrong_simd_result_is_shown_lane_by_lane(believe):
 @pytest.mark.parametrize(
     ("real", "other", "what"),
     [
-        ("p.lw x6, 4(x5!)", "lw x6, 4(x5)", "base_we must be 0x0, not 0x1"),
+        ("p.lw x6, 0(x5!)", "lw x6, 0(x5)", "base_we must be 0x0, not 0x1"),
         ("lw x6, 4(x5)", "lh x6, 4(x5)", "mem_rmask must be 0x3, not 0xf"),
         ("sw x6, 4(x5)", "sb x6, 4(x5)", "mem_wmask must be 0x1, not 0xf"),
         ("addi x6, x5, 0", "addi x0, x5, 0", "rd_we must be 0x0, not 0x1"),
@@ -207,7 +207,11 @@ def test_pokes_appear_for_the_instruction_at_their_position():
     loaded = []
     pokes = np.array([(2, 0x2000_0000, 11), (3, 0x2000_0000, 22)], POKE)
     run(
-        text, sparse=True, pokes=pokes, check=False, observer=lambda records: loaded.extend(records["rd_wdata"].tolist())
+        text,
+        sparse=True,
+        pokes=pokes,
+        check=False,
+        observer=lambda records: loaded.extend(records["rd_wdata"].tolist()),
     )
     assert loaded[1:] == [0, 11, 22]
 
@@ -229,7 +233,5 @@ def test_nothing_to_execute():
 
 def test_memory_must_be_whole_words():
     with pytest.raises(InputError) as caught:
-        run_stream(
-            words_of("nop"), np.zeros(1, np.uint32), [np.zeros(1)], CONFIG, memory={DATA: np.zeros(6, np.uint8)}
-        )
+        run_stream(words_of("nop"), np.zeros(1, np.uint32), [np.zeros(1)], CONFIG, memory={DATA: np.zeros(6, np.uint8)})
     assert str(caught.value) == "memory window must be whole words, not 6 bytes at 0x10000000"
