@@ -130,17 +130,24 @@ class VectorReader:
         self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
-        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line."""
+        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line.
+
+        A file without any is an error too; one whose vectors are all left out is none.
+        """
+        empty = True
         try:
             with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
+                        empty = False
                         vector = self._parse(line, (str(path), number))
                         if vector is not None:
                             yield vector
         except (OSError, EOFError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
+        if empty:
+            raise InputError(f"vector file must hold vectors, not nothing: {path}")
 
     def _parse(self, line: str, where: Origin) -> Vector | None:
         try:
