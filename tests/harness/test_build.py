@@ -1,61 +1,93 @@
-"""The cache of compiled models, with the compiler replaced."""
+"""The cache of compiled models: with the compiler replaced, and with two of them at work or one killed."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.harness import build
-from xpulpnn_sim.harness.shim import ports, shim
-
-pytestmark = pytest.mark.unit
+from xpulpnn_sim.harness.model import Block, Model
+from xpulpnn_sim.harness.models import backend_rig, core_rig
+from xpulpnn_sim.harness.schema import HART, Event
+from xpulpnn_sim.harness.testbench import Adapter, Rig
 
 PORTS = {
-    "input": "clk rst insn__valid insn__payload__compressed data__gnt data__rvalid surplus",
+    "input": "clk rst insn__valid data__gnt data__rvalid surplus",
     "input [31:0]": "insn__payload__word insn__payload__pc data__rdata",
-    "output": "insn__ready jump__valid branch__valid data__req data__we trap__valid busy",
+    "output": "insn__ready jump__valid branch__valid data__req data__we rvfi__valid",
     "output [31:0]": "jump__target branch__target data__addr data__wdata",
-    "output [4:0]": "trap__cause",
+    "output [4:0]": "rvfi__cause",
     "output [3:0]": "data__be",
 }
-BACKEND = (
-    "module backend;\n"
-    + "".join(f"  {kind} {name};\n" for kind, names in PORTS.items() for name in names.split())
-    + "endmodule\n"
+VERILOG = (
+    "module backend(\n"
+    + ",\n".join(f"  {kind} {name}" for kind, names in PORTS.items() for name in names.split())
+    + ");\n"
+    + "  assign insn__ready = 1; assign rvfi__valid = insn__valid & ~rst; assign rvfi__cause = 5;\nendmodule\n"
 )
+MANIFEST = {
+    "top": "backend",
+    "ports": [
+        {
+            "name": name,
+            "direction": kind.split()[0],
+            "width": {"": 1, "[31:0]": 32, "[4:0]": 5, "[3:0]": 4}[kind.partition(" ")[2]],
+        }
+        for kind, names in PORTS.items()
+        for name in names.split()
+    ],
+}
+RIG = backend_rig(VERILOG, MANIFEST)
 
 
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
     """Counts compilations; another process finishes the same model while this one compiles."""
     monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
     runs = []
 
     def compile_model(command, folder, environment):
         runs.append(command)
         (folder / "model.so").write_text(f"model {len(runs)}")
         if len(runs) == 1:
-            build.build_model(BACKEND)
+            build.build_model(RIG)
 
     monkeypatch.setattr(build, "_run", compile_model)
     return runs
 
 
+@pytest.mark.unit
 def test_simultaneous_builds_leave_one_model(compiler, tmp_path):
-    library = build.build_model(BACKEND)
+    library = build.build_model(RIG)
     assert len(compiler) == 2
     assert list(tmp_path.iterdir()) == [library]
     assert library.read_text() == "model 1"
 
 
-def test_models_are_reused_until_something_changes(compiler):
-    first = build.build_model(BACKEND)
+@pytest.mark.unit
+def test_models_are_reused_until_something_changes(compiler, monkeypatch):
+    first = build.build_model(RIG)
     done = len(compiler)
-    assert build.build_model(BACKEND) == first
+    assert build.build_model(RIG) == first
     assert len(compiler) == done
-    assert build.build_model(BACKEND, trace=True) != first
-    assert build.build_model(BACKEND + "// changed\n") != first
-    assert len(compiler) == done + 2
+    assert build.build_model(RIG, trace=True) != first
+    assert build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST)) != first
+    assert build.build_model(RIG, added={"more.cpp": ""}) != first
+    other = next(name for name in build.COMPILERS if name != build.compiler())
+    monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
+    monkeypatch.setenv(build.COMPILER_VARIABLE, other)
+    assert build.build_model(RIG) != first
+    assert len(compiler) == done + 4
 
 
+@pytest.mark.unit
 def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
     tool = tmp_path / "compiler"
@@ -64,11 +96,12 @@ def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
     run = build._run
     monkeypatch.setattr(build, "_run", lambda _, *rest: run([str(tool)], *rest))
     with pytest.raises(ToolError) as caught:
-        build.build_model(BACKEND)
+        build.build_model(RIG)
     assert str(caught.value) == "verilator must be able to compile the model: x.cpp:1: error: no such luck"
     assert [entry.name for entry in tmp_path.iterdir()] == ["compiler"]
 
 
+@pytest.mark.unit
 def test_cache_must_be_writable(monkeypatch):
     monkeypatch.setenv(build.CACHE_VARIABLE, "/proc/none")
     with pytest.raises(ToolError) as caught:
@@ -76,15 +109,115 @@ def test_cache_must_be_writable(monkeypatch):
     assert str(caught.value) == "XPULPNN_CACHE must be a writable folder, not /proc/none"
 
 
-def test_ports_are_read_from_the_verilog():
-    assert ports(BACKEND)["trap__cause"] == ("output", 5)
-    assert ports(BACKEND)["insn__payload__word"] == ("input", 32)
-    with pytest.raises(ToolError):
-        ports("module other;\nendmodule\n")
+@pytest.mark.unit
+def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
+    old, new = tmp_path / "building-old", tmp_path / "building-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "design.v").write_text("")
+    hours_ago = time.time() - 2 * build._ABANDONED_S
+    os.utime(old, (hours_ago, hours_ago))
+    library = build.build_model(RIG)
+    assert sorted(tmp_path.iterdir()) == sorted([library, new])
 
 
-def test_shim_drives_what_it_knows_and_ties_the_rest():
-    text = shim(BACKEND)
-    assert ".insn__valid(drive[0])" in text
-    assert ".surplus(1'd0)" in text
-    assert "cosim_retire({" not in text
+@pytest.mark.unit
+class TestCompiler:
+    def test_clang_unless_it_is_absent(self, monkeypatch):
+        monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
+        monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
+        assert build.compiler() == "clang"
+        monkeypatch.setattr(build, "_zig", lambda: None)
+        assert build.compiler() == "g++"
+
+    def test_absence_is_found_out_without_the_wheel(self, monkeypatch):
+        monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
+        monkeypatch.setattr(build.util, "find_spec", lambda name: None)
+        assert build.compiler() == "g++"
+
+    def test_asking_for_what_is_absent(self, monkeypatch):
+        monkeypatch.setenv(build.COMPILER_VARIABLE, "clang")
+        monkeypatch.setattr(build, "_zig", lambda: None)
+        with pytest.raises(ToolError) as caught:
+            build.compiler()
+        assert str(caught.value) == "ziglang must be installed for XPULPNN_COMPILER=clang: pip install ziglang"
+
+    def test_asking_for_what_is_unknown(self, monkeypatch):
+        monkeypatch.setenv(build.COMPILER_VARIABLE, "tcc")
+        with pytest.raises(InputError) as caught:
+            build.compiler()
+        assert str(caught.value) == "XPULPNN_COMPILER must be clang or g++, not tcc"
+
+
+@pytest.mark.unit
+class TestRig:
+    def test_inputs_are_driven_or_tied(self):
+        text = RIG.sources()["testbench.sv"]
+        assert ".clk(clk)" in text
+        assert ".surplus(1'd0)" in text
+        assert ".insn__payload__word(driven[" in text
+        assert "testbench_retire(0, {" in text
+
+    def test_one_field_may_drive_several_ports(self):
+        raw = {"name": "info__raw", "direction": "input", "width": 32}
+        rig = backend_rig(VERILOG, {**MANIFEST, "ports": [*MANIFEST["ports"], raw]})
+        text = rig.sources()["testbench.sv"]
+        words = [
+            line.partition("(")[2] for line in text.splitlines() if ".info__raw(" in line or "payload__word(" in line
+        ]
+        assert words[0].rstrip(",") == words[1].rstrip(",")
+
+    def test_counts_are_constants_of_the_header(self):
+        header = RIG.sources()["schema.hpp"]
+        for line in ("DATA_PORTS = 1u", "FETCH_PORTS = 0u", "STREAMS = 1u", "HARTS = 1u"):
+            assert f"constexpr uint32_t {line};" in header
+
+    def test_missing_port_is_named(self):
+        ports = [port for port in MANIFEST["ports"] if port["name"] != "branch__valid"]
+        with pytest.raises(ToolError) as caught:
+            backend_rig(VERILOG, {**MANIFEST, "ports": ports})
+        text = "module backend must have the port branch__valid to be simulated, not lack it"
+        assert str(caught.value) == text
+        with pytest.raises(ToolError):
+            core_rig(VERILOG, MANIFEST)
+        with pytest.raises(ToolError):
+            Rig(verilog=VERILOG, manifest=MANIFEST, adapters=(Adapter(HART, {"irq": "irq"}),))
+
+
+def building(cache: Path) -> subprocess.Popen[str]:
+    """Another process that builds the model, with the folder for its source."""
+    folder = str(Path(__file__).parent)
+    script = (
+        f"import sys; sys.path.insert(0, {folder!r}); from test_build import RIG, build; print(build.build_model(RIG))"
+    )
+    environment = {**os.environ, build.CACHE_VARIABLE: str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+@pytest.mark.cosim
+def test_a_killed_build_and_two_at_once(tmp_path):
+    killed = building(tmp_path)
+    until = time.monotonic() + 300
+    while not list(tmp_path.glob("building-*/obj/*.o")):
+        assert time.monotonic() < until
+        assert killed.poll() is None
+        time.sleep(0.05)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert list(tmp_path.glob("*.so")) == []
+    both = [building(tmp_path) for _ in range(2)]
+    outputs = [process.communicate()[0].strip() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert outputs[0] == outputs[1]
+    assert [str(path) for path in tmp_path.glob("*.so")] == outputs[:1]
+    # what the killed one left stays until it is old enough, and is all that is left
+    assert len(list(tmp_path.iterdir())) == 2
+    model = Model(Path(outputs[0]), 1, {}, {})
+    model.collect(Block(1, 1))
+    model.set_program(np.zeros(1, [("word", np.uint32), ("pc", np.uint32), ("kind", np.uint32)]))
+    model.feed(np.zeros(5, np.uint32), 0)
+    assert model.advance(100, drain=True) == Event.STREAM_DONE
+    assert int(model.harts[0]["retired"]) == 5
+    model.close()

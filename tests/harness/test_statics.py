@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from xpulpnn.isa.table import find
-from xpulpnn_sim.harness.abi import Property
-from xpulpnn_sim.harness.statics import VectorProgram, static_table
+from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.table import INSNS, find
+from xpulpnn_sim.harness.schema import NO_GROUP, Action, InsnKind, Property
+from xpulpnn_sim.harness.statics import Describer, stream_text
 
 pytestmark = pytest.mark.unit
 
@@ -29,9 +31,9 @@ CASES = {
         P.READS_RS1 | P.READS_RS2 | P.READS_RD | P.WRITES_BASE | P.STORES,
         1,
     ),
-    "bne": (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, P.READS_RS1 | P.READS_RS2 | P.BRANCHES, 0),
-    "jal": (("jal", None), {"rd": 1, "joff21": 8}, P.WRITES_RD | P.JUMPS, 0),
-    "div": (("div", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD | P.MULTICYCLE, 0),
+    "bne": (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, P.READS_RS1 | P.READS_RS2, 0),
+    "jal": (("jal", None), {"rd": 1, "joff21": 8}, P.WRITES_RD, 0),
+    "div": (("div", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
     "p.mac": (
         ("p.mac", None),
         {"rd": 1, "rs1": 2, "rs2": 3},
@@ -50,11 +52,12 @@ CASES = {
 }
 
 
+def described(*raws):
+    return Describer(INSNS).describe(np.array(raws, np.uint32))
+
+
 def describe(key, values):
-    insn = find(*key)
-    words = np.array([insn.encode(**values)], np.uint32)
-    program = VectorProgram(words, np.zeros(1, np.uint32), (insn,), ("test",), np.zeros(1, np.bool_))
-    return static_table(program)[0]
+    return described(find(*key).encode(**values))[0]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -75,3 +78,86 @@ def test_entries(case, entries):
     act, wgt, reloaded = entries
     assert act is None or row["act"] == act
     assert (row["wgt"], row["reloaded"]) == (wgt, reloaded)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "action", "fields"),
+    [
+        (("add", None), {"rd": 1, "rs1": 2, "rs2": 3}, Action.NO_ACTION, {}),
+        (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, Action.TRANSFER, {}),
+        (("jalr", None), {"rd": 1, "rs1": 2, "imm12": 8}, Action.TRANSFER, {}),
+        (("mret", None), {}, Action.RETURN, {}),
+        (("ecall", None), {}, Action.RAISE, {"number": ExceptionCause.ENVIRONMENT_CALL}),
+        (("ebreak", None), {}, Action.RAISE, {"number": ExceptionCause.BREAKPOINT}),
+        (
+            ("csrrw", None),
+            {"rd": 0, "rs1": 0, "csr": csr_address("mepc")},
+            Action.CSR_WRITE,
+            {"number": csr_address("mepc"), "is_constant": 0},
+        ),
+        (
+            ("csrrs", None),
+            {"rd": 1, "rs1": 0, "csr": csr_address("mepc")},
+            Action.CSR_READ,
+            {"number": csr_address("mepc")},
+        ),
+        (
+            ("csrrci", None),
+            {"rd": 1, "zimm5": 9, "csr": csr_address("mstatus")},
+            Action.CSR_CLEAR,
+            {"number": csr_address("mstatus"), "is_constant": 1, "constant": 9},
+        ),
+        (
+            ("csrrsi", None),
+            {"rd": 1, "zimm5": 0, "csr": csr_address("mstatus")},
+            Action.CSR_READ,
+            {"number": csr_address("mstatus")},
+        ),
+    ],
+)
+def test_actions(key, values, action, fields):
+    row = describe(key, values)
+    assert row["action"] == action
+    assert {name: row[name] for name in fields} == fields
+
+
+def test_compressed_words_are_described_as_what_they_expand_to():
+    short, long = described(find("c.add").encode(rd=9, rs2=15), find("add").encode(rd=9, rs1=9, rs2=15))
+    assert (short["length"], long["length"]) == (2, 4)
+    same = [name for name in short.dtype.names if name not in ("raw", "length", "group")]
+    assert [short[name] for name in same] == [long[name] for name in same]
+    # their results differ in the next address
+    assert short["group"] != long["group"]
+
+
+def test_illegal_words_raise():
+    (row,) = described(0xFFFF_FFFF)
+    assert (row["action"], row["number"], row["group"]) == (Action.RAISE, ExceptionCause.ILLEGAL_INSTRUCTION, NO_GROUP)
+
+
+def test_groups_are_told_apart_by_what_counts():
+    words = [find("p.lw", "rd,imm12(rs1!)").encode(rd=rd, rs1=2, imm12=4) for rd in (1, 3, 2, 0)]
+    describer = Describer(INSNS)
+    groups = describer.describe(np.array(words, np.uint32))["group"].tolist()
+    assert groups == [0, 0, 1, 2]
+    assert [(group.rd_is_base, group.rd_is_x0) for group in describer.groups] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+    # known rows keep their group in later blocks
+    assert describer.describe(np.array(words[:1], np.uint32))["group"] == [0]
+
+
+def test_a_stream_tells_jumps_and_branches():
+    keys = [
+        (("addi", None), {"rd": 1, "rs1": 2, "imm12": 4}, InsnKind.PLAIN_INSN),
+        (("jal", None), {"rd": 1, "joff21": 8}, InsnKind.JUMP_INSN),
+        (("jalr", None), {"rd": 1, "rs1": 2, "imm12": 8}, InsnKind.JUMP_INSN),
+        (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, InsnKind.BRANCH_INSN),
+        (("p.beqimm", None), {"rs1": 1, "simm5": 2, "boff13": 8}, InsnKind.BRANCH_INSN),
+    ]
+    words = np.array([find(*key).encode(**values) for key, values, _ in keys], np.uint32)
+    text = stream_text(words, np.arange(5, dtype=np.uint32) * 4)
+    assert text["kind"].tolist() == [kind for _, _, kind in keys]
+    assert text["pc"].tolist() == [0, 4, 8, 12, 16]

@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import util
 from pathlib import Path
 
@@ -36,6 +38,11 @@ _CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LD_FLAGS = "-shared"
 # native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
 _TRACE_LIBRARIES = "LDFLAGS=-shared LDLIBS=-lz"
+
+
+_BUILDING = "building-"
+_ABANDONED_S = 3600
+"""Age in seconds of a private folder whose build can no longer be under way."""
 
 
 def cache_directory() -> Path:
@@ -99,6 +106,15 @@ def _compiler_command(chosen: str) -> str:
     return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline "$@"\n'
 
 
+def _sweep(cache: Path) -> None:
+    """Remove the folders of builds that were killed."""
+    for folder in cache.glob(f"{_BUILDING}*"):
+        # another process may be removing it as well
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(folder)
+
+
 def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
     """Path of the shared library simulating a design, compiled if the cache does not hold it.
 
@@ -127,7 +143,8 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
         return library
     require_tools()
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as name:
+    _sweep(cache)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text)

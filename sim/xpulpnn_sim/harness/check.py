@@ -49,7 +49,7 @@ _OPERANDS = {
     "wgt": "nn_wgt_rdata",
     "loaded": "mem_rdata",
 }
-_CONSEQUENCES = ("mem_rdata", "mem_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
+_CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
 """Fields that are wrong if an operand, the address or the instruction is."""
 
 _NAMES = RETIREMENT.names or ()

@@ -31,6 +31,9 @@ BLOCK = 1 << 16
 CHUNK_CYCLES = 1 << 20
 """Cycles between two looks at the progress when nothing is recorded."""
 
+_OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
+"""After these no reference can follow the last instruction of the hart concerned."""
+
 Observer = Callable[[Records], None]
 """Takes blocks of retirements of the first hart in program order; valid only during the call."""
 
@@ -150,14 +153,12 @@ class Session:
             self.hand_over()
         return events
 
-    def hand_over(self, *, outside: bool = False) -> None:
-        """Give the block to the checks and go on with the other one.
-
-        With ``outside`` no reference can follow the last instruction of the hart concerned.
-        """
+    def hand_over(self) -> None:
+        """Give the block to the checks and go on with the other one."""
         block = self._blocks[0]
-        if outside and block.filled[int(self.model.status["hart"])]:
-            block.drop_last(int(self.model.status["hart"]))
+        hart = int(self.model.status["hart"])
+        if self.model.events & _OUTSIDE and block.filled[hart]:
+            block.drop_last(hart)
         if self._observer is not None and block.filled[0]:
             self._observer(block.records())
         self.checks.feed(block)
@@ -190,8 +191,10 @@ class Session:
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
         """Put the figures together once everything is checked."""
         checks, harts = self.checks, self.model.harts
-        if checks.mismatches and end.ok:
-            end = replace(exits.difference(end.pc, name_of), text=f"{checks.mismatches} differences")
+        if checks.mismatches and end.reason in (Reason.PASS, Reason.DIFFERENCE):
+            # where the run has got to meanwhile says nothing
+            text = f"differences from the reference: {checks.mismatches}"
+            end = replace(exits.difference(end.pc, name_of), text=text)
         return RunResult(
             exit=end,
             cycles=cycles,
@@ -280,7 +283,7 @@ def run(
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             if progress is not None:
                 progress(session.model.cycles)
-        session.hand_over(outside=end.reason in (Reason.BAD_ACCESS, Reason.BAD_FETCH))
+        session.hand_over()
         session.checks.wait()
         if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
             session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
@@ -336,7 +339,7 @@ class _Host:
     def served(self) -> Exit | None:
         """Serve what the program has written to ``tohost``; the end if that is what it means."""
         model = self._session.model
-        if Event.TOHOST not in model.events or Event.BAD_ACCESS in model.events or Event.BAD_FETCH in model.events:
+        if Event.TOHOST not in model.events or model.events & _OUTSIDE:
             return None
         value, hart = int(model.status["value"]), int(model.status["hart"])
         printed = exits.host_call(value, self._memory.read, self._memory.inside)
@@ -433,7 +436,7 @@ def run_stream(
             end = _fed(session, indices, lookahead, text)
             if progress is not None:
                 progress(len(indices) - lookahead)
-        session.hand_over(outside=end is not None and end.reason is Reason.BAD_ACCESS)
+        session.hand_over()
         session.checks.wait()
         pc = int(session.model.harts[0]["pc"])
         if end is None:

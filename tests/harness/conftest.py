@@ -1,10 +1,21 @@
-from collections.abc import Callable
+"""Programs from assembly text, and runs with everything that a check of them takes."""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.elf import Executable, Function, Segment
+from xpulpnn_sim.harness import session
+from xpulpnn_sim.harness.check import Findings
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.model import Block, Lines, Windows
+from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sw.asm import assemble
 
@@ -51,3 +62,37 @@ def core_elf(core_program: Callable[..., Executable], tmp_path: Path) -> Callabl
         return path
 
     return build
+
+
+Recording = tuple[Records, NDArray[Any], Lines]
+"""Retirements of a hart, the granted accesses (an array of GRANT), and the interrupt lines at each retirement."""
+
+
+class Recorder:
+    """Stands for the check of a run: keeps the blocks and finds nothing."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Recording] = []
+
+    def __call__(self, block: Block) -> Findings:
+        self.blocks.append((block.records().copy(), block.grants.copy(), block.lines().copy()))
+        return Findings()
+
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+        return Findings()
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Callable[[Executable, CoreConfig, Machine], Recording]:
+    """What the checks get of a run that ends well."""
+
+    def record(program: Executable, config: CoreConfig, machine: Machine) -> Recording:
+        recorder = Recorder()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session, "retirement_check", lambda *arguments, **options: recorder)
+            result = session.run(program, config, machine, check=True)
+        assert result.exit.ok, result.exit.text
+        records, grants, lines = (np.concatenate(parts) for parts in zip(*recorder.blocks, strict=True))
+        return records, grants, lines
+
+    return record

@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.harness.core_waves import GROUPS, contents, instruction_names
+from xpulpnn_sim.harness.waves import GROUPS, contents, instruction_names
 
 pytestmark = pytest.mark.cosim
 

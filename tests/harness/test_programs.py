@@ -8,7 +8,8 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness.core_run import Machine, run
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.session import run
 from xpulpnn_sim.verify.campaign import Plan, run_seed
 from xpulpnn_sim.verify.designs import core_design
 from xpulpnn_sim.verify.directed.programs import DIRECTED

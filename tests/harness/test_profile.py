@@ -1,16 +1,18 @@
-"""Stalls by cause: the documented costs, each in a program of its own, and everything adding up under any memory."""
+"""Where the cycles go: the documented costs, each in a program of its own, and everything adding up in any memory."""
 
 import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn_sim.harness.core_profile import CoreProfile
-from xpulpnn_sim.harness.core_run import Machine, run
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.profile import MEANING, Profile
+from xpulpnn_sim.harness.session import run
 
 pytestmark = pytest.mark.cosim
 
 CONFIG = preset("xpulpnn-full")
-RESET = 5
+START = 4
 """Cycles before the first instruction can retire."""
 
 SLOW = Machine(grant_stalls=0.3, response_latency=3, fetch_grant_stalls=0.3, fetch_latency=3, irq_rate=0.02, seed=3)
@@ -47,26 +49,17 @@ done: nop
 """
 
 
-def measured(program, machine=None, keep=None):
-    machine = machine or Machine()
-    waits = machine.response_latency > 1 or machine.grant_stalls > 0
-    fetch_waits = machine.fetch_latency > 1 or machine.fetch_grant_stalls > 0
-    profile = CoreProfile(data_waits=waits, fetch_waits=fetch_waits)
-
-    def observe(records):
-        profile(records)
-        if keep is not None:
-            keep.append(records.copy())
-
-    result = run(program, CONFIG, machine, observer=observe)
-    assert result.exit.ok, result.exit.text
-    assert (profile.cycles, profile.instructions) == (result.cycles, result.instructions)
-    assert sum(profile.stalls.values()) + profile.instructions == result.cycles
-    return profile
+def measured(program, machine=None, **checks):
+    result = run(program, CONFIG, machine, account=True, **checks)
+    assert result.exit.ok, result.difference or result.exit.text
+    (account,) = result.accounts
+    assert account.sum() == result.cycles
+    assert account[:, WaitCause.NONE].sum() == result.instructions
+    return Profile(program, account), result
 
 
-def lost(profile):
-    return {cause: cycles for cause, cycles in profile.stalls.items() if cycles}
+def lost(result):
+    return {cause: cycles for cause, cycles in result.stalls.items() if cycles}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +73,8 @@ def lost(profile):
         ("lw x0, 0(x8)\n addi x5, x0, 1", {}),
         ("p.lw x5, 4(x8!)\n lw x6, 0(x8)", {}),
         ("c.lw x15, 0(x8)\n c.addi x15, 1", {"load_use": 1}),
-        ("pv.mlsdotusp.b x12, x8, 16\n addi x5, x8, 1", {"load_use": 1}),
-        ("pv.mlsdotusp.b x12, x8, 16\n pv.mlsdotusp.b x12, x8, 0", {"load_use": 1}),
+        ("pv.mlsdotusp.b x12, x8, 16\n addi x5, x8, 1", {"mac_load": 1}),
+        ("pv.mlsdotusp.b x12, x8, 16\n pv.mlsdotusp.b x12, x8, 0", {"mac_load": 1}),
         ("pv.mlsdotusp.b x12, x8, 16\n pv.mlsdotusp.b x12, x9, 2", {}),
         ("pv.mlsdotusp.b x12, x8, 0\n pv.mlsdotusp.b x12, x8, 0", {}),
         ("lw x5, 1(x8)", {"misaligned": 1}),
@@ -95,19 +88,19 @@ def lost(profile):
         ("remu x5, x10, x9", {"multicycle": 2}),
         ("beq x9, x10, there", {}),
         ("bne x9, x10, there\n nop", {"branch": 2}),
-        ("bne x9, x10, 55f\n c.nop\n 55: nop\n c.nop", {"branch": 3}),
+        ("bne x9, x10, 55f\n c.nop\n 55: nop\n c.nop", {"branch": 2, "fetch": 1}),
         ("jal x1, there\n nop", {"jump": 1}),
-        ("jal x1, 55f\n c.nop\n 55: nop\n c.nop", {"jump": 2}),
+        ("jal x1, 55f\n c.nop\n 55: nop\n c.nop", {"jump": 1, "fetch": 1}),
         ("jalr x1, 0(x11)\n nop", {"jump": 1}),
-        ("addi x11, x11, 0\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
-        ("sw x11, 0(x8)\n lw x11, 0(x8)\n jalr x1, 0(x11)", {"jump": 1, "jalr": 2}),
-        ("sw x11, 0(x8)\n lw x11, 0(x8)\n nop\n jalr x1, 0(x11)", {"jump": 1, "jalr": 1}),
+        ("addi x11, x11, 0\n jalr x1, 0(x11)", {"jump": 1, "jump_register": 1}),
+        ("sw x11, 0(x8)\n lw x11, 0(x8)\n jalr x1, 0(x11)", {"jump": 1, "jump_register": 1, "load_use": 1}),
+        ("sw x11, 0(x8)\n lw x11, 0(x8)\n nop\n jalr x1, 0(x11)", {"jump": 1, "jump_register": 1}),
         ("bne x9, x10, 55f\n nop\n 55: mulh x5, x9, x10", {"branch": 2, "multicycle": 4}),
         ("jal x1, 55f\n nop\n 55: mulh x5, x9, x10", {"jump": 1, "multicycle": 4}),
         ("csrrw x0, mscratch, x9\n mulh x5, x9, x10", {"csr": 1, "multicycle": 4}),
         ("lw x5, 0(x8)\n mulh x5, x5, x10", {"load_use": 1, "multicycle": 4}),
         ("sw x8, 0(x8)\n lw x5, 0(x8)\n lw x5, 1(x5)", {"load_use": 1, "misaligned": 1}),
-        ("addi x9, x9, 0\n fence.i\n mulh x5, x9, x10", {"jump": 2, "multicycle": 4}),
+        ("addi x9, x9, 0\n fence.i\n mulh x5, x9, x10", {"sync": 2, "multicycle": 4}),
         ("csrrw x0, mscratch, x9", {"csr": 1}),
         ("csrrs x5, mscratch, x0", {}),
         ("lp.setupi 0, 10, 77f\n nop\n nop\n 77: nop", {}),
@@ -115,19 +108,21 @@ def lost(profile):
     ],
 )
 def test_documented_costs(core_program, code, stalls):
-    profile = measured(core_program(f"{SETUP}{code}\nthere: nop"))
-    assert lost(profile) == stalls | {"fetch": RESET}
+    _, result = measured(core_program(f"{SETUP}{code}\nthere: nop"))
+    assert lost(result) == stalls | {"start": START}
 
 
 def test_everything_at_once(core_program):
     program = core_program(EVERYTHING, vectors="handler")
-    ideal = lost(measured(program))
+    _, quick = measured(program)
+    ideal = lost(quick)
     iterations = 40
     # both operands of the division change their size with the counter: the cycles follow from the divisors alone
     divisions = sum(2 + 32 - divisor.bit_length() for divisor in range(1, iterations + 1))
     assert ideal == {
-        "fetch": RESET,
-        "load_use": 2 * iterations,
+        "start": START,
+        "load_use": iterations,
+        "mac_load": iterations,
         "misaligned": iterations,
         "multicycle": divisions + 4 * iterations,
         "branch": 2 * (iterations - 1),
@@ -137,11 +132,9 @@ def test_everything_at_once(core_program):
         "trap": 2 * iterations,
         "csr": iterations + 3,
     }
-    slow = measured(program, SLOW)
-    found = lost(slow)
-    assert found["memory"] > 0
-    assert found["fetch"] > RESET
-    assert "other" not in found
+    found = lost(measured(program, SLOW)[1])
+    for cause in ("grant", "response", "fetch"):
+        assert found[cause] > iterations
     # an instruction that waits while the next is fetched may hide a cost, none is counted that is not there
     assert found["multicycle"] <= ideal["multicycle"]
     assert found["misaligned"] <= ideal["misaligned"]
@@ -159,33 +152,39 @@ def test_interrupts_and_sleep(core_program):
     handler: mret
     done: nop
     """
-    profile = measured(core_program(source, vectors="handler"), Machine(irqs=((500, 7),)))
-    found = lost(profile)
+    found = lost(measured(core_program(source, vectors="handler"), Machine(irqs=((500, 7),)))[1])
     assert found.pop("sleep") > 400
     # three cycles to take the interrupt, one of mret
-    assert found == {"fetch": RESET, "csr": 2, "trap": 3 + 1, "jump": 2}
+    assert found == {"start": START, "csr": 2, "trap": 3 + 1, "jump": 2, "sync": 1}
 
 
-def test_blocks_of_any_size_give_the_same(core_program):
-    kept = []
+def test_checks_do_not_change_what_is_counted(core_program):
     program = core_program(EVERYTHING, vectors="handler")
-    whole = measured(program, SLOW, kept)
-    records = np.concatenate(kept)
-    for size in (1, 2, 7, 1000):
-        pieces = CoreProfile(data_waits=True, fetch_waits=True)
-        for start in range(0, len(records), size):
-            pieces(records[start : start + size])
-        assert pieces.stalls == whole.stalls
-        assert list(pieces.by_instruction(program)) == list(whole.by_instruction(program))
+    profile, _ = measured(program, SLOW)
+    checked, _ = measured(program, SLOW, check=True, lockstep=True)
+    assert list(checked.by_instruction()) == list(profile.by_instruction())
+
+
+def test_retirements_are_counted_where_they_happen(core_program, recorded):
+    program = core_program(EVERYTHING, vectors="handler")
+    records, _, _ = recorded(program, CONFIG, SLOW)
+    profile, result = measured(program, SLOW)
+    assert int(records["cycle"][-1]) == result.cycles
+    executions = dict(
+        zip(*(found.tolist() for found in np.unique(records["pc_rdata"], return_counts=True)), strict=True)
+    )
+    counted = {row["pc"]: row["instructions"] for row in profile.by_instruction()}
+    # the vector table lies outside the text
+    assert {pc: count for pc, count in executions.items() if pc >= program.entry} == counted
 
 
 def test_cycles_by_function_and_instruction(core_program):
     program = core_program(EVERYTHING, vectors="handler")
-    profile = measured(program)
-    functions = profile.by_function(program, "outside")
+    profile, result = measured(program)
+    functions = profile.by_function("outside")
     assert [row["symbol"] for row in functions] == ["loop", "handler", "interrupt", "outside", "_start", "done"]
-    assert sum(row["cycles"] for row in functions) == profile.cycles
-    assert sum(row["instructions"] for row in functions) == profile.instructions
+    assert sum(row["cycles"] for row in functions) == profile.cycles == result.cycles
+    assert sum(row["instructions"] for row in functions) == result.instructions
     assert sum(row["share"] for row in functions) == pytest.approx(1, abs=0.001)
     by_name = {row["symbol"]: row for row in functions}
     assert by_name["outside"] == {
@@ -198,7 +197,7 @@ def test_cycles_by_function_and_instruction(core_program):
         "stalls": {"jump": 40},
     }
     assert by_name["interrupt"]["stalls"] == {"trap": 40}
-    listing = {row["text"].partition("  #")[0]: row for row in profile.by_instruction(program)}
+    listing = {row["text"].partition("  #")[0]: row for row in profile.by_instruction()}
     assert sum(row["cycles"] for row in listing.values()) <= profile.cycles
     # redirects are charged to what causes them
     assert listing["ecall"]["stalls"] == {"trap": 40}
@@ -222,5 +221,9 @@ def test_a_program_that_rewrites_itself(core_program):
         jalr x0, 0(x1)
     done: nop
     """
-    profile = measured(core_program(source))
-    assert lost(profile) == {"fetch": RESET, "multicycle": 4, "jump": 5 + 1 + 1}
+    _, result = measured(core_program(source))
+    assert lost(result) == {"start": START, "multicycle": 4, "jump": 5, "sync": 2}
+
+
+def test_every_cause_has_a_meaning():
+    assert list(MEANING) == [cause.name.lower() for cause in WaitCause if cause]

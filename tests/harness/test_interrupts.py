@@ -5,9 +5,9 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness.core_check import CoreCheck
-from xpulpnn_sim.harness.core_run import Machine, load_memory, run
-from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.session import retirement_check, run
 from xpulpnn_sim.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -54,20 +54,19 @@ def test_most_urgent_first(program):
 
 
 @pytest.fixture
-def checked(program):
+def checked(program, recorded):
     """What the checks say of the same retirements with other interrupt lines."""
-    blocks = []
-    run(program, FULL, MACHINE, observer=lambda records: blocks.append(records.copy()))
-    records = np.concatenate(blocks)
+    records, grants, driven = recorded(program, FULL, MACHINE)
     taken = np.flatnonzero(records["intr"])
+    pending = [sum(1 << line for line in IN_ORDER[count:]) for count in range(len(IN_ORDER))]
+    assert driven[taken].tolist() == pending
 
     def check(change):
         lines = np.zeros(len(records), np.uint32)
-        pending = [sum(1 << line for line in IN_ORDER[count:]) for count in range(len(IN_ORDER))]
         lines[taken] = pending
         change(lines, taken)
-        total, text = CoreCheck(program, FULL, load_memory(program, ()), core_library(FULL))(records, lines)
-        return Lockstep(program, FULL).compare(records, lines), total, text
+        found = retirement_check(program, FULL, MACHINE, model_library("core", FULL)).check([records], grants, [lines])
+        return Lockstep(program, FULL).compare(records, lines), found.count, found.text
 
     return check
 

@@ -1,6 +1,5 @@
 """Random instruction streams on the Verilated back end: few registers, so that nearly every pair depends."""
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -9,10 +8,8 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.harness.engine import BusTiming, Engine
-from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.report import describe
-from xpulpnn_sim.harness.statics import VectorProgram
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.session import run_stream
 
 pytestmark = pytest.mark.cosim
 
@@ -23,9 +20,9 @@ REGISTERS = 6
 ELSEWHERE = ("csr", "fence", "ecall", "ebreak", "mret", "wfi", "lp.")
 """Operations that the core around the back end executes."""
 TIMINGS = {
-    "ideal": BusTiming(),
-    "grants": BusTiming(grant_stalls=0.4, seed=1),
-    "slow": BusTiming(grant_stalls=0.2, response_latency=5, seed=2),
+    "ideal": Machine(),
+    "grants": Machine(grant_stalls=0.4, seed=1),
+    "slow": Machine(grant_stalls=0.2, response_latency=5, seed=2),
 }
 
 
@@ -49,20 +46,17 @@ def random_program(config, seed, mac_load_share=0.3):
         if insn.size == 4 and not (insn.is_branch or insn.is_jump or insn.op.startswith(ELSEWHERE))
     ]
     mac_loads = [insn for insn in rows if insn.is_mac_load] or rows
-    insns = tuple(rng.choice(mac_loads if rng.random() < mac_load_share else rows) for _ in range(LENGTH))
-    words = np.array([random_word(insn, rng) for insn in insns], np.uint32)
-    pcs = np.arange(LENGTH, dtype=np.uint32) * 4
-    return VectorProgram(words, pcs, insns, ["matmul"] * LENGTH, np.zeros(LENGTH, np.bool_))
+    insns = (rng.choice(mac_loads if rng.random() < mac_load_share else rows) for _ in range(LENGTH))
+    return np.array([random_word(insn, rng) for insn in insns], np.uint32)
 
 
 @pytest.mark.parametrize("timing", TIMINGS)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_any_order_is_sequential(preset, timing):
-    config = replace(PRESETS[preset])
-    program = random_program(config, SEED)
-    with Engine(model_library(config, checked=True), program, sparse=True, timing=TIMINGS[timing]) as engine:
-        outcome = engine.run([np.arange(LENGTH, dtype=np.uint32)])
-    reports = [describe(program, mismatch, outcome) for mismatch in outcome.mismatches[:1]]
-    assert not reports, f"seed {SEED}\n{reports[0]}"
-    assert outcome.mismatch_count == 0
-    assert outcome.instructions == LENGTH
+    config = PRESETS[preset]
+    words = random_program(config, SEED)
+    pcs = np.arange(LENGTH, dtype=np.uint32) * 4
+    result = run_stream(words, pcs, [np.arange(LENGTH)], config, TIMINGS[timing], sparse=True)
+    assert result.difference is None, f"seed {SEED}\n{result.difference}"
+    assert result.exit.ok
+    assert result.instructions == LENGTH

@@ -1,0 +1,135 @@
+"""Kernels on both engines: the same figures, right results, and wrong ones reported."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.precision import Precision
+
+FULL = preset("xpulpnn-full")
+CONV = ConvLayer.parse("5x6x8:8x3x3")
+MATMUL = MatmulLayer.parse("8x32x8")
+CALL = 16
+"""Cycles between the two readings of mcycle that are not the function's."""
+
+
+def case(layer, bits: int, variant: str, *, checked: bool = False, config=FULL, **timing) -> Case:
+    kernel = "conv" if isinstance(layer, ConvLayer) else "matmul"
+    machine = Machine(**timing)
+    precision = short_precision(kernel, bits)
+    return Case(layer=layer, precision=precision, variant=variant, config=config, machine=machine, checked=checked)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8)])
+def test_a_program_takes_the_cycles_of_its_stream(variant, bits):
+    chosen = case(CONV, bits, variant)
+    stream, program = run_case(chosen).record, run_case(chosen, "core").record
+    assert (stream["mismatches"], program["mismatches"]) == (0, 0)
+    assert (stream["engine"], program["engine"]) == ("stream", "core")
+    assert program["instructions"] == stream["instructions"]
+    assert 0 <= program["cycles"] - stream["cycles"] <= CALL
+    assert program["cycles_per_sdotp"] == pytest.approx(stream["cycles_per_sdotp"], rel=0.01)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_slow_memory_changes_the_cycles_but_not_the_results(engine):
+    quick = run_case(case(MATMUL, 4, "nn_4x2", checked=True), engine).record
+    slow_case = case(MATMUL, 4, "nn_4x2", checked=True, grant_stalls=0.4, response_latency=5, seed=3)
+    slow = run_case(slow_case, engine).record
+    assert (quick["mismatches"], slow["mismatches"]) == (0, 0)
+    assert slow["cycles"] > quick["cycles"]
+    assert quick["stalls"]["grant"] == quick["stalls"]["response"] == 0
+    assert min(slow["stalls"]["grant"], slow["stalls"]["response"]) > 0
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_every_cycle_of_the_function_has_a_reason(engine):
+    record = run_case(case(CONV, 8, "nn_4x2"), engine).record
+    assert 0 <= record["cycles"] - record["instructions"] - sum(record["stalls"].values()) <= CALL * (engine == "core")
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_interrupts_at_any_time(variant, bits):
+    """A handler that uses the stack, about every 50 cycles."""
+    quiet = run_case(case(CONV, bits, variant), "core").record
+    result = run_case(case(CONV, bits, variant, irq_rate=0.02, checked=True), "core")
+    assert result.record["mismatches"] == 0, result.reports
+    assert result.record["instructions"] == quiet["instructions"]
+    assert result.record["cycles"] > 1.5 * quiet["cycles"]
+
+
+@pytest.mark.cosim
+def test_a_specialised_kernel_takes_fewer_cycles():
+    general = case(CONV, 4, "nn_4x4", checked=True)
+    special = run_case(replace(general, specialise=True)).record
+    general = run_case(general).record
+    assert special["mismatches"] == general["mismatches"] == 0
+    assert special["cycles"] < general["cycles"]
+    assert special["sdotp"] == general["sdotp"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("engine", ["stream", "core"])
+def test_a_wrong_result_is_reported(monkeypatch, engine):
+    monkeypatch.setattr(
+        "xpulpnn_sim.harness.kernel_run.layers.matmul", lambda weights, activations: 1 + activations @ weights.T
+    )
+    result = run_case(case(MatmulLayer.parse("4x8x4"), 8, "simd_4x2"), engine)
+    assert result.record["mismatches"] == 4 * 4
+    assert result.reports[0].startswith("output[0][0]: expected ")
+
+
+@pytest.mark.cosim
+def test_a_program_that_does_not_end_in_time_is_a_mismatch():
+    result = run_case(case(MATMUL, 8, "nn_4x4", max_cycles=500), "core")
+    assert result.record["mismatches"] >= 1
+    assert any(report.startswith("not finished after 500 cycles") for report in result.reports)
+
+
+@pytest.mark.cosim
+def test_waveforms_of_a_few_instructions(tmp_path):
+    chosen = case(MATMUL, 8, "nn_4x2")
+    sizes: list[int] = []
+    for last in (20, 200):
+        path: Path = tmp_path / f"{last}.fst"
+        run_case(chosen, waves=Waves(path=path, first=10, last=last, by_instruction=True))
+        sizes.append(path.stat().st_size)
+    assert 0 < sizes[0] < sizes[1]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            case(CONV, 8, "nn_4x4", config=preset("ri5cy")),
+            "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
+        ),
+        (
+            case(CONV, 16, "xpulpv2_4x2"),
+            "precision of xpulpv2_4x2 must be one of 8x8x8, 4x4x4, 2x2x2, not 16x16x16",
+        ),
+    ],
+)
+def test_cases_that_cannot_run(chosen, message):
+    with pytest.raises(XpulpnnError) as caught:
+        chosen.check()
+    assert str(caught.value) == message
+
+
+@pytest.mark.unit
+def test_one_width_for_all():
+    assert short_precision("conv", 4) == Precision(4, 4, 4)
+    assert short_precision("matmul", 4) == Precision(4, 4, 32, y_signed=True)

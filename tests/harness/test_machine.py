@@ -1,0 +1,68 @@
+"""What surrounds a design: bad values are refused, memory is found where it is."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
+from xpulpnn_sim.harness.schema import SETTINGS
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"grant_stalls": 1.0}, "--grant-stalls must be a probability of at least 0 and below 1, not 1.0"),
+        (
+            {"fetch_grant_stalls": -0.1},
+            "--fetch-grant-stalls must be a probability of at least 0 and below 1, not -0.1",
+        ),
+        ({"irq_rate": float("nan")}, "--irq-rate must be a probability of at least 0 and below 1, not nan"),
+        ({"response_latency": 0}, "--response-latency must be at least 1, not 0"),
+        ({"fetch_latency": 0}, "--fetch-latency must be at least 1, not 0"),
+        ({"max_cycles": 0}, "--max-cycles must be at least 1, not 0"),
+        ({"seed": -1}, "--seed must be at least 0, not -1"),
+    ],
+)
+def test_bad_values(values, message):
+    with pytest.raises(InputError) as caught:
+        Machine(**values)
+    assert str(caught.value) == message
+
+
+def test_settings_are_fields_of_the_driver():
+    settings = Machine(grant_stalls=0.25, seed=1 << 40 | 7).settings()
+    assert settings.keys() <= set(SETTINGS.names)
+    assert (settings["grant_stall"], settings["seed"]) == (1 << 30, 7)
+
+
+@pytest.mark.parametrize("text", ["5", "9:3", "a:b", ":", "-1:3", f"0:{1 << 64}"])
+def test_windows_that_are_none(text):
+    with pytest.raises(InputError) as caught:
+        Waves.window(text)
+    assert str(caught.value) == f"--wave-window must be FROM:TO with FROM <= TO, not {text}"
+
+
+def test_window():
+    assert Waves.window("5:25") == (5, 25)
+
+
+def test_memory_is_bytes_at_addresses():
+    memory = Memory({0x100: np.arange(8, dtype=np.uint8), 0x200: np.zeros(4, np.uint8)})
+    assert memory.read(0x102, 3) == b"\2\3\4"
+    memory.write(0x200, b"ab")
+    assert memory.read(0x200, 4) == b"ab\0\0"
+    assert memory.inside(0x107, 1)
+    assert not memory.inside(0x107, 2)
+    with pytest.raises(InputError) as caught:
+        memory.read(0x1FF, 2)
+    assert str(caught.value) == "address must be in memory, not 0x000001ff with 2 bytes"
+
+
+def test_programs_are_loaded_beside_the_ram(core_program):
+    program = core_program("nop")
+    pieces = Memory(load_memory(program, ((0x4000_0000, 16),)))
+    segment = program.segments[-1]
+    assert pieces.read(segment.address, len(segment.data)) == segment.data
+    assert pieces.read(0x4000_0000, 16) == bytes(16)
