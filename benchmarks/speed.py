@@ -25,6 +25,7 @@ from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, run_
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.program_run import executable_of
 from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.bare import bare_program
 
 LAYER = "16x16x32:64x3x3"
@@ -35,7 +36,7 @@ def papers_case(checked: bool, exact: bool) -> Case:
     """The papers' layer, 8 bit, nn_4x4, on the preset ``xpulpnn-full``, as ``cosim`` and ``cosim --exact`` run it."""
     return Case(
         layer=ConvLayer.parse(LAYER),
-        bits=8,
+        precision=Precision.uniform(8),
         variant="nn_4x4",
         config=preset("xpulpnn-full") if exact else simulated(preset("xpulpnn-full")),
         timing=BusTiming(grant_stalls=0.0, response_latency=1, seed=0),

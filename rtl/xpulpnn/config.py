@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
+from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS
 
 Config = TypeVar("Config")
 
@@ -153,7 +154,7 @@ class CoreConfig:
     @property
     def nnrf_entries(self) -> int:
         """Words in the NN-RF: 6 with the nn form, 4 with Compute&Update alone, else 0."""
-        return 6 if self.mac_load_nn else 4 if self.mac_load_cu else 0
+        return NNRF_ENTRIES if self.mac_load_nn else NNRF_WEIGHTS if self.mac_load_cu else 0
 
     @property
     def nn_addr_bits(self) -> int:

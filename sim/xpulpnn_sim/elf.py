@@ -12,9 +12,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, Symbol, SymbolTableSection
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES
 
-ADDRESS_SPACE = 1 << 32
-WORD_BYTES = 4
 SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 TOHOST, FROMHOST = "tohost", "fromhost"
@@ -27,7 +26,6 @@ _CLASS_32, _LITTLE_ENDIAN = 1, 1
 _CLASS_AT, _DATA_AT = 4, 5
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
-_INSTRUCTION_ALIGNMENT = 2
 _KINDS = {
     "ET_REL": "a relocatable object: link it",
     "ET_DYN": "a shared object or position-independent executable",
@@ -211,7 +209,7 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
     entry = parsed.entry & ~1
     executable = Executable(path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST))
     memory = windows(executable, ram)
-    _require_inside(path, memory, "entry", entry, _INSTRUCTION_ALIGNMENT)
+    _require_inside(path, memory, "entry", entry, HALF_BYTES)
     for name in (TOHOST, FROMHOST):
         if name in symbols:
             _require_inside(path, memory, name, symbols[name], WORD_BYTES)

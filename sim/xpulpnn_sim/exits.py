@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from xpulpnn.isa.machine import ADDRESS_SPACE
+
 SYS_WRITE = 64
 CALL = struct.Struct("<4Q")
 """System call, file descriptor, buffer address, length."""
@@ -21,8 +23,6 @@ STDOUT, STDERR = 1, 2
 TOHOST_PASS = 1
 FROMHOST_DONE = 1
 """What the host writes to ``fromhost`` when it has served a call."""
-
-_ADDRESS_SPACE = 1 << 32
 
 NameOf = Callable[[int], str]
 """Symbol and offset of an address, empty if there is none."""
@@ -154,7 +154,7 @@ def host_call(
     if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
         return None
     call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))
-    if call != SYS_WRITE or descriptor not in (STDOUT, STDERR) or buffer + length > _ADDRESS_SPACE:
+    if call != SYS_WRITE or descriptor not in (STDOUT, STDERR) or buffer + length > ADDRESS_SPACE:
         return None
     if length and not inside(buffer, length):
         return None

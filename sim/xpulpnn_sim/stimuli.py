@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 
 Words = npt.NDArray[np.uint32]
 """A column of 32-bit words."""
-
-WORD_WIDTH = 32
-_WORD_MASK = (1 << WORD_WIDTH) - 1
 
 
 def lane_corners(width: int) -> list[int]:
@@ -25,7 +23,7 @@ def corner_words(width: int) -> list[int]:
 
     Every element the same corner; every pair of corners alternating; one element alone at each end of the word.
     """
-    lanes = WORD_WIDTH // width
+    lanes = XLEN // width
     corners = lane_corners(width)
 
     def word(lane_values: list[int]) -> int:
@@ -38,15 +36,15 @@ def corner_words(width: int) -> list[int]:
 
 def random_word(rng: Random) -> int:
     """A 32-bit word: uniform, sparse, dense or with a long run of equal top bits, so that carries and signs are hit."""
-    raw = rng.getrandbits(WORD_WIDTH)
+    raw = rng.getrandbits(XLEN)
     match rng.randrange(4):
         case 0:
-            return raw & rng.getrandbits(WORD_WIDTH)
+            return raw & rng.getrandbits(XLEN)
         case 1:
-            return raw | rng.getrandbits(WORD_WIDTH)
+            return raw | rng.getrandbits(XLEN)
         case 2:
-            negative = _WORD_MASK if raw & 1 else 0
-            return (raw >> rng.randrange(WORD_WIDTH)) ^ negative
+            negative = WORD_MASK if raw & 1 else 0
+            return (raw >> rng.randrange(XLEN)) ^ negative
         case _:
             return raw
 
@@ -82,7 +80,7 @@ def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, 
 
 def element_width(insn: Insn) -> int:
     """Width of the elements an instruction works on: that of its format, or the whole word."""
-    return WORD_WIDTH if insn.fmt is None else insn.fmt.width
+    return XLEN if insn.fmt is None else insn.fmt.width
 
 
 def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
@@ -92,10 +90,10 @@ def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
     """
     fixed = int(insn.pattern.replace("-", "0"), 2)
     free = int(insn.pattern.replace("1", "0").replace("-", "1"), 2)
-    words = [fixed, fixed | free] + [fixed | rng.getrandbits(WORD_WIDTH) & free for _ in range(count)]
+    words = [fixed, fixed | free] + [fixed | rng.getrandbits(XLEN) & free for _ in range(count)]
     legal = [word for word in words if insn.matches(word)]
     while len(legal) < count:
-        word = fixed | rng.getrandbits(WORD_WIDTH) & free
+        word = fixed | rng.getrandbits(XLEN) & free
         if insn.matches(word):
             legal.append(word)
     return np.array(legal[:count], dtype=np.uint32)

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.retirement import CAUSE_CODE, CAUSE_INTERRUPT, RETIREMENT, Records
+from xpulpnn_sim.retirement import RETIREMENT, Records
 from xpulpnn_sw.disasm import render
 from xpulpnn_sw.registers import ABI_NAMES
 
 HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 
-EXCEPTIONS = {2: "illegal instruction", 3: "breakpoint", 11: "environment call"}
+EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
 """Names of the causes of exceptions."""
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
-_COMPRESSED_LIMIT = 1 << 16
-_LENGTH_BITS = 0b11
 FIELDS = RETIREMENT.names or ()
 """Fields of a record."""
 
@@ -41,7 +41,7 @@ def text_of(raw: int, pc: int) -> str:
 
 def digits_of(raw: int) -> str:
     """The raw word in hexadecimal, four digits if it is compressed."""
-    compressed = raw & _LENGTH_BITS != _LENGTH_BITS and raw < _COMPRESSED_LIMIT
+    compressed = raw & LENGTH_MASK != LENGTH_MASK and raw <= HALF_MASK
     return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
 
 

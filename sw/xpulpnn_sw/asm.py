@@ -14,6 +14,7 @@ from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.fields import FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.disasm import FENCE_LETTERS
 from xpulpnn_sw.expressions import evaluate, is_relative, lower, upper
 from xpulpnn_sw.pseudo import PSEUDO, candidates
@@ -26,7 +27,6 @@ _MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\
 _LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
 _LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
 _DATA_SIZES = {".word": 4, ".half": 2}
-_WORD_MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
 def _load_immediate(rd: str, value: int) -> Iterator[str]:
     if not -(1 << 31) <= value < 1 << 32:
         raise EncodingError(f"constant of li must be a 32-bit value, not {value}")
-    signed = (value & _WORD_MASK ^ 1 << 31) - (1 << 31)
+    signed = (value & WORD_MASK ^ 1 << 31) - (1 << 31)
     low, high = lower(signed), upper(signed)
     if not high:
         yield f"addi {rd}, x0, {low}"

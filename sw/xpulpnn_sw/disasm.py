@@ -6,6 +6,7 @@ from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.fields import FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -48,7 +49,7 @@ def render(insn: Insn, word: int, pc: int | None = None) -> str:
     text = f"{insn.mnemonic} {operands}".rstrip()
     targets = [values[t.field.name] for t in insn.tokens if t.field.kind is FieldKind.TARGET]
     if pc is not None and targets:
-        text += f"  # 0x{(pc + targets[0]) & 0xFFFF_FFFF:x}"
+        text += f"  # 0x{(pc + targets[0]) & WORD_MASK:x}"
     return text
 
 

@@ -13,18 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
-
-TEXT_BASE = 0x1C00_0000
-"""Address of the first instruction: the L2 memory of the PULP platforms."""
-
-DATA_BASE = 0x1000_0000
-"""Address of the first operand: their L1 scratchpad."""
 
 MAX_DATA = 1 << 27
 """Most bytes of operands: they end well below the text."""
-
-WORD_BYTES = WORD_BITS // BYTE_BITS
 
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
@@ -115,10 +108,6 @@ class ImageBuilder:
         address = self.reserve(name, (words.size + spare) * WORD_BYTES)
         self._contents.append((self._symbols[name], words))
         return address
-
-    def fill(self, name: str, words: Words) -> None:
-        """Contents of reserved memory, from its start."""
-        self._contents.append((self._symbols[name], words))
 
     def finish(self) -> Image:
         """The image."""

@@ -16,6 +16,7 @@ from string import Template
 
 from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sw.cheaders.generate import headers
 
 RUNTIME = Path(__file__).parent / "runtime"
@@ -247,7 +248,8 @@ class _Build:
         kind, options = self.compiler.kind, self.options
         script, program = self.folder / "link.ld", self.folder / "program.elf"
         sizes = {"stack": options.stack, "ram": options.ram, "rom": options.rom}
-        script.write_text(Template((RUNTIME / "link.ld").read_text()).substitute(sizes))
+        memory_map = sizes | {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}"}
+        script.write_text(Template((RUNTIME / "link.ld").read_text()).substitute(memory_map))
         command = [*self.compiler.command, *_TARGETS[kind], *_LINKING[kind], "-T", str(script)]
         printed = _run([*command, *map(str, objects), *_LIBRARIES[kind], "-o", str(program)])
         temporary = output.with_name(f".{output.name}.new")

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.elf import Executable, Function, Segment
 from xpulpnn_sim.verify.elf_file import elf_bytes
-from xpulpnn_sim.verify.layout import CODE_BASE
 from xpulpnn_sw.asm import assemble
 
 DATA, TOHOST, FROMHOST = 0x1000_0000, 0x1000_0800, 0x1000_0808
 DATA_BYTES = 0x1000
-ENTRY = CODE_BASE + 0x80
+ENTRY = TEXT_BASE + 0x80
 END = "\nli x31, tohost; li x30, 1; sw x30, 0(x31)\n"
 
 
@@ -26,15 +26,15 @@ def core_program() -> Callable[..., Executable]:
         constants = f".equ tohost, {TOHOST}\n.equ fromhost, {FROMHOST}\n.equ data, {DATA}\n"
         assembled = assemble(constants + source + end, ENTRY)
         labels = {name: value for name, value in assembled.labels.items() if value >= ENTRY}
-        jumps = f".equ handler, {labels.get(vectors, CODE_BASE)}\n" + "jal x0, handler\n" * 32
-        table = assemble(jumps if vectors else "", CODE_BASE).to_bytes().ljust(ENTRY - CODE_BASE, b"\0")
+        jumps = f".equ handler, {labels.get(vectors, TEXT_BASE)}\n" + "jal x0, handler\n" * 32
+        table = assemble(jumps if vectors else "", TEXT_BASE).to_bytes().ljust(ENTRY - TEXT_BASE, b"\0")
         code = table + assembled.to_bytes()
         names = sorted((value, name) for name, value in labels.items())
-        bounds = [*(address for address, _ in names), CODE_BASE + len(code)]
+        bounds = [*(address for address, _ in names), TEXT_BASE + len(code)]
         functions = tuple(
             Function(address, after - address, name) for (address, name), after in zip(names, bounds[1:], strict=True)
         )
-        segments = (Segment(DATA, b"", DATA_BYTES), Segment(CODE_BASE, code, len(code)))
+        segments = (Segment(DATA, b"", DATA_BYTES), Segment(TEXT_BASE, code, len(code)))
         symbols = labels | {"tohost": TOHOST, "fromhost": FROMHOST}
         return Executable(Path("program.elf"), ENTRY, segments, symbols, functions, TOHOST, FROMHOST)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.point import Outcome
-from xpulpnn_sim.explore.results import Design, FlowResult
+from xpulpnn_sim.explore.results import EmittedDesign, FlowResult
+from xpulpnn_sim.explore.task import StepOutcome
 
 LONG_S = 600
 
@@ -18,7 +18,7 @@ def emit(top, config):
     if config.rvfi:
         raise ToolError("generator must be able to build this, not rvfi")
     manifest = {"top": top, "configuration": {"xpulpnn": config.xpulpnn}}
-    return Design(top=top, module=top, config=config, verilog=f"module {top}; endmodule\n", manifest=manifest)
+    return EmittedDesign(top=top, module=top, config=config, verilog=f"module {top}; endmodule\n", manifest=manifest)
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class FakeStep:
             file.write(f"{self.name} {'xpulpnn' if design.config.xpulpnn else 'ri5cy'}\n")
         result = FlowResult(flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5)
         if not mine or not self.act:
-            return Outcome(result=result)
+            return StepOutcome(result=result)
         if self.act == "wrong":
-            return Outcome(result=result, error="results must equal the reference, not differ 3 times")
+            return StepOutcome(result=result, error="results must equal the reference, not differ 3 times")
         if self.act == "tool":
             raise ToolError("yosys must be able to\nsynthesise it")
         if self.act == "bug":
@@ -58,4 +58,4 @@ class FakeStep:
         child = subprocess.Popen(["sleep", str(LONG_S)])
         Path(f"{self.diary}.pid").write_text(f"{child.pid} {os.getpid()}")
         time.sleep(LONG_S)
-        return Outcome(result=result)
+        return StepOutcome(result=result)

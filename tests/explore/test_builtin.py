@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn_sim.explore.builtin import builtin_library, liberty_text
-from xpulpnn_sim.explore.function import Expression
+from xpulpnn_sim.explore.liberty_expression import Expression
 from xpulpnn_sim.explore.library import Library
 
 pytestmark = pytest.mark.unit

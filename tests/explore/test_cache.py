@@ -7,14 +7,16 @@ import pytest
 
 from xpulpnn.config import apply_settings, preset
 from xpulpnn.errors import ConfigError
-from xpulpnn_sim.explore.cache import cached
+from xpulpnn_sim.explore.cache import cached_flow
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea, PathStep
+from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea, PathStep
 from xpulpnn_sim.files import write_text
 
 pytestmark = pytest.mark.unit
 
-DESIGN = Design(top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"})
+DESIGN = EmittedDesign(
+    top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
+)
 PATH = CriticalPath(
     tool="t",
     netlist="flat",
@@ -38,7 +40,7 @@ class CountingFlow:
     def settings(self) -> dict[str, str]:
         return self.given
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         self.runs += 1
         return FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
 
@@ -50,9 +52,9 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_second_run_is_read() -> None:
     flow = CountingFlow()
-    first, hit = cached(flow, DESIGN)
+    first, hit = cached_flow(flow, DESIGN)
     assert not hit
-    assert cached(flow, DESIGN) == (first, True)
+    assert cached_flow(flow, DESIGN) == (first, True)
     assert flow.runs == 1
 
 
@@ -65,20 +67,20 @@ def test_a_second_run_is_read() -> None:
         (CountingFlow(), replace(DESIGN, verilog="module a; wire b; endmodule")),
     ],
 )
-def test_whatever_determines_the_result_is_in_the_key(flow: CountingFlow, design: Design) -> None:
-    cached(CountingFlow(), DESIGN)
-    assert not cached(flow, design)[1]
+def test_whatever_determines_the_result_is_in_the_key(flow: CountingFlow, design: EmittedDesign) -> None:
+    cached_flow(CountingFlow(), DESIGN)
+    assert not cached_flow(flow, design)[1]
     assert flow.runs == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
 def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     flow = CountingFlow()
-    first, _ = cached(flow, DESIGN)
+    first, _ = cached_flow(flow, DESIGN)
     (entry,) = (tmp_path / "flows").iterdir()
     entry.write_text(text)
-    assert cached(flow, DESIGN) == (first, False)
-    assert cached(flow, DESIGN) == (first, True)
+    assert cached_flow(flow, DESIGN) == (first, False)
+    assert cached_flow(flow, DESIGN) == (first, True)
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:

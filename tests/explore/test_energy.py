@@ -4,22 +4,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable, Segment
-from xpulpnn_sim.explore.builtin import builtin_library
-from xpulpnn_sim.explore.energy.charge import Charges, Conditions
+from xpulpnn_sim.explore.energy.charges import Charges
 from xpulpnn_sim.explore.energy.circuit import Circuit, read_circuit
-from xpulpnn_sim.explore.energy.estimate import estimate
 from xpulpnn_sim.explore.energy.programs import general_code
-from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack, quantised
+from xpulpnn_sim.explore.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
 from xpulpnn_sim.explore.liberty import Liberty, read_liberty
+from xpulpnn_sim.explore.mapped_netlist import GATED
 from xpulpnn_sim.iss.session import Session
 
 pytestmark = pytest.mark.unit
@@ -100,14 +98,14 @@ def circuit(
         for name, (kind, pins) in cells.items()
     }
     path = folder / "netlist.json"
-    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": {"x": {}}}}}))
-    return read_circuit(path, liberty, "DFF", enabled="GATED")
+    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": {}}}}))
+    return read_circuit(path, "top", liberty, "DFF")
 
 
 def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
     """Words of one chunk; the last value of each column goes on to its end."""
     padded = [[*column, *([column[-1]] * (BITS - len(column)))] for column in columns]
-    return pack(np.array(padded, np.uint8).T)
+    return pack_cycles(np.array(padded, np.uint8).T)
 
 
 def none(cycles: int = BITS) -> NDArray[np.uint64]:
@@ -116,7 +114,7 @@ def none(cycles: int = BITS) -> NDArray[np.uint64]:
 
 
 def charges(of: Circuit, liberty: Liberty) -> Charges:
-    return Charges(of, liberty, Conditions(slew_ns=0.1, period_ns=PERIOD_NS), "ICG")
+    return Charges(of, liberty, "ICG", slew_ns=0.1, period_ns=PERIOD_NS)
 
 
 GATES: Cells = {
@@ -154,12 +152,12 @@ def counter(width: int, *, gated: bool) -> Cells:
         cells[f"n{bit}"] = ("NAND2", {"A": q, "B": before, "Y": carry})
         cells[f"i{bit}"] = ("INV", {"A": carry, "Y": 41 + bit})
         pins = {"C": 2, "D": following, "E": 3, "Q": q} if gated else {"CK": 2, "D": following, "Q": q}
-        cells[f"q{bit}"] = ("GATED" if gated else "DFF", pins)
+        cells[f"q{bit}"] = (GATED if gated else "DFF", pins)
     return cells
 
 
 def counted(width: int, cycles: int) -> NDArray[np.uint64]:
-    return pack((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
+    return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
 
 
 def test_counter(tmp_path: Path, liberty: Liberty) -> None:
@@ -257,7 +255,7 @@ def test_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Libert
         ({"a": ("NAND3", {"A": 2, "Y": 4})}, "cells of the netlist must be in the library tiny, not NAND3"),
         (
             {"a": ("INV", {"A": 5, "Y": 4}), "b": ("INV", {"A": 4, "Y": 5})},
-            "netlist must be free of combinational loops, not have 2 gates in some",
+            "netlist must be free of combinational loops, not have one of 2 gates",
         ),
         ({"a": ("ICG", {"CLK": 2, "EN": 2, "GCLK": 4})}, "cells of the netlist must be gates or flip-flops, not ICG"),
     ],
@@ -273,24 +271,10 @@ def passes(executable: Executable) -> bool:
 
 
 def test_general_code_checks_itself() -> None:
-    executable = general_code().executable
+    executable = general_code()
     assert passes(executable)
     text, data = executable.segments
     for spoilt in (0, data.size // 6, data.size // 3):
         content = bytearray(data.data)
         content[spoilt] ^= 1
         assert not passes(replace(executable, segments=(text, Segment(data.address, bytes(content), data.size))))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"top": "backend"}, "top must be core for a program, not backend"),
-        ({"top": "core", "window": 0}, "window must be at least 1, not 0"),
-        ({"top": "core", "period_ns": 0.0}, "period_ns must be greater than 0, not 0"),
-    ],
-)
-def test_impossible_requests(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
-        estimate(PRESETS["ri5cy"], general_code(), builtin_library(), **options)
-    assert str(raised.value) == message

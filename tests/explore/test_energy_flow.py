@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.explore.asic import GATED, mapped_netlist
+from xpulpnn_sim.explore.asic import mapped_netlist
 from xpulpnn_sim.explore.builtin import builtin_library
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.energy.circuit import ONE, Circuit, expression, read_circuit
-from xpulpnn_sim.explore.energy.estimate import estimate
+from xpulpnn_sim.explore.energy.capture import kernel_workload
+from xpulpnn_sim.explore.energy.circuit import Circuit, expression, read_circuit
+from xpulpnn_sim.explore.energy.estimate import estimate_energy
 from xpulpnn_sim.explore.energy.toggles import BITS, activity
-from xpulpnn_sim.explore.results import energy_from_json, to_json
-from xpulpnn_sim.explore.steps import KernelSpec
+from xpulpnn_sim.explore.kernels import KernelSpec
+from xpulpnn_sim.explore.results import EnergyResult, from_json, to_json
+from xpulpnn_sim.netlist import ONE
 
 pytestmark = pytest.mark.flow
 
@@ -62,8 +64,8 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
-    path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library, clock_gating=True)
-    circuit = read_circuit(path, library.liberty, library.flip_flop, enabled=GATED)
+    path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
+    circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
     stimuli = [
@@ -94,8 +96,8 @@ def test_isolation_quiets_the_idle_region() -> None:
 
 
 def test_estimate_of_a_kernel() -> None:
-    case = KernelSpec.parse(KERNEL).case(PLAIN)
-    result = estimate(PLAIN, case, builtin_library(), window=512)
+    workload = kernel_workload(replace(KernelSpec.parse(KERNEL).case(PLAIN), config=PLAIN), "backend")
+    result = estimate_energy(PLAIN, workload, builtin_library(), window=512)
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
@@ -103,9 +105,7 @@ def test_estimate_of_a_kernel() -> None:
     assert min(module.total for module in result.modules) >= 0
     assert energies["id_stage.regfile"].clock > 0
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
-    assert energy_from_json(to_json(result)) == result
+    assert from_json(EnergyResult, to_json(result)) == result
     started = time.monotonic()
-    assert estimate(PLAIN, case, builtin_library(), window=512) == result
+    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
     assert time.monotonic() - started < 2
-    still = estimate(PLAIN, case, builtin_library(), window=512, glitches=False)
-    assert still.energy_per_cycle_fj < result.energy_per_cycle_fj

@@ -115,10 +115,10 @@ def test_missing_tool(fakes, capsys, tmp_path):
 
 
 def test_missing_package_of_the_report(fakes, capsys, tmp_path, monkeypatch):
-    from xpulpnn_sim.explore import summary
+    from xpulpnn_sim.explore import finished_run
 
     fakes.steps.append(fakes.FakeStep("a", tmp_path / "diary"))
-    monkeypatch.setattr(summary.util, "find_spec", lambda name: None if name == "plotly" else name)
+    monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
     assert cli.main(["explore", "-o", "out"]) == 2
     text = "plotly must be installed for the report, or --no-report be given: pip install plotly"
     assert capsys.readouterr().err == f"error: {text}\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.function import Expression
 from xpulpnn_sim.explore.liberty import Liberty, read_liberty
+from xpulpnn_sim.explore.liberty_expression import Expression
 from xpulpnn_sim.explore.library import load_library
 
 pytestmark = pytest.mark.unit

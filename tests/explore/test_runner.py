@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.explore import runner
-from xpulpnn_sim.explore.point import plan
 from xpulpnn_sim.explore.runner import Manner, run_points
 from xpulpnn_sim.explore.space import build_space
+from xpulpnn_sim.explore.task import plan
 
 pytestmark = pytest.mark.unit
 
@@ -41,7 +41,7 @@ class Run:
 
     def __call__(self, *, fresh=False, report=None, timeout_s=60.0, jobs=1):
         pairs = [(step, step.settings()) for step in self.steps]
-        tasks = [plan(point, pairs, self.folder / "points" / point.folder, fresh=fresh) for point in self.points]
+        tasks = [plan(point, pairs, self.folder, fresh=fresh) for point in self.points]
         self.told.clear()
         self.missing = [task.missing for task in tasks]
 
@@ -214,7 +214,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {fakes!r})
 import fake_steps
-from xpulpnn_sim.explore.point import plan
+from xpulpnn_sim.explore.task import plan
 from xpulpnn_sim.explore.runner import Manner, run_points
 from xpulpnn_sim.explore.space import build_space
 
@@ -222,7 +222,7 @@ if __name__ == "__main__":
     folder = Path({folder!r})
     step = fake_steps.FakeStep("slow", folder / "diary", "hang")
     (point,) = build_space("dotp", ["ri5cy"], [], []).points
-    task = plan(point, [(step, step.settings())], folder / "points" / point.folder)
+    task = plan(point, [(step, step.settings())], folder)
     run_points([task], folder, fake_steps.emit, Manner(), lambda *told: None)
 """
 

@@ -1,46 +1,42 @@
-"""Kernels against the golden layers: the program runs on the instruction-set simulator, step by step as streamed."""
+"""Kernels against the golden layers: the functions run on the instruction-set simulator."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt
+from xpulpnn.errors import XpulpnnError
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
+from xpulpnn_sw.kernels.frame import SAVED, SP
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.registers import register_number
 
 pytestmark = pytest.mark.unit
 
-WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths)]
+SPLITS = [1, 2, 3, 8]
+SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
+OWN = ("im2col", "output", "stack")
+"""Memory a kernel may write."""
 
 
-def kernel(layer: Layer, bits: int, name: str, tensors: LayerTensors) -> KernelRun:
-    build = conv_kernel if isinstance(layer, ConvLayer) else matmul_kernel
-    return build(layer, bits, name, tensors)
+def kernel(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, **options) -> KernelRun:
+    if isinstance(layer, ConvLayer):
+        return conv_kernel(layer, precision, name, tensors, **options)
+    options.pop("cores", None)
+    return matmul_kernel(layer, precision, name, tensors, **options)
 
 
-def execute(run: KernelRun) -> NDArray[np.int64]:
-    """Run on a core with just the variant's extensions; every pc must be the streamed one."""
-    program, image = run.program, run.image
-    start = int(program.pcs[0])
-    iss = Iss(start, extensions=BASE_EXTENSIONS | run.variant.extensions, widths=WIDTHS)
-    iss.load(start, program.words.tolist())
-    iss.memory.write_bytes(image.base, image.data.tobytes())
-    for number, pc in enumerate(program.pcs[run.stream.indices()].tolist()):
-        assert iss.state.pc == pc, f"instruction {number}"
-        assert iss.step().cause is None, f"instruction {number}"
-    assert iss.state.pc == start + program.words.nbytes
-    memory = np.frombuffer(iss.memory.read_bytes(image.base, image.data.size), np.uint8)
-    return run.output.decode(image, memory)
-
-
-def expected(layer: Layer, bits: int, tensors: LayerTensors) -> NDArray[np.integer]:
+def expected(layer: Layer, precision: Precision, tensors: LayerTensors) -> NDArray[np.integer]:
     if isinstance(layer, ConvLayer):
         pads = layers.Pads(*layer.padding)
         acc = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
@@ -49,27 +45,62 @@ def expected(layer: Layer, bits: int, tensors: LayerTensors) -> NDArray[np.integ
         if tensors.bias is not None:
             acc = (acc.astype(np.int64) + tensors.bias).astype(np.int32)
     after = tensors.requantisation
-    return acc if after is None else layers.quantise_bn(acc, after.kappa, after.lam, after.shift, bits)
+    return acc if after is None else layers.quantise_bn(acc, after.kappa, after.lam, after.shift, precision.y)
 
 
-def check(layer: Layer, bits: int, name: str, *, bias: bool = True, requantise: bool = True) -> None:
-    tensors = random_tensors(layer, bits, np.random.default_rng(bits), bias=bias, requantise=requantise)
-    np.testing.assert_array_equal(execute(kernel(layer, bits, name, tensors)), expected(layer, bits, tensors))
+def check(
+    layer: Layer, precision: Precision, name: str, *, bias: bool = True, cores: int = 1, specialise: bool = False
+) -> None:
+    """Every core's share one after the other gives the layer, and nothing else in memory changes."""
+    tensors = random_tensors(layer, precision, np.random.default_rng(precision.w), bias=bias)
+    run = kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
+    memory = kernel_memory(run)
+    for core in range(cores):
+        call, before = kernel_call(run, core, cores), memory.read_bytes(run.image.base, run.image.data.size)
+        sequence = np.concatenate(list(executed(run, call, memory)))
+        followed = kernel_memory(run)
+        followed.write_bytes(run.image.base, before)
+        same = np.concatenate(list(executed(run, call, followed, products=False)))
+        np.testing.assert_array_equal(same, sequence)
+    np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
+    image = run.image
+    after = np.frombuffer(memory.read_bytes(image.base, image.data.size), np.uint8)
+    for symbol in image.symbols:
+        assert symbol in OWN or np.array_equal(image.view(symbol, after), image.view(symbol)), symbol
+    assert not any(memory.read_bytes(image.base + image.data.size, 64))
 
 
+@SPECIALISE
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
-def test_convolution(name: str, bits: int):
+def test_convolution(name: str, bits: int, specialise: bool):
     """Stride, uneven padding, partial words, blocks and pixel groups, border and interior pixels at once."""
-    check(ConvLayer.parse("3x3x3:5x2x2:s=2x1,p=1x0x1x0"), bits, name)
+    layer = ConvLayer.parse("3x3x3:5x2x2:s=2x1,p=1x0x1x0")
+    check(layer, Precision.uniform(bits), name, specialise=specialise)
 
 
+@SPECIALISE
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
-def test_matrix_product(name: str, bits: int):
-    """Raw accumulators without bias; two pixel groups, a partial channel block."""
-    check(MatmulLayer.parse("3x9x5"), bits, name, bias=False, requantise=False)
+def test_matrix_product(name: str, bits: int, specialise: bool):
+    """Accumulators without bias; two pixel groups, a partial channel block."""
+    precision = Precision.uniform(bits).accumulators
+    check(MatmulLayer.parse("3x9x5"), precision, name, bias=False, specialise=specialise)
 
 
-@pytest.mark.parametrize("name", ["simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4"])
+@pytest.mark.parametrize("cores", SPLITS)
+@pytest.mark.parametrize(("name", "bits"), KERNELS)
+def test_shares_of_a_convolution(name: str, bits: int, cores: int):
+    """Buffers of their own, borders and odd runs in every share; with eight cores some have nothing to do."""
+    check(ConvLayer.parse("4x3x4:4x3x3"), Precision.uniform(bits), name, cores=cores)
+
+
+@pytest.mark.parametrize("cores", SPLITS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_shares_of_a_matrix_product(name: str, cores: int):
+    check(MatmulLayer.parse("6x20x13"), Precision.uniform(4), name, cores=cores)
+
+
+@SPECIALISE
+@pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_1x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4"])
 @pytest.mark.parametrize(
     ("text", "bits"),
     [
@@ -79,16 +110,81 @@ def test_matrix_product(name: str, bits: int):
         # channels that fill no word, nor the output byte
         ("2x2x5:3x2x2:p=0", 4),
         ("2x2x7:9x1x2:p=0", 2),
-        # kernel larger than the input, all pixels on the border
+        # kernel larger than the input, all pixels on the border; fields without any of the input
         ("1x1x4:4x3x3", 8),
-        # runs of copied words with a remainder
+        ("2x2x4:4x2x2:p=4", 8),
+        # long runs, and odd ones
         ("2x2x20:4x2x2:p=0", 8),
+        ("3x8x52:4x3x3", 8),
+        # one column: a new row after each pixel
+        ("5x1x8:4x2x1:p=0", 8),
     ],
 )
-def test_shapes(name: str, text: str, bits: int):
-    check(ConvLayer.parse(text), bits, name)
+def test_shapes(name: str, text: str, bits: int, specialise: bool):
+    check(ConvLayer.parse(text), Precision.uniform(bits), name, specialise=specialise)
 
 
-def test_long_rows():
+@SPECIALISE
+def test_long_rows(specialise: bool):
     """Pointers move further than a 12-bit immediate."""
-    check(MatmulLayer.parse("5x600x2"), 8, "nn_4x4", requantise=False)
+    check(MatmulLayer.parse("5x600x2"), Precision.uniform(8), "nn_4x4", specialise=specialise)
+
+
+def test_one_function_for_every_layer_of_a_kind():
+    texts = ["3x3x3:5x2x2:s=2x1,p=1x0x1x0", "1x7x4:8x1x1:p=0", "4x4x40:16x3x3"]
+    precision = Precision.uniform(8)
+    runs = []
+    for layer in map(ConvLayer.parse, texts):
+        tensors = random_tensors(layer, precision, np.random.default_rng(0))
+        runs.append(conv_kernel(layer, precision, "nn_4x4", tensors))
+    assert len({run.name for run in runs}) == 1
+    assert len({run.function.words.tobytes() for run in runs}) == 1
+
+
+@SPECIALISE
+@pytest.mark.parametrize(("name", "bits"), KERNELS)
+def test_calling_convention(name: str, bits: int, specialise: bool):
+    """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
+    layer, precision = ConvLayer.parse("3x4x8:4x3x3"), Precision.uniform(bits)
+    tensors = random_tensors(layer, precision, np.random.default_rng(1))
+    run = conv_kernel(layer, precision, name, tensors, specialise=specialise)
+    call, memory = kernel_call(run), kernel_memory(run)
+    hart = Iss(int(call.program.pcs[call.entry]), extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)
+    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
+    kept = {register: 0x5A5A_0000 + register for register in (*SAVED[1:], *map(register_number, ("gp", "tp")))}
+    for register, value in kept.items():
+        hart.state.regs[register] = value
+    hart.run(1 << 10, until=int(call.program.pcs[0]))
+    top = hart.state.regs[SP]
+    untouched = [register_number("gp"), register_number("tp")]
+    seen = set()
+    while hart.state.pc != int(call.program.pcs[-1]):
+        assert hart.step().cause is None
+        seen.add(hart.state.regs[SP])
+        assert all(hart.state.regs[register] == kept[register] for register in untouched)
+    # two values: that of the caller and that below the frame
+    assert len(seen) == 2
+    assert max(seen) == top
+    assert min(seen) % 16 == top % 16 == 0
+    assert {register: hart.state.regs[register] for register in kept} == kept
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_random_results_spread_over_their_range(bits: int):
+    """All values occur, none takes half; constant outputs would hide every fault. Sums of 16-bit products wrap."""
+    layer, precision = ConvLayer.parse("8x8x32:16x3x3"), Precision.uniform(bits)
+    for seed in range(3):
+        tensors = random_tensors(layer, precision, np.random.default_rng(seed))
+        bins = (expected(layer, precision, tensors) >> max(0, bits - 4)).ravel()
+        share = np.bincount(bins, minlength=1 << min(bits, 4)) / bins.size
+        assert (share > 0.1 / len(share)).all()
+        assert share.max() < 0.5
+
+
+def test_a_trap_is_not_taken_for_execution():
+    layer, precision = MatmulLayer.parse("4x8x4"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(0))
+    run = matmul_kernel(layer, precision, "nn_4x4", tensors)
+    run.function.words[20] = 0
+    with pytest.raises(XpulpnnError, match=r"^kernel must not trap, not with cause 2$"):
+        list(executed(run, kernel_call(run), kernel_memory(run)))

@@ -1,5 +1,6 @@
-"""Instruction counts of the kernels, from their text and their streams alone."""
+"""Instruction counts of the kernels, from their text and what the simulator executes."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -7,13 +8,17 @@ import pytest
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS, variant
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import ImageBuilder
+from xpulpnn_sw.precision import Precision
 
 pytestmark = pytest.mark.unit
 
@@ -44,16 +49,38 @@ INNER = {
 TAKEN_BRANCH = 3
 JUMP = 2
 
+CORNER = "4x4x32:64x3x3"
+"""A sixteenth of the papers' layer: the same per pixel group but for the borders."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a kernel executes: positions in the program of its call, in order."""
+
+    run: KernelRun
+    program: Program
+    positions: NDArray[np.int64]
+
+    def executions(self, chosen: NDArray[np.bool_]) -> int:
+        return int(chosen[self.positions].sum())
+
 
 @cache
-def paper_kernel(name: str, bits: int) -> KernelRun:
-    layer = ConvLayer.parse(PAPER_LAYER)
-    return conv_kernel(layer, bits, name, random_tensors(layer, bits, np.random.default_rng(0)))
+def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
+    layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
+    return conv_kernel(layer, precision, name, random_tensors(layer, precision, np.random.default_rng(0)))
 
 
-def load_uses(run: KernelRun) -> NDArray[np.bool_]:
+@cache
+def counted(name: str, bits: int, text: str = CORNER) -> Counted:
+    run = kernel(name, bits, text)
+    call = kernel_call(run)
+    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run), products=False))))
+
+
+def load_uses(kernel: Counted) -> NDArray[np.bool_]:
     """Which executed instructions use what the one before loads."""
-    program, indices = run.program, run.stream.indices().astype(np.int64)
+    program, positions = kernel.program, kernel.positions
     loaded = np.zeros(len(program), dtype=np.int64)
     reads = np.zeros((len(program), 32), dtype=np.bool_)
     for position, (insn, word) in enumerate(zip(program.insns, program.words.tolist(), strict=True)):
@@ -61,26 +88,24 @@ def load_uses(run: KernelRun) -> NDArray[np.bool_]:
         loaded[position] = values["rd"] if insn.is_load else 0
         for name in insn.reads:
             reads[position, values["rs3" if name == "rd" and "rs3" in values else name]] = True
-    before = loaded[indices[:-1]]
-    return np.append(False, (before != 0) & reads[indices[1:], before])
+    before = loaded[positions[:-1]]
+    return np.append(False, (before != 0) & reads[positions[1:], before])
 
 
-def cycles(run: KernelRun, region: str | None = None) -> int:
+def cycles(kernel: Counted, *regions: str) -> int:
     """Cycles on the core: one per instruction, taken branches, jumps, and uses of a value just loaded."""
-    program, indices = run.program, run.stream.indices().astype(np.int64)
-    taken = np.append(indices[1:] != indices[:-1] + 1, False)
-    jumps = np.array([insn.is_jump for insn in program.insns])[indices]
-    branches = np.array([insn.is_branch for insn in program.insns])[indices]
-    cost = 1 + (branches & taken) * (TAKEN_BRANCH - 1) + jumps * (JUMP - 1) + load_uses(run)
-    if region is not None:
-        cost = cost[program.region(region)[indices]]
-    return int(cost.sum())
+    program, positions = kernel.program, kernel.positions
+    taken = np.append(positions[1:] != positions[:-1] + 1, False)
+    jumps = np.array([insn.is_jump for insn in program.insns])[positions]
+    branches = np.array([insn.is_branch for insn in program.insns])[positions]
+    cost = 1 + (branches & taken) * (TAKEN_BRANCH - 1) + jumps * (JUMP - 1) + load_uses(kernel)
+    return int(cost[np.isin(np.array(program.regions), regions)[positions]].sum())
 
 
 @pytest.mark.parametrize(("name", "bits"), INNER)
 def test_inner_loop(name: str, bits: int):
     instructions, products = INNER[name, bits]
-    program = paper_kernel(name, bits).program
+    program = kernel(name, bits).function
     # narrow blocks are repeated until they fill an output byte
     copies = max(1, 8 // bits // variant(name).nch)
     assert int(program.inner.sum()) == instructions * copies
@@ -93,14 +118,12 @@ def test_inner_loop(name: str, bits: int):
 
 @pytest.mark.parametrize(("name", "bits"), INNER)
 def test_no_load_use(name: str, bits: int):
-    """Nothing waits for a load, neither in the MatMul nor in the requantisation."""
-    run = paper_kernel(name, bits)
-    indices = run.stream.indices()
-    waits = load_uses(run)
-    # the only accumulator of a 1x2 block is copied right after its bias is loaded
-    copies = 256 // 2 * 64 if name == "xpulpv2_1x2" else 0
-    assert int(waits[run.program.region("matmul")[indices]].sum()) == copies
-    assert int(waits[run.program.region("quant")[indices]].sum()) == 0
+    """Nothing in a block waits for a load; a pixel group may once."""
+    this = counted(name, bits)
+    waits = load_uses(this)
+    groups = this.run.layer.pixels // this.run.variant.npx
+    for region in ("matmul", "quant"):
+        assert int(waits[this.program.region(region)[this.positions]].sum()) <= groups
 
 
 @pytest.mark.parametrize(
@@ -115,54 +138,55 @@ def test_no_load_use(name: str, bits: int):
     ],
 )
 def test_matmul_reaches_the_paper(name: str, bits: int, limit: float):
-    run = paper_kernel(name, bits)
-    assert cycles(run, "matmul") / run.stream.steps < limit
-    assert paper_cycles_per_sdotp(run.layer, bits, name) == limit
+    this = counted(name, bits)
+    assert cycles(this, "matmul") / this.executions(this.program.is_dotp) < limit
+    assert paper_cycles_per_sdotp(ConvLayer.parse(PAPER_LAYER), bits, name) == limit
 
 
 @pytest.mark.parametrize(("bits", "least"), [(8, 3.26), (4, 5.96), (2, 10.2)])
 def test_convolution_reaches_the_estimate(bits: int, least: float):
-    run = paper_kernel("nn_4x4", bits)
-    assert run.layer.macs / cycles(run) >= least
+    this = counted("nn_4x4", bits, PAPER_LAYER)
+    assert this.run.layer.macs / cycles(this, *REGIONS) >= least
 
 
-@pytest.mark.parametrize(("name", "bits"), INNER)
+@pytest.mark.parametrize(("name", "bits"), [("xpulpv2_4x2", 8), ("simd_4x2", 4), ("cu_4x2", 2), ("nn_4x2", 2)])
 def test_close_to_the_estimate(name: str, bits: int):
     """Never more than the estimate's instructions plus a few per cent, which an unintended stall would exceed."""
-    run = paper_kernel(name, bits)
-    guess = estimate(run.layer, bits, name)
+    this = counted(name, bits, PAPER_LAYER)
+    guess = estimate(this.run.layer, bits, name)
     assert guess is not None
-    assert cycles(run) <= 1.03 * 1000 * guess.kilocycles
+    assert cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_stream_counts(name: str):
-    """Every product of the layer is executed once; each region is a part of the whole."""
-    run = paper_kernel(name, 4)
-    assert run.stream.products == run.layer.macs
-    assert run.stream.steps == run.layer.macs // (1 if name == "rv32im_2x2" else 32 // run.variant.row_bits(4))
-    regions = ("setup", "im2col", "matmul", "quant")
-    assert sum(map(run.stream.region_instructions, regions)) == run.stream.instructions
-    assert sum(map(len, run.stream.blocks())) == run.stream.instructions
+def test_products(name: str):
+    """Every product of the layer is executed once; each instruction belongs to one region."""
+    this = counted(name, 4)
+    assert int(this.program.products[this.positions].sum()) == this.run.layer.macs
+    assert sum(map(this.executions, map(this.program.region, REGIONS))) == len(this.positions)
 
 
 def test_only_the_needed_extensions():
     for name, chosen in VARIANTS.items():
         for bits in chosen.widths:
-            used = {insn.extension for insn in paper_kernel(name, bits).program.insns if insn.extension.value[0] == "X"}
+            used = {insn.extension for insn in kernel(name, bits).function.insns if insn.extension.value[0] == "X"}
             assert used <= chosen.extensions
 
 
 def test_rejected():
-    layer = ConvLayer.parse("4x4x4:4x3x3")
-    tensors = random_tensors(layer, 8, np.random.default_rng(0))
+    layer, precision = ConvLayer.parse("4x4x4:4x3x3"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(0))
     with pytest.raises(LayerError, match=r"^variant must be one of rv32im_2x2, .*, nn_4x4, not nn_8x8$"):
-        conv_kernel(layer, 8, "nn_8x8", tensors)
-    with pytest.raises(LayerError, match=r"^bits of xpulpv2_4x2 must be one of 8,4,2, not 16$"):
-        conv_kernel(layer, 16, "xpulpv2_4x2", tensors)
+        conv_kernel(layer, precision, "nn_8x8", tensors)
+    known = "precision of xpulpv2_4x2 must be one of 8x8x8, 4x4x4, 2x2x2"
+    for wrong in (Precision.uniform(16), Precision(8, 4, 8), Precision(8, 8, 8, x_signed=True)):
+        with pytest.raises(LayerError, match=f"^{known}, not {wrong}$"):
+            conv_kernel(layer, wrong, "xpulpv2_4x2", tensors)
+    with pytest.raises(LayerError, match=r"^requantisation must be there exactly for results below 32 bits, not with"):
+        conv_kernel(layer, precision.accumulators, "nn_4x4", tensors)
     other = ConvLayer.parse("5x4x4:4x3x3")
     with pytest.raises(LayerError, match=r"^shape of activations must be \(5, 4, 4\), not \(4, 4, 4\)$"):
-        conv_kernel(other, 8, "nn_4x4", tensors)
+        conv_kernel(other, precision, "nn_4x4", tensors)
 
 
 def test_memory_limit():

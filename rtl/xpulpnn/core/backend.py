@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import CsrOp
+from xpulpnn.core.control import CsrOp, System
 from xpulpnn.core.ex_stage import ExStage
-from xpulpnn.core.id_stage import FIRST_WEIGHT, IdStage
+from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import (
@@ -22,7 +22,10 @@ from xpulpnn.core.pipeline import (
     TrapSignature,
 )
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
+from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
+from xpulpnn.isa.machine import FIRST_WEIGHT
+from xpulpnn.isa.retirement import WaitCause
 
 
 class Backend(wiring.Component):
@@ -69,7 +72,7 @@ class Backend(wiring.Component):
     info : In(RetireInfoSignature)
         Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
     rvfi : Out(RvfiSignature)
-        Retirement records; on request.
+        Retirement port; on request.
     """
 
     def __init__(self, config: CoreConfig):
@@ -209,13 +212,35 @@ class Backend(wiring.Component):
 
     def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready):
         """Retirement port."""
+        m.submodules.wait_tap = waits = WaitTap()
         m.submodules.rvfi_tap = tap = RvfiTap()
         connect(m, tap.rvfi, flipped(self.rvfi))
         connect(m, flipped(self.info), tap.id_info)
+        connect(m, flipped(self.info), waits.info)
         id_ex, payload = id_stage.id_ex, self.insn.payload
+        with m.If(~id_ex.lsu.valid):
+            m.d.comb += waits.ex_wait.eq(WaitCause.MULTICYCLE)
+        with m.Elif(~self.data.req):
+            m.d.comb += waits.ex_wait.eq(WaitCause.RESPONSE)
+        with m.Elif(~self.data.gnt):
+            m.d.comb += waits.ex_wait.eq(WaitCause.GRANT)
+        with m.Else():
+            m.d.comb += waits.ex_wait.eq(WaitCause.MISALIGNED)
+        system = self.system
         m.d.comb += [
+            waits.insn_valid.eq(self.insn.valid),
+            waits.hold.eq(self.hold),
+            waits.branch.eq(self.branch.valid),
+            waits.jump.eq(self.jump.valid),
+            waits.trap.eq(self.trap.valid | (system.valid & (system.kind == System.MRET))),
+            waits.sync.eq(system.valid & (system.kind == System.FENCE_I)),
+            waits.stage_wait.eq(id_stage.id_wait),
+            waits.ex_ready.eq(ex_ready),
+            waits.wb_leave.eq(lsu.wb_done),
+            tap.wait_cause.eq(waits.cause),
             tap.id_issue.eq(id_stage.issue),
             tap.id_insn.eq(payload.word),
+            tap.id_compressed.eq(payload.compressed),
             tap.id_pc.eq(payload.pc),
             tap.id_trap.eq(self.trap.valid),
             tap.id_cause.eq(self.trap.cause),

@@ -6,10 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS
 
 XLEN = 32
-HALF_BITS = 16
-LENGTH_BITS = 2
 """Low bits of an instruction; both set in 32-bit instructions."""
 
 

@@ -6,11 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import System
 from xpulpnn.core.pipeline import RedirectSignature, SystemSignature, TrapSignature
-
-EXTERNAL_IRQ, SOFTWARE_IRQ, TIMER_IRQ = 11, 3, 7
-FIRST_CUSTOM_IRQ, IRQ_LINES = 16, 32
-IRQ_PRIORITY = (*reversed(range(FIRST_CUSTOM_IRQ, IRQ_LINES)), EXTERNAL_IRQ, SOFTWARE_IRQ, TIMER_IRQ)
-"""Usable interrupt lines, the most urgent first."""
+from xpulpnn.isa.machine import IRQ_PRIORITY
 
 
 class Controller(wiring.Component):

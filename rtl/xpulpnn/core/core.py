@@ -1,6 +1,6 @@
 """The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -11,20 +11,8 @@ from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.core.rvfi import FIELDS
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
-
-ORDER_BITS = 64
-MACHINE_MODE = 3
-XLEN_32 = 1
-"""rvfi_ixl code of 32-bit registers."""
-
-RVFI_PORTS = (
-    {"valid": 1, "order": ORDER_BITS, "halt": 1, "mode": 2, "ixl": 2}
-    | {name: width for name, width in FIELDS.items() if name != "raw"}
-    | {"rs1_addr": 5, "rs2_addr": 5}
-)
-"""Widths of the ports ``rvfi_*`` in bits: the names of the RISC-V Formal Interface and the additions of FIELDS."""
+from xpulpnn.isa.retirement import WIDTHS, WaitCause
 
 
 class Core(wiring.Component):
@@ -59,7 +47,7 @@ class Core(wiring.Component):
     core_sleep : Out(1)
         wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` rises.
     rvfi_* : Out
-        Retirement records, named as in the RISC-V Formal Interface, ``insn`` as it was fetched; on request.
+        Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
     """
 
     def __init__(self, config: CoreConfig):
@@ -76,7 +64,7 @@ class Core(wiring.Component):
             "core_sleep": Out(1),
         }
         if config.rvfi:
-            ports |= {f"rvfi_{name}": Out(width) for name, width in RVFI_PORTS.items()}
+            ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -128,7 +116,7 @@ class Core(wiring.Component):
         if self.config.performance_counters:
             self._events(m, insn, backend, csr_file, controller)
         if self.config.rvfi:
-            self._observe(m, if_stage, backend, controller)
+            self._observe(m, if_stage, backend, csr_file, controller)
         return m
 
     def _hwloops(self, m, if_stage, backend, csr_file, controller):
@@ -184,32 +172,30 @@ class Core(wiring.Component):
             )
         )
 
-    def _observe(self, m, if_stage, backend, controller):
+    def _observe(self, m, if_stage, backend, csr_file, controller):
         """Retirement port."""
-        order = Signal(ORDER_BITS)
         intr = Signal()
         intr_id = Signal(5)
-        info, record = backend.info, backend.rvfi
+        info = backend.info
         with m.If(controller.irq_ack):
             m.d.sync += [intr.eq(1), intr_id.eq(controller.irq_id)]
         with m.Elif(if_stage.insn.valid & if_stage.insn.ready & ~backend.branch.valid):
             m.d.sync += intr.eq(0)
-        with m.If(record.valid):
-            m.d.sync += order.eq(order + 1)
         m.d.comb += [
             info.raw.eq(if_stage.id_raw),
             info.next_pc.eq(Mux(controller.redirect, controller.target, if_stage.pc)),
             info.intr.eq(intr),
             info.intr_id.eq(Mux(intr, intr_id, 0)),
         ]
-        values = {name: getattr(record, name) for name in FIELDS} | {
-            "valid": record.valid,
-            "order": order,
-            "insn": record.raw,
-            "halt": Const(0),
-            "mode": Const(MACHINE_MODE),
-            "ixl": Const(XLEN_32),
-            "rs1_addr": record.insn[15:20],
-            "rs2_addr": record.insn[20:25],
-        }
-        m.d.comb += [getattr(self, f"rvfi_{name}").eq(values[name]) for name in RVFI_PORTS]
+        with m.If(csr_file.mie & csr_file.pending.any()):
+            # an interrupt is taken in place of an instruction: an empty ID has a reason of its own
+            m.d.comb += info.held.eq(Mux(if_stage.insn.valid, WaitCause.TRAP, WaitCause.NONE))
+        with m.Elif(controller.loop_hold):
+            m.d.comb += info.held.eq(WaitCause.LOOP)
+        with m.Elif(controller.hold):
+            m.d.comb += info.held.eq(WaitCause.SLEEP)
+        with m.If(controller.irq_ack):
+            m.d.comb += info.redirect.eq(WaitCause.TRAP)
+        with m.Elif(controller.loop_wrong):
+            m.d.comb += info.redirect.eq(WaitCause.LOOP)
+        m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in WIDTHS]

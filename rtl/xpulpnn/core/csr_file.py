@@ -3,24 +3,28 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.performance_counters import PerformanceCounters
 from xpulpnn.core.pipeline import CsrSignature
-from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, IRQ_BITS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrGroup
+from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrGroup
+from xpulpnn.isa.machine import (
+    IRQ_BITS,
+    MCAUSE_CODE_BITS,
+    MCAUSE_INTERRUPT_BIT,
+    MCOUNTINHIBIT_CY_BIT,
+    MCOUNTINHIBIT_IR_BIT,
+    MSTATUS_MIE_BIT,
+    MSTATUS_MPIE_BIT,
+    MTVEC_BASE_LSB,
+    VECTOR_BYTES,
+    XLEN,
+)
 
-XLEN = 32
-MIE_BIT, MPIE_BIT = 3, 7
-"""Bits of mstatus."""
-CYCLE_INHIBIT_BIT, INSTRET_INHIBIT_BIT = 0, 2
-"""Bits of mcountinhibit."""
-VECTOR_TABLE_BITS = 8
-"""Bits of an address within the vector table."""
-INTERRUPT_BIT = 31
-CAUSE_BITS = 5
-HANDLER_BYTES_LOG2 = 2
+HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
 """Registers kept here bit by bit."""
@@ -122,7 +126,7 @@ class CsrFile(wiring.Component):
             "enter": In(1),
             "enter_pc": In(32),
             "enter_interrupt": In(1),
-            "enter_cause": In(CAUSE_BITS),
+            "enter_cause": In(MCAUSE_CODE_BITS),
             "leave": In(1),
             "handler": Out(32),
             "mepc": Out(32),
@@ -176,18 +180,18 @@ class CsrFile(wiring.Component):
     def _traps(self, m, stored):
         """Trap entry, return, and the interrupt condition."""
         mstatus, mtvec, mcause = stored["mstatus"], stored["mtvec"], stored["mcause"]
-        mie, mpie = mstatus[MIE_BIT], mstatus[MPIE_BIT]
+        mie, mpie = mstatus[MSTATUS_MIE_BIT], mstatus[MSTATUS_MPIE_BIT]
         with m.If(self.boot):
-            m.d.sync += mtvec.set(self.boot_addr, above=VECTOR_TABLE_BITS)
+            m.d.sync += mtvec.set(self.boot_addr, above=MTVEC_BASE_LSB)
         with m.If(self.enter):
-            cause = Cat(self.enter_cause, Const(0, INTERRUPT_BIT - CAUSE_BITS), self.enter_interrupt)
+            cause = Cat(self.enter_cause, Const(0, MCAUSE_INTERRUPT_BIT - MCAUSE_CODE_BITS), self.enter_interrupt)
             m.d.sync += [mpie.eq(mie), mie.eq(0), *stored["mepc"].set(self.enter_pc), *mcause.set(cause)]
         with m.Elif(self.leave):
             m.d.sync += [mie.eq(mpie), mpie.eq(1)]
         entry = Mux(self.enter_interrupt & mtvec[0], self.enter_cause, 0)
-        padding = Const(0, VECTOR_TABLE_BITS - CAUSE_BITS - HANDLER_BYTES_LOG2)
+        padding = Const(0, MTVEC_BASE_LSB - MCAUSE_CODE_BITS - HANDLER_BYTES_LOG2)
         m.d.comb += [
-            self.handler.eq(Cat(Const(0, HANDLER_BYTES_LOG2), entry, padding, mtvec.value[VECTOR_TABLE_BITS:])),
+            self.handler.eq(Cat(Const(0, HANDLER_BYTES_LOG2), entry, padding, mtvec.value[MTVEC_BASE_LSB:])),
             self.mepc.eq(stored["mepc"].value),
             self.mie.eq(mie),
             self.pending.eq(self.irq & stored["mie"].value),
@@ -197,8 +201,8 @@ class CsrFile(wiring.Component):
         """mcycle and minstret with their read-only views."""
         values = {}
         steps = {
-            "cycle": self.clock_runs & ~inhibit[CYCLE_INHIBIT_BIT],
-            "instret": self.retire & ~inhibit[INSTRET_INHIBIT_BIT],
+            "cycle": self.clock_runs & ~inhibit[MCOUNTINHIBIT_CY_BIT],
+            "instret": self.retire & ~inhibit[MCOUNTINHIBIT_IR_BIT],
         }
         for name, step in steps.items():
             counter = MachineCounter()

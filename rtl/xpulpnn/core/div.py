@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
-
-XLEN = 32
 
 
 class DivCtrl(data.Struct):

@@ -22,12 +22,9 @@ from xpulpnn.core.pipeline import (
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import FIRST_WEIGHT, ExceptionCause
+from xpulpnn.isa.retirement import WaitCause
 
-CAUSE_ILLEGAL = 2
-CAUSE_EBREAK = 3
-CAUSE_ECALL = 11
-FIRST_WEIGHT = 2
-"""NN-RF number of the first weight entry when activation entries precede it."""
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
 SETUP_BYTES = 4
 """Distance from lp.setup to the first instruction of the body."""
@@ -80,6 +77,8 @@ class IdStage(wiring.Component):
         As in ``EventsSignature``.
     nn_act_addr, nn_act, nn_wgt_addr, nn_wgt : Out, In
         NN-RF read ports.
+    id_wait : Out(WaitCause)
+        Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
     dotp_enable, dotp_ctrl, dotp_a, dotp_b : Out
         Dot product of the instruction leaving ID; the control word only without factors in the ID/EX register.
     """
@@ -118,6 +117,8 @@ class IdStage(wiring.Component):
             ports |= {"nn_act_addr": Out(1), "nn_act": In(32)}
         if config.mac_load:
             ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
+        if config.rvfi:
+            ports["id_wait"] = Out(WaitCause)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -144,6 +145,15 @@ class IdStage(wiring.Component):
             self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
             self.jump_register_stall.eq(self.insn.valid & ~self.kill & jalr_waits & ~decoder.illegal),
         ]
+        if self.config.rvfi:
+            late_mac_load = waits[-1] | self.id_ex.wb_base if self.config.mac_load else 0
+            causes = [(csr_write_in_ex, WaitCause.CSR), (late_operand & late_mac_load, WaitCause.MAC_LOAD)]
+            causes += [(late_operand, WaitCause.LOAD_USE), (jalr_waits, WaitCause.JUMP_REGISTER)]
+            m.d.comb += self.id_wait.eq(WaitCause.SYNC)
+            # the first that holds
+            for holds, cause in reversed(causes):
+                with m.If(holds):
+                    m.d.comb += self.id_wait.eq(cause)
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
         illegal = Signal()
         m.d.comb += [
@@ -151,9 +161,10 @@ class IdStage(wiring.Component):
             csr_check.write.eq(self._csr_writes(ctrl)),
             illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal)),
         ]
-        self._leave_sideways(m, ctrl, illegal, regfile.rs1)
-        self._operands(m, ctrl)
-        self._issue(m, ctrl)
+        immediate, target = self._constants(m, ctrl, regfile.rs1)
+        excepted = self._leave_sideways(m, ctrl, illegal, target)
+        operands = self._operands(m, ctrl, immediate, target)
+        self._issue(m, ctrl, excepted, operands)
         return m
 
     def _csr_writes(self, ctrl):
@@ -214,8 +225,8 @@ class IdStage(wiring.Component):
             waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
         return reload & waits
 
-    def _leave_sideways(self, m, ctrl, illegal, rs1_stored):
-        """Requests to the core: jumps, exceptions, system instructions, hardware loops."""
+    def _constants(self, m, ctrl, rs1_stored):
+        """Immediate of operand b and target of jumps and branches."""
         payload = self.insn.payload
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
@@ -224,21 +235,26 @@ class IdStage(wiring.Component):
             immediates.sel.eq(ctrl.imm),
             immediates.target_sel.eq(ctrl.target),
         ]
-        self.immediate = immediates.imm
-        self.excepted = excepted = Signal(name="excepted")
-        self.target = target = Signal(32, name="target")
+        target = Signal(32)
         is_jalr = ctrl.target == TargetSel.JALR
         target_sum = Mux(is_jalr, rs1_stored, payload.pc) + immediates.offset
+        m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
+        return immediates.imm, target
+
+    def _leave_sideways(self, m, ctrl, illegal, target):
+        """Requests to the core: jumps, exceptions, system instructions, hardware loops. Returns whether it traps."""
+        payload = self.insn.payload
+        excepted = Signal()
         m.d.comb += [
-            target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:])),
             self.jump.valid.eq(self.issue & ctrl.jump & ~illegal),
             self.jump.target.eq(target),
         ]
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
+        cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
         m.d.comb += [
             excepted.eq(illegal | is_ecall | is_ebreak),
             self.trap.valid.eq(self.issue & excepted),
-            self.trap.cause.eq(Mux(illegal, CAUSE_ILLEGAL, Mux(is_ebreak, CAUSE_EBREAK, CAUSE_ECALL))),
+            self.trap.cause.eq(Mux(illegal, ExceptionCause.ILLEGAL_INSTRUCTION, cause)),
             self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
             self.system.kind.eq(ctrl.system),
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
@@ -257,11 +273,12 @@ class IdStage(wiring.Component):
             hwloop.end.eq(pc + (Mux(short_end, word[15:20], word[20:32]) << 1)),
             hwloop.count.eq(Mux(immediate_count, word[20:32], self.rs1)),
         ]
+        return excepted
 
-    def _operands(self, m, ctrl):
+    def _operands(self, m, ctrl, immediate, target):
         """Operands a, b and c before the pipeline register, and the factors of a dot product."""
         word = self.insn.payload.word
-        self.op_a, self.op_b, self.op_c = (Signal(32, name=f"id_op_{letter}") for letter in "abc")
+        operands = op_a, op_b, op_c = tuple(Signal(32, name=f"id_op_{letter}") for letter in "abc")
         whole = Signal(32, name="id_op_b_lanes")
         a_sources = {
             OpASel.RS1: self.rs1,
@@ -273,43 +290,45 @@ class IdStage(wiring.Component):
         b_sources = {
             OpBSel.RS2: self.rs2,
             OpBSel.RS1: self.rs1,
-            OpBSel.IMM: self.immediate,
+            OpBSel.IMM: immediate,
             OpBSel.RD: self.rs3,
         }
-        c_sources = {OpCSel.RD: self.rs3, OpCSel.RS2: self.rs2, OpCSel.TARGET: self.target}
+        c_sources = {OpCSel.RD: self.rs3, OpCSel.RS2: self.rs2, OpCSel.TARGET: target}
         for operand, select, sources in (
-            (self.op_a, ctrl.op_a, a_sources),
+            (op_a, ctrl.op_a, a_sources),
             (whole, ctrl.op_b, b_sources),
-            (self.op_c, ctrl.op_c, c_sources),
+            (op_c, ctrl.op_c, c_sources),
         ):
             with m.Switch(select):
                 for member, value in sources.items():
                     with m.Case(member):
                         m.d.comb += operand.eq(value)
-        m.d.comb += self.op_b.eq(whole)
+        m.d.comb += op_b.eq(whole)
         with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
             for fmt in ElemFmt:
                 if fmt.width in self.config.widths:
                     with m.Case(fmt):
-                        m.d.comb += self.op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
+                        m.d.comb += op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
 
-        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(self.op_b)]
+        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b)]
         if self.config.mac_load_cu:
             with m.If(ctrl.mac_load == MacLoad.CU):
                 m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.rs2)]
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
+        return operands
 
-    def _issue(self, m, ctrl):
+    def _issue(self, m, ctrl, excepted, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
         word, id_ex = self.insn.payload.word, self.id_ex
+        op_a, op_b, op_c = operands
         rs1_field, rd_field = word[15:20], word[7:12]
         fires = Signal(name="fires")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
         m.d.comb += [
-            fires.eq(self.issue & ~self.excepted),
+            fires.eq(self.issue & ~excepted),
             self.dotp_enable.eq(fires & is_dotp),
             self.dotp_ctrl.eq(ctrl.ex.dotp),
         ]
@@ -348,10 +367,10 @@ class IdStage(wiring.Component):
                 id_ex.branch.eq(ctrl.branch),
                 id_ex.csr.eq(ctrl.csr),
                 id_ex.csr_write.eq(self._csr_writes(ctrl)),
-                id_ex.op_c.eq(self.op_c),
+                id_ex.op_c.eq(op_c),
             ]
             with m.If(uses_alu):
-                m.d.sync += [id_ex.op_a.eq(self.op_a), id_ex.op_b.eq(self.op_b)]
+                m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b)]
         if self.config.performance_counters:
             with m.If(fires):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

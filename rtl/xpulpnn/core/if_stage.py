@@ -5,10 +5,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.compressed_decoder import HALF_BITS, CompressedDecoder
+from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.core.pipeline import InsnSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
+from xpulpnn.isa.machine import HALF_BITS
 
 COMPRESSED_HALVES, WORD_HALVES = 1, 2
 """Length of an instruction in half-words."""

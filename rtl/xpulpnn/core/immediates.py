@@ -5,11 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import ImmSel, TargetSel
-
-XLEN = 32
-WORD_BYTES = 4
-COMPRESSED_BYTES = 2
-BYTE_BITS = 8
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
 
 class Immediates(wiring.Component):
@@ -64,7 +60,7 @@ class Immediates(wiring.Component):
                 ImmSel.S_TYPE: signed(s_imm),
                 ImmSel.U_TYPE: Cat(Const(0, 12), word[12:]),
                 ImmSel.SIMM5: signed(rs2),
-                ImmSel.LINK: Mux(self.compressed, COMPRESSED_BYTES, WORD_BYTES),
+                ImmSel.LINK: Mux(self.compressed, HALF_BYTES, WORD_BYTES),
                 ImmSel.WORD_BYTES: Const(WORD_BYTES, XLEN),
                 ImmSel.CLIP: clip_bound,
                 ImmSel.FIELD: Cat(is2, is3),

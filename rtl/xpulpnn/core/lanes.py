@@ -10,8 +10,8 @@ from amaranth.hdl import Const, Module, Signal, Value
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 
-XLEN = 32
 ALL_ONES = (1 << XLEN) - 1
 
 

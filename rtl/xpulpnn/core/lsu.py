@@ -6,9 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
-
-WORD_BYTES = 4
-BYTE_BITS = 8
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
 class Lsu(wiring.Component):

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-XLEN = 32
+from xpulpnn.isa.machine import XLEN
 
 
 class MachineCounter(wiring.Component):

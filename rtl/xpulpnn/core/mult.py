@@ -9,8 +9,8 @@ from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import Multiplier
 from xpulpnn.core.mult_ctrl import MultCtrl, MultOp
+from xpulpnn.isa.machine import XLEN
 
-XLEN = 32
 HALF = XLEN // 2
 
 

@@ -5,8 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
-
-XLEN = 32
+from xpulpnn.isa.machine import XLEN
 
 
 class PerformanceCounters(wiring.Component):

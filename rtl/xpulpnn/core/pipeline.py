@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.retirement import WaitCause
 
 
 class InsnSignature(wiring.Signature):
@@ -146,20 +147,25 @@ class EventsSignature(wiring.Signature):
 
 
 class RetireInfoSignature(wiring.Signature):
-    """What the retirement port reports of the instruction in ID that only the front end knows.
+    """What the retirement port reports of ID that only the front end knows; all 0 without one.
 
     Members
     -------
     raw : Out(32)
-        The instruction as it was fetched.
+        The instruction as it was fetched; matters if it is compressed.
     next_pc : Out(32)
         Address of the next instruction, unless a branch is taken.
     intr : Out(1), intr_id : Out(5)
         First instruction of the handler of an interrupt, and which.
+    held : Out(WaitCause)
+        Why the front end keeps ID from issuing in this cycle; NONE if it does not.
+    redirect : Out(WaitCause)
+        Why the front end fetches elsewhere from this cycle on, on its own account; NONE if it does not.
     """
 
     def __init__(self):
-        super().__init__({"raw": Out(32), "next_pc": Out(32), "intr": Out(1), "intr_id": Out(5)})
+        widths = {"raw": 32, "next_pc": 32, "intr": 1, "intr_id": 5, "held": WaitCause, "redirect": WaitCause}
+        super().__init__({name: Out(width) for name, width in widths.items()})
 
 
 class IdExSignature(wiring.Signature):

@@ -5,11 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.obi import InstructionPortSignature
+from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, WORD_BYTES, XLEN
 
-HALF_BITS = 16
-WORD_BITS = 32
-WORD_BYTES = 4
-LENGTH_BITS = 2
 DEPTH = 4
 """Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""
 
@@ -54,7 +51,7 @@ class PrefetchBuffer(wiring.Component):
     def elaborate(self, platform):
         """Build the word queue, the aligner and the request side."""
         m = Module()
-        words = [Signal(WORD_BITS, name=f"word{i}") for i in range(DEPTH)]
+        words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
         dropped = Signal()
         arriving = Signal()
@@ -68,7 +65,7 @@ class PrefetchBuffer(wiring.Component):
 
         # the word at the program counter and the one after it, from the queue or straight from the bus
         rdata = self.instr.rdata
-        first = Signal(WORD_BITS)
+        first = Signal(XLEN)
         second = Signal(HALF_BITS)
         has_first = Signal()
         has_second = Signal()
@@ -85,7 +82,7 @@ class PrefetchBuffer(wiring.Component):
         self._queue(m, words, count, arriving, leaves)
 
         m.d.comb += self.pc[0].eq(0)
-        position = Signal(WORD_BITS - 1)
+        position = Signal(XLEN - 1)
         m.d.comb += self.pc[1:].eq(position)
         with m.If(self.redirect):
             m.d.sync += position.eq(self.target[1:])
@@ -115,7 +112,7 @@ class PrefetchBuffer(wiring.Component):
         running = Signal()
         held = Signal()
         stale = Signal()
-        current = Signal(WORD_BITS - 2)
+        current = Signal(XLEN - 2)
         exact = Signal()
         live = Signal(range(DEPTH + 1))
         drops = Signal(range(DEPTH + 1))
@@ -125,7 +122,7 @@ class PrefetchBuffer(wiring.Component):
         forsaken = Signal()
         sequential = Signal()
         can_request = Signal()
-        address = Signal(WORD_BITS - 2)
+        address = Signal(XLEN - 2)
         granted = Signal()
         m.d.comb += [
             dropped.eq(drops != 0),

@@ -6,8 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import RegFileStorage
-
-REGISTERS = 32
+from xpulpnn.isa.machine import REGISTERS
 
 
 class RegFile(wiring.Component):

@@ -1,59 +1,28 @@
 """Retirement port for verification, in the manner of the RISC-V Formal Interface."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
+from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE
+from xpulpnn.isa.retirement import ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
-BYTE_BITS = 8
-
-FIELDS = {
-    "insn": 32,
-    "raw": 32,
-    "pc_rdata": 32,
-    "pc_wdata": 32,
-    "trap": 1,
-    "intr": 1,
-    "cause": 6,
-    "rs1_rdata": 32,
-    "rs2_rdata": 32,
-    "rd_rdata": 32,
-    "rd_we": 1,
-    "rd_addr": 5,
-    "rd_wdata": 32,
-    "base_we": 1,
-    "base_addr": 5,
-    "base_wdata": 32,
-    "mem_addr": 32,
-    "mem_rmask": 4,
-    "mem_wmask": 4,
-    "mem_rdata": 32,
-    "mem_wdata": 32,
-    "nn_act_rdata": 32,
-    "nn_wgt_rdata": 32,
-    "nn_we": 1,
-    "nn_addr": 3,
-    "nn_wdata": 32,
-}
-"""Widths of the fields of a retirement record in bits."""
+XLEN_32 = 1
+"""Code of 32-bit registers in the field ixl."""
 
 
 class RvfiSignature(wiring.Signature):
-    """Retirement records, one instruction in a cycle with ``valid``, in program order.
+    """Retirement port: the fields of :mod:`xpulpnn.isa.retirement`.
 
-    ``insn`` is the 32-bit instruction, compressed ones expanded, ``raw`` what was fetched. ``pc_wdata`` is the address
-    of the next instruction. ``cause`` is mcause of a trap, its interrupt bit above the code; ``intr`` marks the first
-    instruction of the handler of an interrupt. ``raw``, ``intr`` and ``pc_wdata`` of instructions other than branches
-    come from the front end. ``rd_*`` is the write of the register in field rd, ``base_*`` that of the incremented base;
-    ``rd_rdata`` the old register in field rd (accumulator or rs3). Memory masks and data count from the byte address
-    ``mem_addr``, loaded data is raw and zero above its size. ``nn_*`` are the NN-RF factors and the reloaded entry. A
-    field is meaningful only if the instruction has that effect.
+    An instruction retires in a cycle with ``valid``, in program order; in every other cycle after reset ``wait`` says
+    why none does. A back end without a front end has ``pc_wdata`` of branches only, no ``intr``, and ``insn`` of
+    instructions that are not compressed.
     """
 
     def __init__(self):
-        super().__init__({"valid": Out(1)} | {name: Out(width) for name, width in FIELDS.items()})
+        super().__init__({name: Out(width) for name, width in WIDTHS.items()})
 
 
 class RvfiTap(wiring.Component):
@@ -67,8 +36,8 @@ class RvfiTap(wiring.Component):
         EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
     wb_leave : In(1)
         WB is done with what it holds; ``wb_*`` describe it.
-    id_insn, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt : In
-        Word, address, exception and its cause, operands.
+    id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt : In
+        Expanded word, whether it was compressed, address, exception and its cause, operands.
     id_info : In(RetireInfoSignature)
         What the front end knows.
     ex_taken, ex_target : In
@@ -83,12 +52,15 @@ class RvfiTap(wiring.Component):
         Loaded value after extension.
     wb_nn_we, wb_nn_addr : In
         NN-RF write.
+    wait_cause : In(WaitCause)
+        Why nothing retires, if nothing does.
     rvfi : Out(RvfiSignature)
-        Records.
+        Retirement port.
     """
 
     id_issue: In(1)
     id_insn: In(32)
+    id_compressed: In(1)
     id_pc: In(32)
     id_trap: In(1)
     id_cause: In(5)
@@ -118,6 +90,7 @@ class RvfiTap(wiring.Component):
     wb_rdata: In(32)
     wb_nn_we: In(1)
     wb_nn_addr: In(3)
+    wait_cause: In(WaitCause)
     rvfi: Out(RvfiSignature())
 
     def elaborate(self, platform):
@@ -125,8 +98,9 @@ class RvfiTap(wiring.Component):
         m = Module()
         ex_valid, wb_valid = Signal(), Signal()
         in_id = {
-            "insn": self.id_insn,
-            "raw": self.id_info.raw,
+            "insn": Mux(self.id_compressed, self.id_info.raw, self.id_insn),
+            "rs1_addr": self.id_insn[15:20],
+            "rs2_addr": self.id_insn[20:25],
             "pc_rdata": self.id_pc,
             "pc_wdata": self.id_info.next_pc,
             "trap": self.id_trap,
@@ -138,7 +112,7 @@ class RvfiTap(wiring.Component):
             "nn_act_rdata": self.id_act,
             "nn_wgt_rdata": self.id_wgt,
         }
-        in_ex = {name: Signal(FIELDS[name], name=f"ex_{name}") for name in in_id}
+        in_ex = {name: Signal(WIDTHS[name], name=f"ex_{name}") for name in in_id}
         with m.If(self.ex_ready):
             m.d.sync += ex_valid.eq(self.id_issue)
             m.d.sync += [in_ex[name].eq(value) for name, value in in_id.items()]
@@ -148,7 +122,6 @@ class RvfiTap(wiring.Component):
             for size in MemSize:
                 with m.Case(size):
                     m.d.comb += mask.eq((1 << (1 << size.value)) - 1)
-        in_wb = {name: Signal(FIELDS[name], name=f"wb_{name}") for name in FIELDS}
         ex_values = in_ex | {
             "pc_wdata": Mux(self.ex_taken, self.ex_target, in_ex["pc_wdata"]),
             "rd_we": self.ex_we & ~self.ex_is_base,
@@ -162,6 +135,7 @@ class RvfiTap(wiring.Component):
             "mem_wmask": Mux(self.ex_access & self.ex_store, mask, 0),
             "mem_wdata": self.ex_wdata,
         }
+        in_wb = {name: Signal(WIDTHS[name], name=f"wb_{name}") for name in ex_values}
         with m.If(self.ex_ready):
             m.d.sync += wb_valid.eq(ex_valid)
             m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
@@ -184,6 +158,13 @@ class RvfiTap(wiring.Component):
             "nn_addr": self.wb_nn_addr,
             "nn_wdata": raw,
         }
-        m.d.comb += self.rvfi.valid.eq(wb_valid & self.wb_leave)
-        m.d.comb += [getattr(self.rvfi, name).eq(value) for name, value in reported.items()]
+        order = Signal(ORDER_BITS)
+        reported |= {"order": order, "halt": Const(0), "mode": Const(MACHINE_MODE), "ixl": Const(XLEN_32)}
+        m.d.comb += [
+            self.rvfi.valid.eq(wb_valid & self.wb_leave),
+            self.rvfi.wait.eq(Mux(self.rvfi.valid, WaitCause.NONE, self.wait_cause)),
+        ]
+        m.d.comb += [getattr(self.rvfi, field.name).eq(reported[field.name]) for field in RETIREMENT_FIELDS]
+        with m.If(self.rvfi.valid):
+            m.d.sync += order.eq(order + 1)
         return m

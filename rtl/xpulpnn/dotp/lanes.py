@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Value
 from amaranth.utils import exact_log2
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 
-WORD = 32
 """Bits of a packed factor and of the accumulator."""
 
 
@@ -23,6 +23,6 @@ def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
         a_signed ^ b_signed,
         a_signed & b_signed,
         *[Const(0, 1)] * (fmt.width - 2),
-        minus.replicate(WORD),
+        minus.replicate(XLEN),
     )
-    return row[:WORD]
+    return row[:XLEN]

@@ -6,12 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.errors import ConfigError
-
-WORD = 32
-WEIGHTS = 4
-"""Weight entries, present with either Mac&Load form."""
-ACTIVATIONS = 2
-"""Activation entries, present with the nn form only; they come first."""
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_WEIGHTS, XLEN
 
 
 class NnRf(wiring.Component):
@@ -47,33 +42,33 @@ class NnRf(wiring.Component):
 
     def __init__(self, entries: int) -> None:
         """Declare the ports; raises :class:`~xpulpnn.errors.ConfigError` for another number of entries."""
-        if entries not in (WEIGHTS, ACTIVATIONS + WEIGHTS):
-            raise ConfigError(f"entries must be {WEIGHTS} or {ACTIVATIONS + WEIGHTS}, not {entries}")
+        if entries not in (NNRF_WEIGHTS, NNRF_ENTRIES):
+            raise ConfigError(f"entries must be {NNRF_WEIGHTS} or {NNRF_ENTRIES}, not {entries}")
         self.entries = entries
         ports = {
-            "wgt_addr": In(ceil_log2(WEIGHTS)),
-            "wgt": Out(WORD),
+            "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),
+            "wgt": Out(XLEN),
             "we": In(1),
             "waddr": In(ceil_log2(entries)),
-            "wdata": In(WORD),
+            "wdata": In(XLEN),
         }
         if self.activations:
-            ports |= {"act_addr": In(ceil_log2(ACTIVATIONS)), "act": Out(WORD)}
+            ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS)), "act": Out(XLEN)}
         super().__init__(ports)
 
     @property
     def activations(self) -> int:
         """Number of activation entries, which precede the weights."""
-        return self.entries - WEIGHTS
+        return self.entries - NNRF_WEIGHTS
 
     def elaborate(self, platform: object) -> Module:
         """Build the registers, the write port and the read ports."""
         m = Module()
-        names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(WEIGHTS)]
-        entries = [Signal(WORD, name=name) for name in names]
+        names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(NNRF_WEIGHTS)]
+        entries = [Signal(XLEN, name=name) for name in names]
         # keeps the inputs of all entries quiet while other words are loaded
-        written = Signal(WORD)
-        m.d.comb += written.eq(self.wdata & self.we.replicate(WORD))
+        written = Signal(XLEN)
+        m.d.comb += written.eq(self.wdata & self.we.replicate(XLEN))
         with m.If(self.we):
             m.d.sync += Array(entries)[self.waddr].eq(written)
 
@@ -81,7 +76,7 @@ class NnRf(wiring.Component):
             hit = self.we & (self.waddr == address + first)
             return Mux(hit, written, Array(entries[first : first + count])[address])
 
-        m.d.comb += self.wgt.eq(read(self.activations, WEIGHTS, self.wgt_addr))
+        m.d.comb += self.wgt.eq(read(self.activations, NNRF_WEIGHTS, self.wgt_addr))
         if self.activations:
-            m.d.comb += self.act.eq(read(0, ACTIVATIONS, self.act_addr))
+            m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))
         return m

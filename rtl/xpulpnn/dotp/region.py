@@ -10,8 +10,9 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.config import Adders
-from xpulpnn.dotp.lanes import WORD, signed_offset
+from xpulpnn.dotp.lanes import signed_offset
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 
 
 class DotpRegion(wiring.Component):
@@ -61,13 +62,13 @@ class DotpRegion(wiring.Component):
         self.fmt = fmt
         self.registered = registered
         self.adders = adders
-        ports = {"a": In(WORD), "b": In(WORD), "a_signed": In(1), "b_signed": In(1)}
+        ports = {"a": In(XLEN), "b": In(XLEN), "a_signed": In(1), "b_signed": In(1)}
         if registered:
             ports["load"] = In(1)
         if adders == "inferred":
-            ports |= {"acc": In(WORD), "result": Out(WORD)}
+            ports |= {"acc": In(XLEN), "result": Out(XLEN)}
         else:
-            ports |= {"partial": Out(WORD), "carry": Out(WORD)}
+            ports |= {"partial": Out(XLEN), "carry": Out(XLEN)}
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
@@ -104,7 +105,7 @@ class DotpRegion(wiring.Component):
     def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
         """A tree of 3:2 compressors over the rows of all lanes."""
         width = self.fmt.width
-        used = min(2 * width + exact_log2(self.fmt.lanes), WORD)
+        used = min(2 * width + exact_log2(self.fmt.lanes), XLEN)
         rows: list[Value] = []
         for lane in range(self.fmt.lanes):
             x, y = a.word_select(lane, width), b.word_select(lane, width)

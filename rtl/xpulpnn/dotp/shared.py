@@ -10,8 +10,9 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import DotpConfig
-from xpulpnn.dotp.lanes import WORD, signed_offset
+from xpulpnn.dotp.lanes import signed_offset
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
 
 
 def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
@@ -61,12 +62,12 @@ class DotpShared(wiring.Component):
     """
 
     fmt: In(ElemFmt)
-    a: In(WORD)
-    b: In(WORD)
+    a: In(XLEN)
+    b: In(XLEN)
     a_signed: In(1)
     b_signed: In(1)
-    acc: In(WORD)
-    result: Out(WORD)
+    acc: In(XLEN)
+    result: Out(XLEN)
 
     def __init__(self, config: DotpConfig) -> None:
         """Declare the ports."""
@@ -82,7 +83,7 @@ class DotpShared(wiring.Component):
         """Build alignment, rows and sum."""
         m = Module()
         side, digit = self.side, min(self.config.widths)
-        total = Signal(WORD + side - digit)
+        total = Signal(XLEN + side - digit)
         addend = Signal.like(total)
         offset = Signal.like(total)
         inverted = [Signal(side, name=f"inverted_{row}") for row in range(side)]
@@ -93,7 +94,7 @@ class DotpShared(wiring.Component):
                     m.d.comb += [
                         addend.eq(self.acc << weight),
                         offset.eq(signed_offset(fmt, self.a_signed, self.b_signed) << weight),
-                        self.result.eq(total[weight : weight + WORD]),
+                        self.result.eq(total[weight : weight + XLEN]),
                     ]
                     tops = top_bits(fmt, side)
                     for row, invert in enumerate(inverted):
@@ -102,7 +103,7 @@ class DotpShared(wiring.Component):
                         by_b = self.b_signed.replicate(side)
                         m.d.comb += invert.eq((by_a ^ by_b if tops >> row & 1 else by_a) & mask)
         rows: list[Value] = []
-        for group in range(WORD // side):
+        for group in range(XLEN // side):
             for place, row in enumerate(self.product_rows(m, group)):
                 signed_row = Signal(place + side, name=f"signed_row_{group}_{place}")
                 m.d.comb += signed_row.eq((row ^ inverted[place]) << place)

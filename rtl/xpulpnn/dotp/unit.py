@@ -11,9 +11,9 @@ from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.dotp.lanes import WORD
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.shared import DotpShared
+from xpulpnn.isa.machine import XLEN
 
 
 class DotpUnit(wiring.Component):
@@ -59,10 +59,10 @@ class DotpUnit(wiring.Component):
         self.config = config
         ports = {
             "ctrl": In(DotpCtrl),
-            "rs1": In(WORD),
-            "rs2": In(WORD),
-            "rd": In(WORD),
-            "result": Out(WORD),
+            "rs1": In(XLEN),
+            "rs2": In(XLEN),
+            "rd": In(XLEN),
+            "result": Out(XLEN),
         }
         if self.registered:
             ports["enable"] = In(1)
@@ -91,7 +91,7 @@ class DotpUnit(wiring.Component):
             array.b.eq(self.rs2),
             array.a_signed.eq(self.ctrl.a_signed),
             array.b_signed.eq(self.ctrl.b_signed),
-            array.acc.eq(self.rd & self.ctrl.accumulate.replicate(WORD)),
+            array.acc.eq(self.rd & self.ctrl.accumulate.replicate(XLEN)),
             self.result.eq(array.result),
         ]
 
@@ -113,8 +113,8 @@ class DotpUnit(wiring.Component):
             m.d.comb += [
                 selected.eq(current.fmt == fmt),
                 gate.eq(selected if isolation == "and" else 1),
-                region.a.eq(self.rs1 & gate.replicate(WORD)),
-                region.b.eq(self.rs2 & gate.replicate(WORD)),
+                region.a.eq(self.rs1 & gate.replicate(XLEN)),
+                region.b.eq(self.rs2 & gate.replicate(XLEN)),
                 region.a_signed.eq(self.ctrl.a_signed & gate),
                 region.b_signed.eq(self.ctrl.b_signed & gate),
             ]
@@ -133,7 +133,7 @@ class DotpUnit(wiring.Component):
             accumulate = Signal(name=f"accumulate_{region.fmt.suffix}")
             m.d.comb += [
                 accumulate.eq(current.accumulate & (1 if isolation == "none" else selected)),
-                region.acc.eq(self.rd & accumulate.replicate(WORD)),
+                region.acc.eq(self.rd & accumulate.replicate(XLEN)),
             ]
         if isolation == "and":
             # behind AND gates an idle region already gives zero
@@ -148,16 +148,16 @@ class DotpUnit(wiring.Component):
         """Choose a region's two words and add them to the accumulator."""
         words: list[Value] = []
         for name in ("partial", "carry"):
-            word = Signal(WORD, name=name)
+            word = Signal(XLEN, name=name)
             # behind AND gates an idle region already gives zero
             always = self.config.isolation == "and"
             chosen = (
-                getattr(region, name) if always else getattr(region, name) & selected.replicate(WORD)
+                getattr(region, name) if always else getattr(region, name) & selected.replicate(XLEN)
                 for selected, region in regions
             )
             m.d.comb += word.eq(reduce(or_, chosen))
             words.append(word)
-        accumulator = self.rd & current.accumulate.replicate(WORD)
-        (_, partial), (_, carry) = carry_save(m, [*words, accumulator], WORD, "final")
-        m.submodules.adder = adder = PrefixAdder(WORD)
+        accumulator = self.rd & current.accumulate.replicate(XLEN)
+        (_, partial), (_, carry) = carry_save(m, [*words, accumulator], XLEN, "final")
+        m.submodules.adder = adder = PrefixAdder(XLEN)
         m.d.comb += [adder.a.eq(partial), adder.b.eq(carry), self.result.eq(adder.result)]

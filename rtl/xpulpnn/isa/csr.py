@@ -4,6 +4,20 @@ from dataclasses import dataclass
 from enum import Enum
 
 from xpulpnn.errors import EncodingError
+from xpulpnn.isa.machine import (
+    IRQ_BITS,
+    MACHINE_MODE,
+    MCAUSE_CODE_BITS,
+    MCAUSE_INTERRUPT,
+    MCOUNTINHIBIT_CY_BIT,
+    MCOUNTINHIBIT_IR_BIT,
+    MSTATUS_MIE,
+    MSTATUS_MPIE,
+    MSTATUS_MPP_LSB,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    WORD_MASK,
+)
 
 
 class CsrAccess(Enum):
@@ -32,9 +46,7 @@ class ResetSource(Enum):
     IRQ_LINES = "the interrupt inputs, followed continuously"
 
 
-ALL_BITS = 0xFFFF_FFFF
-IRQ_BITS = 0xFFFF_0888
-"""Interrupt lines in mie and mip: custom 31..16, external 11, timer 7, software 3."""
+ALL_BITS = WORD_MASK
 
 PERFORMANCE_EVENTS = (
     "cycles",
@@ -91,14 +103,16 @@ _COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 
 _MACHINE_COUNTERS, _USER_COUNTERS, _PCCR = 0xB00, 0xC00, 0x780
 
 CSRS: tuple[Csr, ...] = (
-    Csr(0x300, "mstatus", _RW, reset=0x1800, writable=0x88),
+    Csr(0x300, "mstatus", _RW, reset=MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
     Csr(0x301, "misa", _WI, reset=0x4080_1104),
     Csr(0x304, "mie", _RW, writable=IRQ_BITS),
-    Csr(0x305, "mtvec", _RW, reset=1, writable=0xFFFF_FF01, source=ResetSource.BOOT_ADDRESS),
-    Csr(0x320, "mcountinhibit", _RW, writable=0b101),
+    Csr(
+        0x305, "mtvec", _RW, reset=MTVEC_VECTORED, writable=MTVEC_BASE | MTVEC_VECTORED, source=ResetSource.BOOT_ADDRESS
+    ),
+    Csr(0x320, "mcountinhibit", _RW, writable=1 << MCOUNTINHIBIT_CY_BIT | 1 << MCOUNTINHIBIT_IR_BIT),
     Csr(0x340, "mscratch", _RW, writable=ALL_BITS),
     Csr(0x341, "mepc", _RW, writable=ALL_BITS - 1),
-    Csr(0x342, "mcause", _RW, writable=0x8000_001F),
+    Csr(0x342, "mcause", _RW, writable=MCAUSE_INTERRUPT | (1 << MCAUSE_CODE_BITS) - 1),
     Csr(0x343, "mtval", _WI),
     Csr(0x344, "mip", _WI, source=ResetSource.IRQ_LINES),
     *(

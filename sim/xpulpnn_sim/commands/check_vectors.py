@@ -18,7 +18,6 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.vector_stream import VectorBench
 from xpulpnn_sim.harness.vectors import Vector, VectorMismatch, VectorReader, check_golden
 
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _engine(name: str, config: CoreConfig) -> Check:
     if name == "golden":
         return check_golden
-    return VectorBench(config, model_library(config, checked=True)).check
+    return VectorBench(config).check
 
 
 def _lines(mismatches: list[VectorMismatch]) -> Iterator[str]:

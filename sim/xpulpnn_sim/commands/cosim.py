@@ -1,8 +1,9 @@
 """``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,13 @@ from xpulpnn_sim.commands.common import (
     simulated_configuration,
     write_json,
 )
-from xpulpnn_sim.harness.engine import BusTiming, Waves
-from xpulpnn_sim.harness.kernel_run import Case, Result, run_case
-from xpulpnn_sim.harness.models import core_library, model_library
-from xpulpnn_sim.harness.program_run import run_program_case
+from xpulpnn_sim.commands.kernel import add_precision, add_specialise, precisions
+from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-
-WIDTHS = ("16", "8", "4", "2")
-ENGINES = {"stream": run_case, "core": run_program_case}
-"""What runs a case, by the names of ``--engine``."""
 
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
 DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
@@ -47,6 +44,9 @@ _MILLION = 1e6
 _BEGINNING = 2000
 """Cycles of waveforms when nothing is wrong."""
 
+_MOST_CYCLES = 1 << 40
+"""No kernel is given up."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
@@ -58,9 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
         f"(default {' and '.join(DEFAULT_LAYERS.values())})",
     )
-    parser.add_argument(
-        "--bits", default="8,4,2", metavar="LIST", help="operand widths out of 16,8,4,2 (default 8,4,2)"
-    )
+    add_precision(parser, "8,4,2", "LIST")
     parser.add_argument(
         "--variant",
         default=DEFAULT_VARIANTS,
@@ -71,44 +69,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_exact(parser)
     parser.add_argument(
         "--engine",
-        choices=tuple(ENGINES),
+        choices=ENGINES,
         default="stream",
         help="stream: the back end, fed with the executed instructions; core: the whole core runs the kernel as a "
         "program from memory (default stream)",
     )
+    add_specialise(parser)
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores; only 1")
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
+    parser.add_argument(
+        "--irq-rate",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack",
+    )
     parser.add_argument("--no-check", action="store_true", help="compare the results only, not every instruction")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of tensors and memory timing (default 0)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms around the first mismatch")
-    parser.add_argument("--waves-window", metavar="A:B", help="cycles of the first kernel to write instead")
+    parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
     cases = _cases(arguments)
-    window = _window(arguments)
+    window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+    if arguments.engine == "stream" and arguments.irq_rate:
+        raise InputError("--irq-rate must be left out with --engine stream")
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
-    if arguments.engine == "core":
-        core_library(cases[0].config)
-    else:
-        model_library(cases[0].config, checked=cases[0].checked)
+    model_library(arguments.engine, cases[0].config)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
-        for result in _run_all(ENGINES[arguments.engine], cases, arguments.jobs):
+        for result in _run_all(arguments.engine, cases, arguments.jobs):
             results.append(result)
             progress.advance(task)
     console = output()
     for result in results:
         for report in result.reports:
-            name = "{kernel} {layer} {bits} bit {variant}".format(**result.record)
+            name = "{kernel} {layer} {precision} {variant}".format(**result.record)
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
     console.print(_table([result.record for result in results]))
     write_json(arguments.json, [result.record for result in results])
@@ -123,23 +128,26 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
         raise InputError(f"--cores must be 1, not {arguments.cores}")
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
-    timing = BusTiming(
-        grant_stalls=arguments.grant_stalls, response_latency=arguments.response_latency, seed=arguments.seed
+    machine = Machine(
+        grant_stalls=arguments.grant_stalls,
+        response_latency=arguments.response_latency,
+        irq_rate=arguments.irq_rate,
+        seed=arguments.seed,
+        max_cycles=_MOST_CYCLES,
     )
     layer_type = ConvLayer if arguments.kernel == "conv" else MatmulLayer
     cases = [
         Case(
             layer=layer_type.parse(layer),
-            bits=int(bits),
+            precision=precision,
             variant=name,
             config=config,
-            timing=timing,
+            machine=machine,
             checked=not arguments.no_check,
+            specialise=arguments.specialise,
         )
         for layer in arguments.layer or [DEFAULT_LAYERS[arguments.kernel]]
-        for bits in comma_list(arguments.bits, WIDTHS, "--bits")
+        for precision in precisions(arguments)
         for name in comma_list(arguments.variant, tuple(VARIANTS), "--variant")
     ]
     for case in cases:
@@ -147,16 +155,8 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     return cases
 
 
-def _window(arguments: argparse.Namespace) -> tuple[int, int] | None:
-    if arguments.waves_window is None:
-        return None
-    first, colon, last = arguments.waves_window.partition(":")
-    if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        raise InputError(f"--waves-window must be A:B with A <= B, not {arguments.waves_window}")
-    return int(first), int(last)
-
-
-def _run_all(run_one: Callable[[Case], Result], cases: list[Case], jobs: int) -> Iterator[Result]:
+def _run_all(engine: str, cases: list[Case], jobs: int) -> Iterator[Result]:
+    run_one = partial(run_case, engine=engine)
     if jobs == 1 or len(cases) == 1:
         yield from map(run_one, cases)
         return
@@ -169,14 +169,14 @@ def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], 
     """Repeat one kernel on a model that writes waveforms: the first wrong one unless cycles are given."""
     chosen = next((i for i, result in enumerate(results) if result.record["mismatches"]), 0)
     if window is not None:
-        run_case(cases[0], Waves(path=path, first=window[0], last=window[1]))
+        run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
         return
     position = results[chosen].mismatch_position
     if position is None:
         waves = Waves(path=path, first=0, last=_BEGINNING)
     else:
         waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
-    run_case(cases[chosen], waves)
+    run_case(cases[chosen], waves=waves)
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
@@ -204,7 +204,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
     table = Table(box=None, title="cycles per sdotp: MatMul alone; MAC per cycle: whole kernel", title_justify="left")
     headings = (
         "layer",
-        "bits",
+        "precision",
         "variant",
         "cycles",
         "cyc/sdotp",
@@ -216,12 +216,14 @@ def _table(records: list[dict[str, Any]]) -> Table:
         "errors",
     )
     for heading in (*headings, "Mcyc/s"):
-        table.add_column(heading, justify="left" if heading in ("layer", "variant") else "right", no_wrap=True)
+        table.add_column(
+            heading, justify="left" if heading in ("layer", "precision", "variant") else "right", no_wrap=True
+        )
     for record in records:
         paper, cycles_per_sdotp, macs_per_cycle = _figures(record)
         table.add_row(
             record["layer"],
-            str(record["bits"]),
+            record["precision"],
             record["variant"],
             str(record["cycles"]),
             _number(record["cycles_per_sdotp"], 3),

@@ -20,9 +20,9 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.equivalence import DIFFERENT, METHODS, UNDECIDED, Outcome, check, structures
-from xpulpnn_sim.explore.proof.dotp import ALL_SIGNS
+from xpulpnn_sim.formal.dotp import ALL_SIGNS
+from xpulpnn_sim.formal.equivalence import DIFFERENT, METHODS, UNDECIDED, Comparison, check, structures
+from xpulpnn_sim.harness.models import cached_emission
 
 _TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
 _SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
@@ -64,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     formats = [fmt for fmt in ElemFmt if fmt.suffix in suffixes]
     fixed = [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in arguments.settings]
     found = structures(config, fixed, widths=arguments.all_widths)
-    outcomes: list[Outcome] = []
+    outcomes: list[Comparison] = []
     operations = sum(len({*one.dotp.formats}.intersection(formats)) for one in found.values()) * len(ALL_SIGNS)
     with progress_bar("structures", operations) as (progress, task):
         for label, one in found.items():
-            design = emit_design("dotp", one)
+            verilog, manifest = cached_emission("dotp", one)
 
             def advance(share: float, label: str = label) -> None:
                 progress.update(task, description=f"{label} {share:.0%}")
@@ -77,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
                 for signs in ALL_SIGNS:
                     progress.update(task, description=f"{label} {fmt.suffix} {signs}")
                     outcomes += check(
-                        design,
+                        verilog,
+                        manifest,
                         structure=label,
                         formats=[fmt],
                         signs=[signs],
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if _all_shown(outcomes) else FAILED
 
 
-def _all_shown(outcomes: list[Outcome]) -> bool:
+def _all_shown(outcomes: list[Comparison]) -> bool:
     """Whether no operation is different and each was decided by a method, the others having given up."""
     operations: dict[tuple[str, ElemFmt, str], set[str]] = {}
     for outcome in outcomes:
@@ -106,12 +107,12 @@ def _all_shown(outcomes: list[Outcome]) -> bool:
     return all(DIFFERENT not in verdicts and verdicts != {UNDECIDED} for verdicts in operations.values())
 
 
-def _table(outcomes: list[Outcome]) -> Table:
+def _table(outcomes: list[Comparison]) -> Table:
     table = Table(box=None, title=_TITLE, title_justify="left")
     for heading in ("structure", "format", "signs", "method", "covered", "seconds", "verdict"):
         table.add_column(heading, justify="right" if heading == "seconds" else "left")
 
-    def row(outcome: Outcome) -> tuple[str, ...]:
+    def row(outcome: Comparison) -> tuple[str, ...]:
         return (outcome.structure, outcome.fmt.suffix, outcome.method, outcome.covered, outcome.verdict)
 
     for (structure, suffix, method, covered, verdict), group in groupby(sorted(outcomes, key=_order), key=row):
@@ -121,11 +122,11 @@ def _table(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def _order(outcome: Outcome) -> tuple[Any, ...]:
+def _order(outcome: Comparison) -> tuple[Any, ...]:
     return (outcome.structure, outcome.fmt, METHODS.index(outcome.method), outcome.covered, outcome.verdict)
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: Comparison) -> dict[str, Any]:
     example = outcome.counterexample
     return {
         "structure": outcome.structure,

@@ -17,17 +17,19 @@ from xpulpnn_sim.commands.common import (
     progress_bar,
     require_folder,
     require_writable,
+    write_json,
 )
 from xpulpnn_sim.explore.design import emit_design
+from xpulpnn_sim.explore.finished_run import REPORT, FinishedRun, require_report_packages
 from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explore.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explore.paper import paper_points, paper_table
-from xpulpnn_sim.explore.point import Step, plan
-from xpulpnn_sim.explore.report.info import RunInfo
+from xpulpnn_sim.explore.report.csv_file import write_csv
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import PointResult
-from xpulpnn_sim.explore.runner import POINTS, Manner, dask_package, run_points
+from xpulpnn_sim.explore.runner import Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space
-from xpulpnn_sim.explore.steps import DEFAULT_LAYERS, EnergyStep, KernelSpec, KernelStep
-from xpulpnn_sim.explore.summary import REPORT, Summary, require_report_packages
+from xpulpnn_sim.explore.task import PointStep, plan
 from xpulpnn_sim.tops import TOPS
 
 DEFAULT_TOP = "ex-stage"
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="KERNEL:BITS:VARIANT[:LAYER]",
         help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
-        f"layers {' and '.join(f'{name} {layer}' for name, layer in DEFAULT_LAYERS.items())})",
+        f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
     )
     what.add_argument("--energy", action="store_true", help="energy of every --kernel")
     what.add_argument("--general", action="store_true", help="energy of general code on the core too")
@@ -123,12 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder(arguments.output, "--output")
     asked = {id(step): (step, step.settings()) for listed in steps for step in listed}
     tasks = [
-        plan(
-            point,
-            [asked[id(step)] for step in listed],
-            arguments.output / POINTS / point.folder,
-            fresh=arguments.fresh,
-        )
+        plan(point, [asked[id(step)] for step in listed], arguments.output, fresh=arguments.fresh)
         for point, listed in zip(space.points, steps, strict=True)
     ]
     cached = 0
@@ -150,20 +147,22 @@ def run(arguments: argparse.Namespace) -> int:
         wall_s=perf_counter() - started,
         cached=cached,
     )
-    summary = Summary(
+    finished = FinishedRun(
         info=info,
         points=tuple(results),
         skipped=space.skipped,
         notes=tuple(notes),
         extra=(paper_table(results),) if arguments.paper else (),
     )
-    summary.write(arguments.output, arguments.json)
+    for path in (arguments.output / "results.json", arguments.json):
+        write_json(path, finished.record())
+    write_csv(arguments.output / "results.csv", results)
     files = ["results.json", "results.csv", "points/"]
     if not arguments.no_report:
-        summary.write_report(arguments.output)
+        finished.write_report(arguments.output)
         files.append(REPORT)
     console = output()
-    summary.show(console)
+    finished.show(console)
     console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
     return FAILED if any(result.error for result in results) else OK
 
@@ -200,7 +199,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     return Request(flows=tuple(names), scripts=scripts, liberty=arguments.liberty, seeds=arguments.seeds)
 
 
-def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[Step]]]:
+def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
     """The points of the options and the steps of each; ``notes`` are added to."""
     space = build_space(
         arguments.top or DEFAULT_TOP,
@@ -222,9 +221,9 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
         energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
         if arguments.general:
             energies[None] = EnergyStep(cells, None)
-    steps: list[list[Step]] = []
+    steps: list[list[PointStep]] = []
     for able in runnable:
-        listed: list[Step] = [*flows, *(kernels[spec] for spec in able)]
+        listed: list[PointStep] = [*flows, *(kernels[spec] for spec in able)]
         listed += [step for spec, step in energies.items() if spec is None or spec in able]
         steps.append(listed)
     return space, steps
@@ -247,7 +246,7 @@ def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[
     return able
 
 
-def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[Step]]]:
+def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
     request = Request(
         flows=("asic" if arguments.liberty is not None else "builtin",),

@@ -10,6 +10,7 @@ from xpulpnn_sim.commands.common import (
     OK,
     add_configuration,
     add_json,
+    comma_list,
     configuration,
     output,
     require_folder,
@@ -17,13 +18,16 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.engine import BusTiming
-from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors
+from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, short_precision
+from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.toolchain import COMPILERS, CompileError, Options, build
+
+WIDTHS = ("16", "8", "4", "2")
 
 _LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 
@@ -32,8 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument("kernel", choices=tuple(_LAYERS), help="whole convolution, or the MatMul alone")
     parser.add_argument("--layer", metavar="SPEC", help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP (default papers')")
-    parser.add_argument("--bits", type=int, default=8, metavar="N", help="operand width: 16, 8, 4 or 2 (default 8)")
+    add_precision(parser, "8", "N")
     parser.add_argument("--variant", default="nn_4x4", metavar="NAME", help=f"one of {', '.join(VARIANTS)}")
+    add_specialise(parser)
     add_configuration(parser, "xpulpnn-full")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the tensors (default 0)")
     parser.add_argument("--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first installed)")
@@ -44,19 +49,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def add_precision(parser: argparse.ArgumentParser, default: str, metavar: str) -> None:
+    """``--bits`` and ``--precision``, which go to :func:`precisions`."""
+    parser.add_argument(
+        "--bits",
+        metavar=metavar,
+        help=f"width of inputs, weights and results, out of {','.join(WIDTHS)} (default {default})",
+    )
+    parser.add_argument(
+        "--precision", metavar="XxWxY", help="the three widths, such as 8x8x8; comma-separated where --bits is"
+    )
+    parser.set_defaults(default_bits=default)
+
+
+def precisions(arguments: argparse.Namespace) -> list[Precision]:
+    """What was asked for."""
+    if arguments.precision is not None:
+        if arguments.bits is not None:
+            raise InputError("--bits must be left out with --precision")
+        return [Precision.parse(text) for text in arguments.precision.split(",")]
+    bits = arguments.default_bits if arguments.bits is None else arguments.bits
+    texts = comma_list(bits, WIDTHS, "--bits")
+    return [short_precision(arguments.kernel, int(text)) for text in texts]
+
+
+def add_specialise(parser: argparse.ArgumentParser) -> None:
+    """``--specialise``."""
+    parser.add_argument(
+        "--specialise", action="store_true", help="kernel functions for the one layer, its sizes constants"
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Write the sources and, unless told otherwise, the program NAME.elf."""
     config = configuration(arguments)
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
+    chosen = precisions(arguments)
+    if len(chosen) != 1:
+        raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
     layer_type = ConvLayer if arguments.kernel == "conv" else MatmulLayer
     case = Case(
         layer=layer_type.parse(arguments.layer or _LAYERS[arguments.kernel]),
-        bits=arguments.bits,
+        precision=chosen[0],
         variant=arguments.variant,
         config=config,
-        timing=BusTiming(seed=arguments.seed),
+        machine=Machine(seed=arguments.seed),
         checked=False,
+        specialise=arguments.specialise,
     )
     case.check()
     require_folder(arguments.output, "--output")

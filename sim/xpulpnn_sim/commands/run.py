@@ -42,17 +42,15 @@ from xpulpnn_sim.commands.program import (
     write_dumps,
 )
 from xpulpnn_sim.elf import Executable, Window
-from xpulpnn_sim.harness.core_profile import MEANING, Cause, CoreProfile
-from xpulpnn_sim.harness.core_run import Machine, RunResult
-from xpulpnn_sim.harness.core_run import run as run_core
-from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.profile import MEANING, Profile
+from xpulpnn_sim.harness.session import RunResult
+from xpulpnn_sim.harness.session import run as run_program
 from xpulpnn_sim.retirement import Records
 
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
-_PROBABILITIES = ("--grant-stalls", "--fetch-grant-stalls", "--irq-rate")
-_LATENCIES = ("--response-latency", "--fetch-latency")
-_ALL_CYCLES = (0, (1 << 64) - 1)
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 
@@ -97,29 +95,29 @@ def run(arguments: argparse.Namespace) -> int:
     require_file(arguments.trace, "--trace")
     window = _wave_window(arguments)
     _require_waves(arguments.waves)
-    profile = _profile(machine) if arguments.profile else None
     with progress_bar("compiling the model", None):
-        core_library(config, trace=arguments.waves is not None)
+        model_library("core", config, trace=arguments.waves is not None)
     with ExitStack() as stack:
-        observers: list[Callable[[Records], None]] = [] if profile is None else [profile]
-        if arguments.trace is not None:
-            observers.append(stack.enter_context(_tracing(arguments.trace)))
-        waves = None if arguments.waves is None else stack.enter_context(replacing(arguments.waves))
+        observer = None if arguments.trace is None else stack.enter_context(_tracing(arguments.trace))
+        waves = None
+        if arguments.waves is not None:
+            waves = Waves(path=stack.enter_context(replacing(arguments.waves)), **window)
         progress, task = stack.enter_context(progress_bar("cycles", None))
-        result = run_core(
+        result = run_program(
             executable,
             config,
             machine,
             check=arguments.check,
             lockstep=arguments.lockstep,
-            observer=_each(observers) if observers else None,
+            observer=observer,
+            account=arguments.profile,
             output=show,
             progress=lambda cycles: progress.update(task, completed=cycles),
             waves=waves,
-            wave_window=window,
         )
     if arguments.waves is not None:
         _write_save_file(arguments.waves, executable, config)
+    profile = Profile(executable, result.accounts[0]) if arguments.profile else None
     record = _record(arguments, executable, machine, result, profile)
     _tell(result, record)
     if profile is not None:
@@ -131,18 +129,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
     """The surroundings that the options describe; raises :class:`InputError`."""
-
-    def value(option: str) -> Any:
-        return getattr(arguments, option.removeprefix("--").replace("-", "_"))
-
-    for option in _PROBABILITIES:
-        if not 0 <= value(option) < 1:
-            raise InputError(f"{option} must be a probability of at least 0 and below 1, not {value(option)}")
-    for option in _LATENCIES:
-        if value(option) < 1:
-            raise InputError(f"{option} must be at least 1, not {value(option)}")
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
     return Machine(
         ram=ram,
         hart_id=hart_id(arguments),
@@ -165,17 +151,15 @@ def _irq(text: str) -> tuple[int, int]:
     return int(cycle), int(line)
 
 
-def _wave_window(arguments: argparse.Namespace) -> tuple[int, int]:
+def _wave_window(arguments: argparse.Namespace) -> dict[str, int]:
     """First and last cycle of the waveforms."""
     text = arguments.wave_window
     if text is None:
-        return _ALL_CYCLES
+        return {}
     if arguments.waves is None:
         raise InputError(f"--wave-window must come with --waves, not alone with {text}")
-    first, colon, last = text.partition(":")
-    if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= _ALL_CYCLES[1]):
-        raise InputError(f"--wave-window must be FROM:TO with FROM <= TO, not {text}")
-    return int(first), int(last)
+    first, last = Waves.window(text)
+    return {"first": first, "last": last}
 
 
 def _require_waves(path: Path | None) -> None:
@@ -186,7 +170,7 @@ def _require_waves(path: Path | None) -> None:
         raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
     require_file(path, "--waves")
     # reading the generator takes seconds, which only waveforms are worth
-    from xpulpnn_sim.harness.core_waves import save_files
+    from xpulpnn_sim.harness.waves import save_files
 
     save_file, folder = save_files(path)
     require_file(save_file, "--waves")
@@ -194,16 +178,9 @@ def _require_waves(path: Path | None) -> None:
 
 
 def _write_save_file(path: Path, executable: Executable, config: CoreConfig) -> None:
-    from xpulpnn_sim.harness.core_waves import write_save_file
+    from xpulpnn_sim.harness.waves import write_save_file
 
     write_save_file(path, executable, config)
-
-
-def _profile(machine: Machine) -> CoreProfile:
-    return CoreProfile(
-        data_waits=machine.grant_stalls > 0 or machine.response_latency > 1,
-        fetch_waits=machine.fetch_grant_stalls > 0 or machine.fetch_latency > 1,
-    )
 
 
 @contextmanager
@@ -214,20 +191,12 @@ def _tracing(path: Path) -> Generator[Callable[[Records], None]]:
         yield lambda records: file.writelines(f"{line}\n" for line in trace.lines(records))
 
 
-def _each(observers: list[Callable[[Records], None]]) -> Callable[[Records], None]:
-    def observe(records: Records) -> None:
-        for observer in observers:
-            observer(records)
-
-    return observe
-
-
 def _record(
     arguments: argparse.Namespace,
     executable: Executable,
     machine: Machine,
     result: RunResult,
-    profile: CoreProfile | None,
+    profile: Profile | None,
 ) -> dict[str, Any]:
     """The result for machines."""
     conditions = asdict(machine) | {
@@ -237,11 +206,11 @@ def _record(
         "lockstep": arguments.lockstep,
     }
     record = end_record(executable, result.exit) | {
-        "engine": "rtl",
+        "engine": "core",
         "cycles": result.cycles,
         "instructions": result.instructions,
         "ipc": round(result.instructions / max(result.cycles, 1), 4),
-        "stalls": None if profile is None else profile.stalls,
+        "stalls": None if profile is None else result.stalls,
         "interrupts": result.interrupts,
         "wall_s": round(result.wall_s, 3),
         "sim_cycles_per_s": round(result.sim_cycles_per_s, 1),
@@ -250,8 +219,8 @@ def _record(
         "conditions": conditions,
     }
     if profile is not None:
-        record["profile"] = profile.by_function(executable, OUTSIDE)
-        record["listing"] = list(profile.by_instruction(executable))
+        record["profile"] = profile.by_function(OUTSIDE)
+        record["listing"] = list(profile.by_instruction())
     return record
 
 
@@ -283,7 +252,7 @@ def _stall_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if record["stalls"] is None:
         return []
     return [
-        (f"stalls, {cause}", f"{cycles} ({cycles / max(record['cycles'], 1):.1%}): {MEANING[Cause(cause)]}")
+        (f"stalls, {cause}", f"{cycles} ({cycles / max(record['cycles'], 1):.1%}): {MEANING[cause]}")
         for cause, cycles in record["stalls"].items()
         if cycles
     ]

@@ -10,31 +10,25 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explore.cache import content_key
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.netlist import Netlist, read_netlist
-from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, ModuleArea
-from xpulpnn_sim.explore.sta import OpenSta, find_opensta
+from xpulpnn_sim.explore.mapped_netlist import GATED, MappedNetlist, read_mapped
+from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea
+from xpulpnn_sim.explore.sta import find_opensta
 from xpulpnn_sim.explore.timing import longest_path
-from xpulpnn_sim.explore.yosys import Yosys, find_yosys
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.build import cache_directory
+from xpulpnn_sim.yosys import Yosys, find_yosys
 
-Script = Literal["area", "speed"]
-
-REVISION = "1"
+REVISION = "2"
 """Part of the settings: raised when this flow's results change without any setting changing."""
-
-GATED = "$_DFFE_PP_"
-"""Type of the registers that :func:`mapped_netlist` leaves behind a clock gate; their pins are C, D, E, Q."""
 
 _PREPARE = "strash; &get -n; &fraig -x; &put; scorr; dc2"
 _DEEP = "balance; rewrite; refactor; balance; rewrite; rewrite -z; balance; refactor -z; rewrite -z; balance"
 _BUFFER = "topo; buffer -N 16 -S 400"
-SCRIPTS: Mapping[str, str] = {
+ABC_SCRIPTS: Mapping[str, str] = {
     "area": f"{_PREPARE}; dch -f; map -B 0.9; {_BUFFER}; upsize; dnsize; stime -p -d",
     "speed": f"{_PREPARE}; {_DEEP}; if -g -K 6; strash; dch -f; map -B 0.9 -D 1000; {_BUFFER}; "
     "upsize; dnsize; upsize; dnsize; stime -p -d",
@@ -63,73 +57,54 @@ class AsicFlow:
         ``asic`` or ``builtin``.
     script : str
         ``area`` or ``speed``: which ABC commands.
-    breakdown : bool
-        Whether to map module by module as well; without it there are no areas by instance, and the path is that of
-        the flat netlist, which has few names left.
     """
 
-    def __init__(self, library: Library, name: str, script: str, *, breakdown: bool = True) -> None:
-        if script not in SCRIPTS:
-            raise InputError(f"script must be one of {', '.join(SCRIPTS)}, not {script}")
+    def __init__(self, library: Library, name: str, script: str) -> None:
+        if script not in ABC_SCRIPTS:
+            raise InputError(f"script must be one of {', '.join(ABC_SCRIPTS)}, not {script}")
         self.library = library
         self.name = name
         self.script = script
-        self.breakdown = breakdown
-        self._yosys: Yosys | None = None
-        self._opensta: OpenSta | None = None
-
-    def _tools(self) -> tuple[Yosys, OpenSta | None]:
-        if self._yosys is None:
-            self._yosys = find_yosys()
-            self._opensta = find_opensta()
-        return self._yosys, self._opensta
 
     def settings(self) -> dict[str, str]:
         """Versions of the tools, the library's hash and the script."""
-        yosys, opensta = self._tools()
+        yosys, opensta = find_yosys(), find_opensta()
         return {
             **yosys.tools,
             "opensta": opensta.version if opensta else "none",
             "library": self.library.sha256,
             "driver": self.library.driving_cell,
             "load": f"{self.library.output_load_ff:g}",
-            "commands": SCRIPTS[self.script],
-            "breakdown": str(self.breakdown),
+            "commands": ABC_SCRIPTS[self.script],
             "revision": REVISION,
         }
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Map the design; raises :class:`ToolError` with the tool's own message if that fails."""
-        yosys, opensta = self._tools()
+        yosys, opensta = find_yosys(), find_opensta()
         started = time.monotonic()
         library = self.library
         with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
             folder = Path(name)
             _prepare(folder, design.verilog, library, self.script, yosys)
-            script = [_read(design.module), *_flat(design.module)]
-            results = ["flat.json", "flat.log"]
-            if self.breakdown:
-                script += [
-                    "design -reset",
-                    _read(design.module),
-                    *_by_module(design.module),
-                    "flatten",
-                    "write_json modules.json",
-                ]
-                results.append("modules.json")
+            script = [
+                _read(design.module),
+                *_flat(design.module),
+                "design -reset",
+                _read(design.module),
+                *_by_module(design.module),
+                "flatten",
+                "write_json modules.json",
+            ]
+            results = ["flat.json", "flat.log", "modules.json"]
             yosys.run("\n".join(script), folder, what=design.module, results=results)
-            flat = read_netlist(folder / "flat.json", design.module, library.cells)
-            _check(flat, library)
+            flat, by_module = (
+                read_mapped(folder / name, design.module, library.cells) for name in ("flat.json", "modules.json")
+            )
             delay = _delay_ps(folder)
-            shown, kind = flat, "flat"
-            modules: list[ModuleArea] = []
-            if self.breakdown:
-                shown, kind = read_netlist(folder / "modules.json", design.module, library.cells), "hierarchical"
-                _check(shown, library)
-                modules = module_areas(shown, design, library)
-            path = opensta.longest_path(shown, library, kind, folder) if opensta else None
-            path = path or longest_path(shown, library, kind)
-        types = Counter(gate.type for gate in flat.gates)
+            path = opensta.longest_path(by_module, library, folder) if opensta else None
+            path = path or longest_path(by_module, library)
+        types = Counter(gate.cell.name for gate in flat.gates)
         area = sum(library.cells[kind].area * count for kind, count in types.items())
         tools = {**yosys.tools, **({"opensta": opensta.version} if opensta else {})}
         return FlowResult(
@@ -144,12 +119,12 @@ class AsicFlow:
             delay_ps=delay,
             delay_fo4=delay / library.fo4_ps if delay is not None else None,
             path=path,
-            modules=modules,
+            modules=module_areas(by_module, design, library),
             wall_s=round(time.monotonic() - started, 2),
         )
 
     def _conditions(self, path: CriticalPath | None) -> list[str]:
-        library, commands = self.library, SCRIPTS[self.script].removesuffix(" -d")
+        library, commands = self.library, ABC_SCRIPTS[self.script].removesuffix(" -d")
         volt, celsius = library.liberty.voltage, library.liberty.temperature
         corner = (
             f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
@@ -167,34 +142,22 @@ class AsicFlow:
             "The order of cells and nets alone moves ABC's area by up to 6 % and its delay by up to 3 % (four "
             "orders of the multiplier): smaller differences between two results mean little."
         )
-        lines = [corner, f"Flattened; ABC script {self.script}: {commands}.", surroundings, delay, noise]
-        if self.breakdown:
-            lines.append(
-                "Areas by instance come from a second mapping, module by module: their sum differs from the flat total."
-            )
+        areas = "Areas by instance come from a second mapping, module by module: their sum differs from the flat total."
+        lines = [corner, f"Flattened; ABC script {self.script}: {commands}.", surroundings, delay, noise, areas]
         if path is not None:
-            netlist = "the netlist mapped module by module" if path.netlist == "hierarchical" else "the flat netlist"
-            lines.append(f"The path shown is that of {netlist}, by {path.tool}: its delay is not that of the result.")
+            lines.append(
+                f"The path shown is that of the netlist mapped module by module, by {path.tool}: its delay is not that "
+                "of the result."
+            )
         return lines
 
 
-def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, script: Script = "area") -> Path:
+def mapped_netlist(design: EmittedDesign, library: Library) -> Path:
     """File with the netlist mapped module by module and flattened after that, as ``write_json`` of Yosys writes it.
 
     Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. The
-    file stays in the cache.
-
-    Parameters
-    ----------
-    design : Design
-        To be mapped.
-    library : Library
-        Cells.
-    clock_gating : bool
-        Whether registers with an enable stay cells of the type :data:`GATED` (pins C, D, E, Q), to be seen as D
-        flip-flops behind a clock gate; otherwise a multiplexer at their input keeps their value.
-    script : str
-        ABC commands.
+    registers with an enable that clock gates pay for stay cells of the type :data:`GATED` (pins C, D, E, Q), to be seen
+    as D flip-flops behind a clock gate. The file stays in the cache.
 
     Raises
     ------
@@ -202,25 +165,29 @@ def mapped_netlist(design: Design, library: Library, *, clock_gating: bool, scri
         If the tools fail or are missing.
     """
     yosys = find_yosys()
-    lines = [_read(design.module), *_by_module(design.module, clock_gating=clock_gating), "flatten"]
-    if clock_gating:
-        lines += [f"chtype -set {GATED} t:{_DFF}", f"delete ={_DFF}"]
-    lines.append("write_json mapped.json")
+    lines = [
+        _read(design.module),
+        *_by_module(design.module, _GATE_CLOCKS),
+        "flatten",
+        f"chtype -set {GATED} t:{_DFF}",
+        f"delete ={_DFF}",
+        "write_json mapped.json",
+    ]
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
-    commands = [SCRIPTS[script], lines, list(_gated_registers())]
+    commands = [ABC_SCRIPTS["area"], lines, list(_gated_registers())]
     key = content_key([REVISION, sorted(yosys.tools.items()), surroundings, commands, design.module, design.verilog])
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
     if entry.exists():
         return entry
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         folder = Path(name)
-        _prepare(folder, design.verilog, library, script, yosys)
+        _prepare(folder, design.verilog, library, "area", yosys)
         yosys.run("\n".join(lines), folder, what=design.module, results=["mapped.json"])
         write_text(entry, (folder / "mapped.json").read_text())
     return entry
 
 
-def module_areas(netlist: Netlist, design: Design, library: Library) -> list[ModuleArea]:
+def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
     """Area of every instance, depth first, the top first."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
@@ -229,7 +196,7 @@ def module_areas(netlist: Netlist, design: Design, library: Library) -> list[Mod
     cells: Counter[str] = Counter()
     for gate in netlist.gates:
         path = f"{top}.{gate.path}" if gate.path else top
-        own[path] += library.cells[gate.type].area / library.ge_area
+        own[path] += gate.cell.area / library.ge_area
         cells[path] += 1
     if strange := sorted(own.keys() - hierarchy.keys()):
         raise ToolError(f"instances of the netlist must be those of the manifest, not {strange[0]}")
@@ -252,7 +219,7 @@ def _prepare(folder: Path, verilog: str, library: Library, script: str, yosys: Y
         (folder / "library.lib").write_bytes(library.path.read_bytes())
     except OSError as error:
         raise ToolError(f"--liberty must be readable, not {library.path} ({error.strerror})") from error
-    commands = SCRIPTS[script].replace("; ", "\n")
+    commands = ABC_SCRIPTS[script].replace("; ", "\n")
     (folder / "flat.abc").write_text((f"{_NATIVE_ALIAS}\n" if yosys.native else "") + commands + "\n")
     # Each mapping counts; the statistics file tells of the flat one only.
     (folder / "modules.abc").write_text((folder / "flat.abc").read_text().replace("stime -p -d\n", ""))
@@ -297,29 +264,25 @@ def _flat(module: str) -> Sequence[str]:
     ]
 
 
-def _by_module(module: str, *, clock_gating: bool = False) -> Sequence[str]:
-    gated = [
-        f"dfflegalize -mince {_GATED} " + " ".join(f"-cell {kind} 01" for kind in _REGISTERS),
-        "read_verilog -lib gated_box.v",
-        "techmap -map gated.v",
-        "simplemap",
-        # one enable for all registers that share it, so that they share a clock gate
-        "opt_merge",
-        "opt_clean",
-    ]
+_GATE_CLOCKS = (
+    f"dfflegalize -mince {_GATED} " + " ".join(f"-cell {kind} 01" for kind in _REGISTERS),
+    "read_verilog -lib gated_box.v",
+    "techmap -map gated.v",
+    "simplemap",
+    # one enable for all registers that share it, so that they share a clock gate
+    "opt_merge",
+    "opt_clean",
+)
+
+
+def _by_module(module: str, prepared: Sequence[str] = ()) -> Sequence[str]:
     return [
         f"synth -noabc -top {module}",
-        *(gated if clock_gating else []),
+        *prepared,
         "dfflibmap -liberty library.lib",
         _abc("modules.abc"),
         "opt_clean",
     ]
-
-
-def _check(netlist: Netlist, library: Library) -> None:
-    unknown = next((gate.type for gate in netlist.gates if gate.type not in library.cells), None)
-    if unknown is not None:
-        raise ToolError(f"--liberty must hold cells for all of {netlist.module}, not lack one for {unknown}")
 
 
 def _delay_ps(folder: Path) -> float | None:

@@ -1,12 +1,14 @@
-"""The flows by their names on the command line."""
+"""The synthesis flows by their names on the command line, as steps of a point."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.explore.cache import cached_flow
 from xpulpnn_sim.explore.library import Library, load_library
-from xpulpnn_sim.explore.results import Flow
-from xpulpnn_sim.explore.steps import FlowStep
+from xpulpnn_sim.explore.results import EmittedDesign, Flow
+from xpulpnn_sim.explore.task import ResultField, StepOutcome
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 SCRIPTS = ("area", "speed")
@@ -32,6 +34,28 @@ class Request:
     scripts: tuple[str, ...]
     liberty: Path | None
     seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """A synthesis flow, through the cache."""
+
+    flow: Flow
+    kind: ResultField = "flows"
+
+    @property
+    def name(self) -> str:
+        """Flow and script, such as ``asic-speed``."""
+        return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
+
+    def settings(self) -> Mapping[str, str]:
+        """Those of the flow."""
+        return self.flow.settings()
+
+    def run(self, design: EmittedDesign) -> StepOutcome:
+        """Area and timing of the design."""
+        result, hit = cached_flow(self.flow, design)
+        return StepOutcome(result=result, cached=hit)
 
 
 def library(request: Request) -> Library:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.results import CriticalPath, Design, FlowResult, PathStep
+from xpulpnn_sim.explore.results import CriticalPath, EmittedDesign, FlowResult, PathStep
 from xpulpnn_sim.explore.wrapper import FOLD, INPUTS, INSTANCE, OUTPUTS, RESET, WRAPPER, Wrapper, wrap
-from xpulpnn_sim.explore.yosys import find_yosys
+from xpulpnn_sim.netlist import NetlistCell, NetlistModule, read_module
+from xpulpnn_sim.yosys import find_yosys
 
 Device = Literal["ecp5", "ice40"]
 
@@ -29,7 +30,7 @@ _PS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class DeviceFamily:
     """What differs between the device families.
 
     ``luts`` and ``dsps``, ``brams``, ``flip_flops`` name cells of the netlist; a look-up table cell counts as many as
@@ -47,8 +48,8 @@ class Family:
     note: str
 
 
-FAMILIES: Mapping[str, Family] = {
-    "ecp5": Family(
+DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
+    "ecp5": DeviceFamily(
         part="LFE5U-45F, package CABGA381, speed grade 6",
         synthesis="synth_ecp5",
         options=("--45k", "--package", "CABGA381", "--speed", "6"),
@@ -59,7 +60,7 @@ FAMILIES: Mapping[str, Family] = {
         capacity=43848,
         note="A carry cell CCU2C counts as two look-up tables.",
     ),
-    "ice40": Family(
+    "ice40": DeviceFamily(
         part="HX8K, package CT256",
         synthesis="synth_ice40",
         options=("--hx8k", "--package", "ct256"),
@@ -98,14 +99,14 @@ class FpgaFlow:
     """
 
     def __init__(self, device: Device, seeds: int = 3) -> None:
-        if device not in FAMILIES:
-            raise InputError(f"device must be one of {', '.join(FAMILIES)}, not {device}")
+        if device not in DEVICE_FAMILIES:
+            raise InputError(f"device must be one of {', '.join(DEVICE_FAMILIES)}, not {device}")
         if seeds < 1:
             raise InputError(f"seeds must be at least 1, not {seeds}")
         self.name: str = device
         self.script: str = ""
         self.seeds = seeds
-        self._family = FAMILIES[device]
+        self._family = DEVICE_FAMILIES[device]
 
     @property
     def _nextpnr(self) -> str:
@@ -126,7 +127,7 @@ class FpgaFlow:
             "target_mhz": str(_TARGET_MHZ),
         }
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Synthesise once, then place and route with each seed.
 
         Raises
@@ -138,13 +139,13 @@ class FpgaFlow:
         with tempfile.TemporaryDirectory(prefix="xpulpnn-fpga-") as name:
             folder = Path(name)
             netlist = self._synthesise(design, wrapper, folder)
-            counts = _Counts.of(netlist["modules"][WRAPPER], self._family)
+            counts = _Counts.of(netlist, self._family)
             if counts.luts > self._family.capacity:
                 raise ToolError(
                     f"{design.top} must fit the {self._family.part} with {self._family.capacity} look-up tables, "
                     f"not need {counts.luts}"
                 )
-            names = _Names(netlist["modules"][WRAPPER], wrapper)
+            names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
         best = max(placed, key=lambda one: one.fmax_mhz)
         return FlowResult(
@@ -175,7 +176,7 @@ class FpgaFlow:
             f"{clock}; path and delay are the fastest one's, with clock-to-output and setup times.",
         ]
 
-    def _synthesise(self, design: Design, wrapper: Wrapper, folder: Path) -> dict[str, Any]:
+    def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> NetlistModule:
         (folder / "design.v").write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
@@ -183,7 +184,7 @@ class FpgaFlow:
             "setattr -mod -unset keep_hierarchy *\nflatten\ndelete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
         )
         find_yosys().run(script, folder, what=design.top, results=["netlist.json"])
-        return json.loads((folder / "netlist.json").read_text())
+        return read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> _Placed:
         report = f"report{seed}.json"
@@ -221,22 +222,16 @@ class _Counts:
     wrapper_luts: int
 
     @classmethod
-    def of(cls, module: Mapping[str, Any], family: Family) -> "_Counts":
+    def of(cls, module: NetlistModule, family: DeviceFamily) -> "_Counts":
         """Count the cells; the wrapper's are known by the registers they belong to."""
-        kinds = Counter(cell["type"] for cell in module["cells"].values())
+        kinds = Counter(cell.type for cell in module.cells)
 
-        def bits(*names: str) -> set[int | str]:
-            return {bit for name in names for bit in module["netnames"].get(name, {"bits": []})["bits"]}
+        def nets(*names: str) -> set[int]:
+            return {net for name in names if name in module.wires for net in module.wires[name].nets}
 
-        flip_flops = [cell for cell in module["cells"].values() if family.flip_flops.fullmatch(cell["type"])]
-        own = bits(INPUTS, OUTPUTS, FOLD, RESET)
-        fold = bits(FOLD)
-        folded = {_data(cell) for cell in flip_flops if cell["connections"]["Q"][0] in fold}
-        gates = [
-            cell
-            for cell in module["cells"].values()
-            if cell["type"] in family.luts and any(folded.intersection(_driven(cell)))
-        ]
+        flip_flops = [cell for cell in module.cells if family.flip_flops.fullmatch(cell.type)]
+        own, fold = nets(INPUTS, OUTPUTS, FOLD, RESET), nets(FOLD)
+        folded = {_data(cell) for cell in flip_flops if cell.pins["Q"][0] in fold}
         return cls(
             kinds=kinds,
             cells=kinds.total(),
@@ -244,42 +239,27 @@ class _Counts:
             flip_flops=len(flip_flops),
             dsps=sum(kinds[kind] for kind in family.dsps),
             brams=sum(kinds[kind] for kind in family.brams),
-            wrapper_flip_flops=sum(cell["connections"]["Q"][0] in own for cell in flip_flops),
-            wrapper_luts=len(gates),
+            wrapper_flip_flops=sum(cell.pins["Q"][0] in own for cell in flip_flops),
+            wrapper_luts=sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
         )
 
 
-def _data(flip_flop: Mapping[str, Any]) -> int | str:
-    connections = flip_flop["connections"]
-    return connections.get("DI", connections.get("D", connections["Q"]))[0]
-
-
-def _driven(cell: Mapping[str, Any]) -> list[int | str]:
-    directions = cell["port_directions"]
-    return [bit for port, bits in cell["connections"].items() if directions[port] == "output" for bit in bits]
+def _data(flip_flop: NetlistCell) -> int:
+    pins = flip_flop.pins
+    return pins.get("DI", pins.get("D", pins["Q"]))[0]
 
 
 class _Names:
     """Names of the component for what a placement reports."""
 
-    def __init__(self, module: Mapping[str, Any], wrapper: Wrapper) -> None:
-        self._cells: Mapping[str, Mapping[str, Any]] = module["cells"]
-        nets = {name: net["bits"] for name, net in module["netnames"].items()}
-        ports = [
-            *zip(nets[INPUTS], wrapper.input_bits, strict=True),
-            *zip(nets[OUTPUTS], wrapper.output_bits, strict=True),
-        ]
-        self._ports: dict[int | str, str] = dict(ports)
-        self._bits: dict[str, int | str] = {}
-        self._nets: dict[int | str, str] = {}
-        for name in sorted(nets, key=len, reverse=True):
-            for i, bit in enumerate(nets[name]):
-                text = f"{name}[{i}]" if len(nets[name]) > 1 else name
-                self._bits[text] = bit
-                self._nets[bit] = text
-        self._register_of = {
-            _data(cell): cell["connections"]["Q"][0] for cell in self._cells.values() if "Q" in cell["connections"]
-        }
+    def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
+        self._cells = {cell.name: cell for cell in module.cells}
+        self._ports = dict(zip(module.wires[INPUTS].nets, wrapper.input_bits, strict=True))
+        self._ports |= zip(module.wires[OUTPUTS].nets, wrapper.output_bits, strict=True)
+        wires = sorted(module.wires.values(), key=lambda wire: len(wire.name), reverse=True)
+        self._nets = {name: net for wire in wires for name, net in wire.bits}
+        self._names = {net: name for name, net in self._nets.items()}
+        self._register_of = {_data(cell): cell.pins["Q"][0] for cell in module.cells if "Q" in cell.pins}
 
     def path(self, routed: list[dict[str, Any]], tool: str) -> CriticalPath:
         """The path as steps of a cell and the net behind it; the last wire and the setup time end the list."""
@@ -290,7 +270,7 @@ class _Names:
             pending += part["delay"] * _PS
             if part["type"] == "routing":
                 name = part["from"]["cell"]
-                cell = self._cells[name]["type"] if name in self._cells else name
+                cell = self._cells[name].type if name in self._cells else name
                 net = self._readable(part["net"])
                 steps.append(PathStep(net=net, cell=cell, delay_ps=round(pending, 1), arrival_ps=round(arrival, 1)))
                 pending = 0.0
@@ -303,18 +283,17 @@ class _Names:
             steps=steps,
         )
 
-    def _readable(self, net: str) -> str:
-        bit = self._bits.get(net)
-        return self._ports.get(bit, net).removeprefix(f"{INSTANCE}.") if bit is not None else net
+    def _readable(self, name: str) -> str:
+        net = self._nets.get(name)
+        return name if net is None else self._ports.get(net, name).removeprefix(f"{INSTANCE}.")
 
     def _end(self, name: str) -> str:
         """The register in the placed cell ``name``, which may hold the gate in front of it as well."""
         cell = self._cells.get(name) or self._cells.get(name.rsplit("_", 1)[0])
         if cell is None:
             return name
-        register = cell["connections"].get("Q") or [self._register_of.get(bit) for bit in _driven(cell)]
-        known = [self._nets[bit] for bit in register if bit is not None]
-        return self._readable(known[0]) if known else name
+        registers = cell.pins.get("Q") or [self._register_of[net] for net in cell.driven if net in self._register_of]
+        return self._readable(self._names[registers[0]]) if registers else name
 
 
 def _find(program: str) -> tuple[list[str], str]:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.function import Expression
-from xpulpnn_sim.explore.liberty_syntax import Group, parse_library
+from xpulpnn_sim.explore.liberty_expression import Expression
+from xpulpnn_sim.explore.liberty_syntax import LibertyGroup, parse_library
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -56,11 +56,10 @@ def _interpolate(axis: NDArray[np.float64], at: float, values: NDArray[np.float6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class TimingArc:
     """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
 
     related_pin: str
-    when: str
     timing_sense: str
     timing_type: str
     cell_rise: Table | None = None
@@ -93,12 +92,11 @@ class Pin:
     name: str
     direction: str
     capacitance_ff: float
-    max_capacitance_ff: float
     function: str
     three_state: str
     clock: bool
     clock_gate: str
-    timing: list[Timing]
+    timing: list[TimingArc]
     internal_power: list[InternalPower]
 
 
@@ -115,27 +113,7 @@ class FlipFlop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Latch:
-    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
-
-    state: str
-    state_inverse: str
-    enable: str
-    data_in: str
-    clear: str
-    preset: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leakage:
-    """Leakage power of a cell while ``when`` holds."""
-
-    when: str
-    value_nw: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class LibraryCell:
     """A library cell.
 
     Parameters
@@ -143,7 +121,9 @@ class Cell:
     area : float
         In the unit of the library, um2 by custom.
     leakage_nw : float
-        State-independent figure, or the mean of ``leakages`` if the file has only those.
+        State-independent figure, or the mean over the states if the file has only those.
+    latch : bool
+        Whether it is a latch.
     clock_gate : str
         Kind of integrated clock gate, such as ``latch_posedge``; empty for other cells.
     """
@@ -151,12 +131,10 @@ class Cell:
     name: str
     area: float
     leakage_nw: float
-    leakages: list[Leakage]
     dont_use: bool
-    footprint: str
     pins: dict[str, Pin]
     flip_flop: FlipFlop | None
-    latch: Latch | None
+    latch: bool
     clock_gate: str
 
     @property
@@ -195,7 +173,7 @@ class Liberty:
     voltage: float
     temperature: float
     default_input_pin_cap_ff: float
-    cells: dict[str, Cell]
+    cells: dict[str, LibraryCell]
 
 
 def read_liberty(path: Path) -> Liberty:
@@ -213,14 +191,14 @@ def read_liberty(path: Path) -> Liberty:
 class _Reader:
     """Turns the groups of a library into cells."""
 
-    def __init__(self, library: Group) -> None:
+    def __init__(self, library: LibertyGroup) -> None:
         self.library = library
         self.time = _scale(library.attributes.get("time_unit", "1ns"), "s") / 1e-9
         self.leakage = _scale(library.attributes.get("leakage_power_unit", "1nW"), "W") / 1e-9
         self.volt = _scale(library.attributes.get("voltage_unit", "1V"), "V")
         number, unit = library.lists.get("capacitive_load_unit", ["1", "pf"])
         self.load = float(number) * _scale(unit, "F") / 1e-15
-        self.templates: dict[str, Group] = {
+        self.templates: dict[str, LibertyGroup] = {
             group.arguments[0]: group
             for group in library.groups
             if group.kind.endswith("_template") and group.arguments
@@ -239,28 +217,22 @@ class _Reader:
             cells=cells,
         )
 
-    def cell(self, group: Group) -> Cell:
-        leakages = [
-            Leakage(when=item.attributes.get("when", ""), value_nw=item.number("value") * self.leakage)
-            for item in group.inside("leakage_power")
-        ]
-        mean = sum(item.value_nw for item in leakages) / len(leakages) if leakages else 0.0
-        given = "cell_leakage_power" in group.attributes
+    def cell(self, group: LibertyGroup) -> LibraryCell:
+        leakages = [item.number("value") for item in group.inside("leakage_power")]
+        mean = sum(leakages) / max(len(leakages), 1)
         pins = {name: self.pin(item, name) for item in group.inside("pin") for name in item.arguments}
-        return Cell(
+        return LibraryCell(
             name=group.arguments[0],
             area=group.number("area"),
-            leakage_nw=group.number("cell_leakage_power") * self.leakage if given else mean,
-            leakages=leakages,
+            leakage_nw=group.number("cell_leakage_power", mean) * self.leakage,
             dont_use=group.flag("dont_use"),
-            footprint=group.attributes.get("cell_footprint", ""),
             pins=pins,
             flip_flop=next((_flip_flop(item) for item in group.inside("ff")), None),
-            latch=next((_latch(item) for item in group.inside("latch")), None),
+            latch=any(group.inside("latch")),
             clock_gate=group.attributes.get("clock_gating_integrated_cell", ""),
         )
 
-    def pin(self, group: Group, name: str) -> Pin:
+    def pin(self, group: LibertyGroup, name: str) -> Pin:
         direction = group.attributes.get("direction", "input")
         default = self.library.number(f"default_{direction}_pin_cap")
         roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
@@ -268,7 +240,6 @@ class _Reader:
             name=name,
             direction=direction,
             capacitance_ff=group.number("capacitance", default) * self.load,
-            max_capacitance_ff=group.number("max_capacitance", float("inf")) * self.load,
             function=group.attributes.get("function", group.attributes.get("state_function", "")),
             three_state=group.attributes.get("three_state", ""),
             clock=group.flag("clock"),
@@ -277,18 +248,17 @@ class _Reader:
             internal_power=[part for item in group.inside("internal_power") for part in self.internal_power(item)],
         )
 
-    def timing(self, group: Group) -> Iterator[Timing]:
+    def timing(self, group: LibertyGroup) -> Iterator[TimingArc]:
         tables = {kind: self.table(group, kind, self.time) for kind in _DELAY_TABLES}
         for related in group.attributes.get("related_pin", "").split():
-            yield Timing(
+            yield TimingArc(
                 related_pin=related,
-                when=group.attributes.get("when", ""),
                 timing_sense=group.attributes.get("timing_sense", "non_unate"),
                 timing_type=group.attributes.get("timing_type", "combinational"),
                 **tables,
             )
 
-    def internal_power(self, group: Group) -> Iterator[InternalPower]:
+    def internal_power(self, group: LibertyGroup) -> Iterator[InternalPower]:
         energy = self.volt**2 * self.load
         rise, fall, both = (self.table(group, kind, energy) for kind in _POWER_TABLES)
         for related in group.attributes.get("related_pin", "").split() or [""]:
@@ -299,12 +269,12 @@ class _Reader:
                 fall_power=fall or both,
             )
 
-    def table(self, group: Group, kind: str, scale: float) -> Table | None:
+    def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
         """The table ``kind`` of an arc, if it has one whose axes are slew and load."""
         given = next(group.inside(kind), None)
         if given is None or "values" not in given.lists:
             return None
-        template = self.templates.get(given.arguments[0] if given.arguments else "", Group("", []))
+        template = self.templates.get(given.arguments[0] if given.arguments else "", LibertyGroup("", []))
         values = _numbers(given.lists["values"]) * scale
         axes: list[tuple[str, NDArray[np.float64]]] = []
         for number in ("1", "2"):
@@ -341,14 +311,7 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
     return np.array(_NUMBER.findall(" ".join(items)), dtype=np.float64)
 
 
-def _texts(group: Group, *names: str) -> dict[str, str]:
-    states = [*group.arguments, "", ""]
-    return {"state": states[0], "state_inverse": states[1], **{name: group.attributes.get(name, "") for name in names}}
-
-
-def _flip_flop(group: Group) -> FlipFlop:
-    return FlipFlop(**_texts(group, "clocked_on", "next_state", "clear", "preset"))
-
-
-def _latch(group: Group) -> Latch:
-    return Latch(**_texts(group, "enable", "data_in", "clear", "preset"))
+def _flip_flop(group: LibertyGroup) -> FlipFlop:
+    state, inverse, *_ = [*group.arguments, "", ""]
+    rules = {name: group.attributes.get(name, "") for name in ("clocked_on", "next_state", "clear", "preset")}
+    return FlipFlop(state=state, state_inverse=inverse, **rules)

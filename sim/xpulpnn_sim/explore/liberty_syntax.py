@@ -18,16 +18,16 @@ _ITEM = re.compile(r'"([^"]*)"|([^\s,"\\]+)')
 
 
 @dataclass(slots=True)
-class Group:
+class LibertyGroup:
     """A group as it stands in the file: arguments, simple and complex attributes by name, and the groups inside."""
 
     kind: str
     arguments: list[str]
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     lists: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    groups: list["Group"] = field(default_factory=list["Group"])
+    groups: list["LibertyGroup"] = field(default_factory=list["LibertyGroup"])
 
-    def inside(self, kind: str) -> Iterator["Group"]:
+    def inside(self, kind: str) -> Iterator["LibertyGroup"]:
         """The groups of one kind directly inside."""
         return (group for group in self.groups if group.kind == kind)
 
@@ -46,7 +46,7 @@ class _SyntaxError(Exception):
         self.position = position
 
 
-def parse_library(text: str) -> Group:
+def parse_library(text: str) -> LibertyGroup:
     """The group ``library`` of a file; raises ValueError, naming the line, if there is none or it is malformed."""
     try:
         return _Parser(text).library()
@@ -61,8 +61,8 @@ class _Parser:
         self.text = text
         self.position = 0
 
-    def library(self) -> Group:
-        file = Group("file", [])
+    def library(self) -> LibertyGroup:
+        file = LibertyGroup("file", [])
         self._skip()
         if not _LIBRARY.match(self.text, self.position):
             raise _SyntaxError("library (NAME) { expected", self.position)
@@ -84,11 +84,11 @@ class _Parser:
         self.position = found.end()
         return found
 
-    def _body(self, group: Group) -> None:
+    def _body(self, group: LibertyGroup) -> None:
         while self._statement(group):
             pass
 
-    def _statement(self, group: Group) -> bool:
+    def _statement(self, group: LibertyGroup) -> bool:
         """Reads one statement into ``group``; false at its closing brace."""
         self._skip()
         found = self._expect(_STATEMENT, "attribute or group")
@@ -102,7 +102,7 @@ class _Parser:
         arguments = self._expect(_ARGUMENTS, "closing parenthesis")[1]
         items = [quoted or plain for quoted, plain in _ITEM.findall(arguments)]
         if self._expect(_AFTER_ARGUMENTS, "{ or ;")[1] == "{":
-            inner = Group(name, items)
+            inner = LibertyGroup(name, items)
             group.groups.append(inner)
             self._body(inner)
         else:

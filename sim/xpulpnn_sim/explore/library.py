@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.liberty import Cell, Liberty, Timing, read_liberty
+from xpulpnn_sim.explore.liberty import Liberty, LibraryCell, TimingArc, read_liberty
 
 _INVERTER = 0b01
 _BUFFER = 0b10
@@ -65,7 +65,7 @@ class Library:
     output_load_ff: float
 
     @property
-    def cells(self) -> dict[str, Cell]:
+    def cells(self) -> dict[str, LibraryCell]:
         """Cells by name."""
         return self.liberty.cells
 
@@ -85,13 +85,13 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
     liberty = read_liberty(path)
     usable = [cell for cell in liberty.cells.values() if not cell.dont_use and cell.area > 0]
 
-    def require(what: str, cells: Iterable[Cell]) -> list[Cell]:
+    def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
         found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
         if not found:
             raise ToolError(f"--liberty must hold {what}, not none as {path}")
         return found
 
-    def by_table(table: int, inputs: int) -> Iterable[Cell]:
+    def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
         return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)
 
     nand2 = require("a 2-input NAND", by_table(_NAND2, 2))[0]
@@ -117,7 +117,7 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
     )
 
 
-def fo4_delay_ps(inverter: Cell) -> float:
+def fo4_delay_ps(inverter: LibraryCell) -> float:
     """Mean of rise and fall delay of an inverter in a chain in which each stage drives four of its kind."""
     arc, load = inverter.outputs[0].timing[0], 4 * inverter.inputs[0].capacitance_ff
     rise_at, fall_at = _lookup(arc, "rise_transition"), _lookup(arc, "fall_transition")
@@ -131,17 +131,17 @@ def _output_load(default: float, smallest: float) -> float:
     return default if smallest <= default <= 10 * smallest else 4 * smallest
 
 
-def _lookup(arc: Timing, kind: str) -> Callable[[float, float], float]:
+def _lookup(arc: TimingArc, kind: str) -> Callable[[float, float], float]:
     return getattr(arc, kind).at
 
 
-def _timed(cell: Cell) -> bool:
+def _timed(cell: LibraryCell) -> bool:
     arcs = cell.outputs[0].timing
     tables = [(arc.cell_rise, arc.cell_fall, arc.rise_transition, arc.fall_transition) for arc in arcs]
     return bool(tables) and None not in tables[0]
 
 
-def _is_d_flip_flop(cell: Cell) -> bool:
+def _is_d_flip_flop(cell: LibraryCell) -> bool:
     if cell.flip_flop is None or cell.latch or cell.clock_gate:
         return False
     names = {pin.name for pin in cell.inputs}
@@ -149,16 +149,16 @@ def _is_d_flip_flop(cell: Cell) -> bool:
     return plain and any(pin.function == cell.flip_flop.state for pin in cell.outputs)
 
 
-def _middle(buffers: list[Cell]) -> Cell:
+def _middle(buffers: list[LibraryCell]) -> LibraryCell:
     """The middle one in drive of the buffers that are not beaten in both area and drive, such as delay cells."""
-    best: list[Cell] = []
+    best: list[LibraryCell] = []
     for cell in buffers:
         if not best or _resistance(cell) < _resistance(best[-1]):
             best.append(cell)
     return best[len(best) // 2]
 
 
-def _resistance(cell: Cell) -> float:
+def _resistance(cell: LibraryCell) -> float:
     """Slope of the delay over the load."""
     arc = cell.outputs[0].timing[0]
     load = 4 * cell.inputs[0].capacitance_ff

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.explore.flows import Request, flow_steps, library
-from xpulpnn_sim.explore.point import Step
-from xpulpnn_sim.explore.report import series
-from xpulpnn_sim.explore.report.info import Cell, Column, NamedTable
+from xpulpnn_sim.explore.kernels import EnergyStep, KernelSpec
+from xpulpnn_sim.explore.report import comparison
+from xpulpnn_sim.explore.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.space import Point, Space
-from xpulpnn_sim.explore.steps import EnergyStep, KernelSpec
+from xpulpnn_sim.explore.task import PointStep
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
-TOPS = ("ex-stage", "core")
+PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
 """Both cores run the 8-bit MatMul with the instructions of XpulpV2, as in the paper; small, since gates run it."""
 
@@ -64,7 +64,7 @@ def label(preset: str, top: str) -> str:
     return f"{preset} {top}"
 
 
-def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Step]]]:
+def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
     """The points of the comparison and the steps of each.
 
     Parameters
@@ -75,13 +75,13 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[St
         Whether the energy of the cores is wanted.
     """
     flows = flow_steps(request)
-    energies: list[Step] = []
+    energies: list[PointStep] = []
     if energy:
         cells = library(request)
         energies = [EnergyStep(cells, KernelSpec.parse(MATMUL), core=True), EnergyStep(cells, None)]
     points: list[Point] = []
-    steps: list[list[Step]] = []
-    for top in TOPS:
+    steps: list[list[PointStep]] = []
+    for top in PAPER_TOPS:
         for name in (BASELINE, EXTENDED):
             points.append(Point(label=label(name, top), top=top, preset=name, settings={}, config=PRESETS[name]))
             steps.append([*flows, *(energies if top == "core" else [])])
@@ -106,23 +106,23 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
             Column(name="XpulpNN", group="authors' RTL, same flow", digits=1),
             Column(name="overhead", unit="%", group="authors' RTL, same flow", digits=1, signed=True),
         ]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
 
     def add(figure: str, top: str, value: Callable[[PointResult], float | None], published: Published) -> None:
         baseline, extended = (value(found[label(name, top)]) for name in (BASELINE, EXTENDED))
-        row: list[Cell] = [figure, baseline, extended, overhead(baseline, extended), published.paper]
+        row: list[TableCell] = [figure, baseline, extended, overhead(baseline, extended), published.paper]
         if reference:
             authors = published.authors or (None, None)
             row += [*authors, overhead(*authors)]
         rows.append(row)
 
-    for what, known, figure in (("area [kGE]", _AREA, series.size), ("delay [FO4]", _DELAY, series.delay)):
+    for what, known, figure in (("area [kGE]", _AREA, comparison.size), ("delay [FO4]", _DELAY, comparison.delay)):
         for (top, script), published in known.items():
             name = flows.get(script, "")
             add(
                 f"{top}, {what}, {script} script",
                 top,
-                lambda point, name=name, figure=figure: figure(series.flow_of(point, name)),
+                lambda point, name=name, figure=figure: figure(comparison.flow_of(point, name)),
                 published,
             )
     for position, (workload, published) in enumerate(
@@ -150,7 +150,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 def _energy(point: PointResult, position: int) -> float | None:
     """Energy per cycle in pJ of the workload at a position."""
     wanted = [one for one in point.energies if (one.macs == 0) == bool(position)]
-    return series.per_cycle_pj(wanted[0]) if wanted else None
+    return comparison.per_cycle_pj(wanted[0]) if wanted else None
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:

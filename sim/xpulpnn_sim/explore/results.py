@@ -1,14 +1,16 @@
 """What flows, energy estimation and kernels say about a configuration; plain data that goes into JSON and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import CoreConfig
 
+_Record = TypeVar("_Record")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class EmittedDesign:
     """Emitted Verilog of one configuration.
 
     Parameters
@@ -45,7 +47,7 @@ class ModuleArea:
     own_ge, total_ge : float
         Area in NAND2 equivalents without and with the instances below it.
     own_cells : int
-        Library cells, or look-up tables in an FPGA, without the instances below it.
+        Library cells without the instances below it.
     """
 
     path: str
@@ -252,7 +254,7 @@ class Flow(Protocol):
         """Everything besides the Verilog that determines the result: tool versions, options, hashes of libraries."""
         ...
 
-    def run(self, design: Design) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowResult:
         """Run the tools; raises :class:`~xpulpnn.errors.ToolError` with one clear line."""
         ...
 
@@ -262,29 +264,15 @@ def to_json(result: FlowResult | EnergyResult | PointResult) -> dict[str, Any]:
     return asdict(result)
 
 
-def _known(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {item.name: values[item.name] for item in fields(kind) if item.name in values}
+def from_json(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
+    """Inverse of :func:`to_json` for a record of the type ``kind``; fields that are missing have their defaults."""
+    hints = get_type_hints(kind)
+    return kind(**{name: _typed(hint, values[name]) for name, hint in hints.items() if name in values})
 
 
-def flow_from_json(values: Mapping[str, Any]) -> FlowResult:
-    """Inverse of :func:`to_json`."""
-    known = _known(FlowResult, values)
-    known["modules"] = [ModuleArea(**item) for item in values.get("modules", [])]
-    if path := values.get("path"):
-        known["path"] = CriticalPath(**{**path, "steps": [PathStep(**step) for step in path["steps"]]})
-    return FlowResult(**known)
-
-
-def energy_from_json(values: Mapping[str, Any]) -> EnergyResult:
-    """Inverse of :func:`to_json`."""
-    known = _known(EnergyResult, values)
-    known["modules"] = [ModuleEnergy(**item) for item in values["modules"]]
-    return EnergyResult(**known)
-
-
-def point_from_json(values: Mapping[str, Any]) -> PointResult:
-    """Inverse of :func:`to_json`."""
-    known = _known(PointResult, values)
-    known["flows"] = [flow_from_json(item) for item in values["flows"]]
-    known["energies"] = [energy_from_json(item) for item in values["energies"]]
-    return PointResult(**known)
+def _typed(hint: Any, value: Any) -> Any:
+    """JSON value of a field: a record, a list of records, or what JSON knows."""
+    record: Any = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
+    if record is None or value is None:
+        return value
+    return [from_json(record, item) for item in value] if isinstance(value, list) else from_json(record, value)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,19 +23,16 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explore.point import RESULT, Task, finished, replan, run_task, with_error, write_result
-from xpulpnn_sim.explore.results import Design, PointResult
+from xpulpnn_sim.explore.results import EmittedDesign, PointResult
+from xpulpnn_sim.explore.task import RESULT, Task, run_task, with_known
 from xpulpnn_sim.files import write_text
-
-POINTS = "points"
-"""Folder of the points inside that of the run."""
 
 LOG = "log.txt"
 
 _SCRATCH = ".scratch"
 """Folder inside that of a point for what its tools would leave behind if they were killed."""
 
-Emit = Callable[[str, CoreConfig], Design]
+Emit = Callable[[str, CoreConfig], EmittedDesign]
 Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 
@@ -56,11 +54,6 @@ class Manner:
     jobs: int = 2
     timeout_s: float = 3600.0
     dask: str = ""
-
-
-def folder_of(task: Task) -> str:
-    """Folder of a point, relative to that of the run."""
-    return f"{POINTS}/{task.point.folder}"
 
 
 def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, report: Report) -> list[PointResult]:
@@ -87,7 +80,7 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
         if task.missing:
             waiting.append(number)
         else:
-            results[number] = finished(task, folder_of(task))
+            results[number] = task.result()
             for step in task.steps:
                 report(task.point.label, step.name, True)
     run = _run_dask if manner.dask else _run_local
@@ -131,9 +124,9 @@ class _Worker:
     def __init__(self, number: int, task: Task, output: Path, emit: Emit, timeout_s: float) -> None:
         self.number = number
         self.task = task
-        self.folder = output / folder_of(task)
+        self.folder = output / task.folder_name
         self.folder.mkdir(parents=True, exist_ok=True)
-        if task.known is None:
+        if not task.known:
             (self.folder / RESULT).unlink(missing_ok=True)
         self.timeout_s = timeout_s
         self.told = 0
@@ -179,13 +172,7 @@ class _Worker:
 
     def failed(self, error: str, report: Report) -> PointResult:
         """The result of a process that ended without one: what it had finished, and why it ended."""
-        left = replan(self.task, self.folder)
-        result = with_error(finished(left, folder_of(self.task)), error)
-        keys = {kind: [] for kind in ("flows", "kernels", "energies")}
-        for step, key in zip(left.steps, left.keys, strict=True):
-            if left.earlier(step, key) is not None:
-                keys[step.kind].append(key)
-        write_result(self.folder, result, keys)
+        result = with_known(self.task, self.folder).write(self.folder, error)
         for step in self.task.steps[self.told :]:
             report(self.task.point.label, step.name, False)
         return result
@@ -240,7 +227,7 @@ def _serve(sender: Connection, task: Task, folder: Path, emit: Emit) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
             os.dup2(log.fileno(), stream.fileno())
-    result = run_task(task, folder, folder_of(task), emit, lambda name, cached: sender.send((name, cached)))
+    result = run_task(task, folder, emit, lambda name, cached: sender.send((name, cached)))
     sender.send(result)
     sender.close()
 
@@ -262,7 +249,7 @@ def _run_dask(
             for future in as_completed(list(futures)):
                 number = futures[future]
                 task = tasks[number]
-                folder = output / folder_of(task)
+                folder = output / task.folder_name
                 folder.mkdir(parents=True, exist_ok=True)
                 if future.status == "finished":
                     result, files = future.result()
@@ -270,8 +257,7 @@ def _run_dask(
                         write_text(folder / name, text)
                 else:
                     error = " ".join(f"{type(future.exception()).__name__}: {future.exception()}".split())
-                    result = with_error(finished(task, folder_of(task)), f"dask: {error}")
-                    write_result(folder, result, {})
+                    result = task.write(folder, f"dask: {error}")
                 for step in task.steps:
                     report(task.point.label, step.name, False)
                 yield number, result
@@ -295,15 +281,14 @@ def _dask_client(address: str) -> Iterator[tuple[Any, Any]]:
 def dask_package() -> Any:
     """The package ``distributed``; raises :class:`ToolError` with the command that installs it."""
     try:
-        import distributed
+        return import_module("distributed")
     except ImportError:
         raise ToolError("distributed must be installed for --dask: pip install distributed") from None
-    return distributed
 
 
 def run_remotely(task: Task, emit: Emit) -> tuple[PointResult, dict[str, str]]:
     """Run one point where only the result matters; returns it and the files of its folder."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
         folder = Path(name)
-        result = run_task(task, folder, folder_of(task), emit, lambda name, cached: None)
+        result = run_task(task, folder, emit, lambda name, cached: None)
         return result, {path.name: path.read_text() for path in sorted(folder.iterdir())}

@@ -3,16 +3,18 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.netlist import Bit, Gate, Netlist, cut_register
+from xpulpnn_sim.explore.mapped_netlist import Combinational, MappedNetlist
 from xpulpnn_sim.explore.results import CriticalPath, PathStep
+from xpulpnn_sim.netlist import ONE
 
-TIMEOUT_S = 600.0
+_TIMEOUT_S = 600.0
 
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
@@ -43,17 +45,15 @@ class OpenSta:
     program: str
     version: str
 
-    def longest_path(self, netlist: Netlist, library: Library, kind: str, folder: Path) -> CriticalPath | None:
+    def longest_path(self, netlist: MappedNetlist, library: Library, folder: Path) -> CriticalPath | None:
         """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none.
 
         Parameters
         ----------
-        netlist : Netlist
+        netlist : MappedNetlist
             Mapped to ``library``.
         library : Library
             Cells, driver and load.
-        kind : str
-            ``flat`` or ``hierarchical``, for the result.
         folder : Path
             To run in.
 
@@ -62,10 +62,10 @@ class OpenSta:
         ToolError
             With the tool's own message if it fails.
         """
-        cut = _Cut(netlist, library)
-        if not cut.inputs or not cut.outputs:
+        part = netlist.combinational()
+        if not part.starts or not part.ends:
             return None
-        (folder / "timing.v").write_text(cut.verilog())
+        (folder / "timing.v").write_text(_verilog(part))
         liberty = library.path.read_text(encoding="utf-8", errors="replace")
         (folder / _LIBRARY).write_text(_WIRE_LOAD.sub("", liberty), encoding="utf-8")
         driver = library.cells[library.driving_cell]
@@ -89,11 +89,11 @@ class OpenSta:
                 text=True,
                 errors="replace",
                 stdin=subprocess.DEVNULL,
-                timeout=TIMEOUT_S,
+                timeout=_TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise ToolError(f"opensta must be able to time {netlist.module} in {TIMEOUT_S:g} s") from error
+            raise ToolError(f"opensta must be able to time {netlist.module} in {_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise ToolError(f"opensta must be runnable, not {self.program} ({error.strerror})") from error
         said = done.stdout + done.stderr
@@ -101,76 +101,57 @@ class OpenSta:
             raise ToolError(f"opensta must be able to time {netlist.module}: {failed[1]}")
         if done.returncode or not report.exists():
             raise ToolError(f"opensta must be able to time {netlist.module}: it wrote no report")
-        return cut.path(report.read_text(), f"OpenSTA {self.version}", kind)
+        return _path(report.read_text(), part, netlist.names, f"OpenSTA {self.version}")
 
 
-class _Cut:
-    """The combinational part of a netlist, with what leaves a register as an input and what enters one as an output."""
+def _verilog(part: Combinational) -> str:
+    """The source for OpenSTA: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
 
-    def __init__(self, netlist: Netlist, library: Library) -> None:
-        self.names = netlist.names
-        self.cells = library.cells
-        self.gates: list[Gate] = []
-        self.inputs: dict[int, str] = {bit: name for name, bit in netlist.inputs.items() if isinstance(bit, int)}
-        self.outputs = [(bit, name) for name, bit in netlist.outputs.items() if isinstance(bit, int)]
-        for gate in netlist.gates:
-            if library.cells[gate.type].sequential:
-                self._register(gate)
-            else:
-                self.gates.append(gate)
+    def name(net: int) -> str:
+        if net <= ONE:
+            return "1'b1" if net == ONE else "1'b0"
+        return f"i{net}" if net in part.starts else f"n{net}"
 
-    def _register(self, gate: Gate) -> None:
-        starts, ends = cut_register(gate, self.cells[gate.type], self.names)
-        self.inputs |= starts
-        self.outputs += ends
+    ports = [f"i{net}" for net in part.starts] + [f"o{number}" for number in range(len(part.ends))]
+    lines = [f"module {_TOP} ({', '.join(ports)});"]
+    lines += [f"  input i{net};" for net in part.starts]
+    lines += [f"  output o{number};" for number in range(len(part.ends))]
+    for number, gate in enumerate(part.gates):
+        pins = ", ".join(f".{pin}({name(net)})" for pin, net in gate.pins.items())
+        lines.append(f"  {gate.cell.name} g{number} ({pins});")
+    lines += [f"  assign o{number} = {name(net)};" for number, (net, _) in enumerate(part.ends)]
+    return "\n".join([*lines, "endmodule", ""])
 
-    def verilog(self) -> str:
-        """The source: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
-        ports = [f"i{bit}" for bit in self.inputs] + [f"o{number}" for number in range(len(self.outputs))]
-        lines = [f"module {_TOP} ({', '.join(ports)});"]
-        lines += [f"  input i{bit};" for bit in self.inputs]
-        lines += [f"  output o{number};" for number in range(len(self.outputs))]
-        for number, gate in enumerate(self.gates):
-            pins = ", ".join(f".{pin}({self._net(bit)})" for pin, bit in gate.pins.items())
-            lines.append(f"  {gate.type} g{number} ({pins});")
-        lines += [f"  assign o{number} = {self._net(bit)};" for number, (bit, _) in enumerate(self.outputs)]
-        return "\n".join([*lines, "endmodule", ""])
 
-    def _net(self, bit: Bit) -> str:
-        if isinstance(bit, str):
-            return "1'b1" if bit == "1" else "1'b0"
-        return f"i{bit}" if bit in self.inputs else f"n{bit}"
-
-    def path(self, report: str, tool: str, kind: str) -> CriticalPath | None:
-        """The path in a report; None if it holds none."""
-        start = end = ""
-        steps: list[PathStep] = []
-        arrival = before = 0.0
-        for line in report.splitlines():
-            found = _STEP.match(line)
-            if found is None:
-                continue
-            arrival, where, what = float(found[2]) * 1e3, found[3], found[4]
-            if what == "in":
-                start, before = self.inputs[int(where[1:])], arrival
-            elif what == "out":
-                end = self.outputs[int(where[1:])][1]
-            elif pin := _CELL_PIN.match(where):
-                gate = self.gates[int(pin[1])]
-                bit = gate.pins[pin[2]]
-                if isinstance(bit, int) and self.cells[gate.type].pins[pin[2]].direction == "output":
-                    steps.append(
-                        PathStep(
-                            net=self.names[bit],
-                            cell=gate.type,
-                            delay_ps=round(arrival - before, 2),
-                            arrival_ps=round(arrival, 2),
-                        )
+def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str) -> CriticalPath | None:
+    """The path in a report; None if it holds none."""
+    start = end = ""
+    steps: list[PathStep] = []
+    arrival = before = 0.0
+    for line in report.splitlines():
+        found = _STEP.match(line)
+        if found is None:
+            continue
+        arrival, where, what = float(found[2]) * 1e3, found[3], found[4]
+        if what == "in":
+            start, before = part.starts[int(where[1:])], arrival
+        elif what == "out":
+            end = part.ends[int(where[1:])][1]
+        elif pin := _CELL_PIN.match(where):
+            gate = part.gates[int(pin[1])]
+            if gate.cell.pins[pin[2]].direction == "output":
+                steps.append(
+                    PathStep(
+                        net=names[gate.pins[pin[2]]],
+                        cell=gate.cell.name,
+                        delay_ps=round(arrival - before, 2),
+                        arrival_ps=round(arrival, 2),
                     )
-                    before = arrival
-        if not end:
-            return None
-        return CriticalPath(tool=tool, netlist=kind, start=start, end=end, delay_ps=round(before, 2), steps=steps)
+                )
+                before = arrival
+    if not end:
+        return None
+    return CriticalPath(tool=tool, netlist="hierarchical", start=start, end=end, delay_ps=round(before, 2), steps=steps)
 
 
 def find_opensta() -> OpenSta | None:

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.liberty import Cell, Table
+from xpulpnn_sim.explore.liberty import LibraryCell, Table
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.netlist import Gate, Netlist, cut_register
+from xpulpnn_sim.explore.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.explore.results import CriticalPath, PathStep
+from xpulpnn_sim.netlist import ONE, in_order
 
 TOOL = "xpulpnn estimate from the delay tables of the library"
 
@@ -62,7 +62,7 @@ class _Arc:
     slew: _Lookup
 
 
-def _arcs(cell: Cell, output: str) -> Iterator[_Arc]:
+def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
     for timing in cell.pins[output].timing:
         if timing.timing_type in _SEQUENTIAL:
             continue
@@ -76,63 +76,52 @@ def _arcs(cell: Cell, output: str) -> Iterator[_Arc]:
 class _Analysis:
     """Arrival times, slews and their causes by net and edge, in ns."""
 
-    def __init__(self, netlist: Netlist, library: Library) -> None:
-        self.netlist, self.library = netlist, library
+    def __init__(self, netlist: MappedNetlist, library: Library) -> None:
+        self.library = library
         self.arrival: dict[int, list[float]] = {}
         self.slew: dict[int, list[float]] = {}
-        self.cause: dict[tuple[int, int], tuple[Gate, int, int]] = {}
-        self.combinational = [gate for gate in netlist.gates if not library.cells[gate.type].sequential]
-        self.starts = {bit: name for name, bit in netlist.inputs.items() if isinstance(bit, int)}
-        self.ends = [(bit, name) for name, bit in netlist.outputs.items() if isinstance(bit, int)]
-        for gate in netlist.gates:
-            cell = library.cells[gate.type]
-            if cell.sequential:
-                starts, ends = cut_register(gate, cell, netlist.names)
-                self.starts |= starts
-                self.ends += ends
+        self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
+        self.part = netlist.combinational()
         self.load = self._loads()
         self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
 
     def _loads(self) -> defaultdict[int, float]:
         load: defaultdict[int, float] = defaultdict(float)
-        for gate in self.combinational:
-            for pin in self.library.cells[gate.type].inputs:
-                bit = gate.pins.get(pin.name)
-                if isinstance(bit, int):
-                    load[bit] += pin.capacitance_ff
-        for bit, _ in self.ends:
-            load[bit] += self.library.output_load_ff
+        for gate in self.part.gates:
+            for pin in gate.cell.inputs:
+                load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
+        for net, _ in self.part.ends:
+            load[net] += self.library.output_load_ff
         return load
 
-    def arcs(self, kind: str, output: str) -> list[_Arc]:
-        if (kind, output) not in self.known_arcs:
-            self.known_arcs[kind, output] = list(_arcs(self.library.cells[kind], output))
-        return self.known_arcs[kind, output]
+    def arcs(self, cell: LibraryCell, output: str) -> list[_Arc]:
+        if (cell.name, output) not in self.known_arcs:
+            self.known_arcs[cell.name, output] = list(_arcs(cell, output))
+        return self.known_arcs[cell.name, output]
 
     def run(self) -> None:
         self._start()
-        for gate in self._sorted():
-            for pin in self.library.cells[gate.type].outputs:
-                bit = gate.pins.get(pin.name)
-                if isinstance(bit, int):
-                    self._reach(gate, bit, self.arcs(gate.type, pin.name))
+        for gate in in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven):
+            for pin in gate.cell.outputs:
+                if pin.name in gate.pins:
+                    self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))
 
     def _start(self) -> None:
         driver = self.library.cells[self.library.driving_cell]
-        arcs = self.arcs(driver.name, driver.outputs[0].name)
-        for bit in self.starts:
+        arcs = self.arcs(driver, driver.outputs[0].name)
+        for net in self.part.starts:
             arrival, slew = [0.0, 0.0], [0.0, 0.0]
             for arc in arcs:
-                extra = arc.delay.at(0.0, self.load[bit]) - arc.delay.at(0.0, 0.0)
+                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
                 arrival[arc.to] = max(arrival[arc.to], extra)
-                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[bit]))
-            self.arrival[bit], self.slew[bit] = arrival, slew
+                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
+            self.arrival[net], self.slew[net] = arrival, slew
 
-    def _reach(self, gate: Gate, net: int, arcs: list[_Arc]) -> None:
+    def _reach(self, gate: MappedGate, net: int, arcs: list[_Arc]) -> None:
         arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
         for arc in arcs:
-            source = gate.pins.get(arc.pin)
-            if not isinstance(source, int) or source not in self.arrival:
+            source = gate.pins.get(arc.pin, ONE)
+            if source not in self.arrival:
                 continue
             slew_in = self.slew[source][arc.cause]
             at = self.arrival[source][arc.cause] + arc.delay.at(slew_in, load)
@@ -143,50 +132,24 @@ class _Analysis:
         if max(arrival) > float("-inf"):
             self.arrival[net], self.slew[net] = arrival, slew
 
-    def _sorted(self) -> Iterator[Gate]:
-        """Gates after those that drive them."""
-        drivers: dict[int, int] = {}
-        sources: list[set[int]] = []
-        for number, gate in enumerate(self.combinational):
-            cell = self.library.cells[gate.type]
-            drivers |= {bit: number for pin in cell.outputs if isinstance(bit := gate.pins.get(pin.name), int)}
-            sources.append({bit for pin in cell.inputs if isinstance(bit := gate.pins.get(pin.name), int)})
-        users: defaultdict[int, list[int]] = defaultdict(list)
-        missing = [0] * len(sources)
-        for number, bits in enumerate(sources):
-            for driver in {drivers[bit] for bit in bits if bit in drivers}:
-                users[driver].append(number)
-                missing[number] += 1
-        ready = [number for number, count in enumerate(missing) if not count]
-        for number in ready:
-            yield self.combinational[number]
-            for user in users[number]:
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.append(user)
-        if len(ready) < len(sources):
-            raise ToolError(f"{self.netlist.module} must be free of combinational loops, not have one")
 
-
-def longest_path(netlist: Netlist, library: Library, kind: str) -> CriticalPath | None:
+def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
     """The longest combinational path; None without gates between inputs, registers and outputs.
 
     Parameters
     ----------
-    netlist : Netlist
+    netlist : MappedNetlist
         Mapped to ``library``.
     library : Library
         Cells, driver and load.
-    kind : str
-        ``flat`` or ``hierarchical``, for the result.
     """
     analysis = _Analysis(netlist, library)
     analysis.run()
     reached = [
-        (analysis.arrival[bit][edge], bit, edge, name)
-        for bit, name in analysis.ends
+        (analysis.arrival[net][edge], net, edge, name)
+        for net, name in analysis.part.ends
         for edge in (_RISE, _FALL)
-        if bit in analysis.arrival
+        if net in analysis.arrival
     ]
     if not reached:
         return None
@@ -196,12 +159,12 @@ def longest_path(netlist: Netlist, library: Library, kind: str) -> CriticalPath 
         gate, source, cause = analysis.cause[net, edge]
         at = analysis.arrival[net][edge]
         delay = at - analysis.arrival[source][cause]
-        steps.append(PathStep(net=netlist.names[net], cell=gate.type, delay_ps=_ps(delay), arrival_ps=_ps(at)))
+        steps.append(PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(at)))
         net, edge = source, cause
     return CriticalPath(
         tool=TOOL,
-        netlist=kind,
-        start=analysis.starts.get(net, netlist.names.get(net, "")),
+        netlist="hierarchical",
+        start=analysis.part.starts.get(net, netlist.names.get(net, "")),
         end=end,
         delay_ps=_ps(worst),
         steps=steps[::-1],

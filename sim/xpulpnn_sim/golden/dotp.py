@@ -4,12 +4,10 @@ import numpy as np
 
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_WEIGHT
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import I32, U32, Effects, Sources
 from xpulpnn_sim.golden.lanes import unpack
-
-FIRST_WEIGHT = 2
-"""NN-RF index of weight 0; the entries below hold activations."""
 
 INCREMENT = 4
 """Bytes a Mac&Load advances its base register, whatever the format."""

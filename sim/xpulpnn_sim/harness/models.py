@@ -1,8 +1,8 @@
-"""Compiled models of configurations."""
+"""Compiled models of configurations: which top, with which ports."""
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +11,54 @@ from typing import Any
 import xpulpnn
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.build import build_core, build_model, cache_directory
+from xpulpnn_sim.harness.build import build_model, cache_directory
+from xpulpnn_sim.harness.schema import DATA, FETCH, HART, RETIRE, STREAM, PortKind
+from xpulpnn_sim.harness.testbench import Adapter, Rig
+
+_STREAM_PORTS = {
+    "ready": "insn__ready",
+    "jump": "jump__valid",
+    "jump_target": "jump__target",
+    "branch": "branch__valid",
+    "branch_target": "branch__target",
+    "valid": "insn__valid",
+    "word": "insn__payload__word",
+    "pc": "insn__payload__pc",
+}
+"""Ports of the back end by the fields of a stream."""
+
+
+def _bus(kind: PortKind, prefix: str) -> Adapter:
+    """An OBI port of one hart, the only one."""
+    return Adapter(kind, {name: f"{prefix}__{name}" for name in (*kind.seen, *kind.driven) if name != "hart"})
+
+
+def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
+    ports = [port["name"] for port in manifest["ports"] if port["name"].startswith(prefix)]
+    return Adapter(RETIRE, {name.removeprefix(prefix): name for name in ports})
+
+
+def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The back end with its retirement port, fed with executed instructions."""
+    ports = dict(_STREAM_PORTS)
+    if any(port["name"] == "info__raw" for port in manifest["ports"]):
+        ports["word"] += " info__raw"
+    adapters = (_bus(DATA, "data"), Adapter(STREAM, ports), _retirement(manifest, "rvfi__"))
+    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
+
+
+def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The core with its retirement port."""
+    hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven)})
+    adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
+    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
+
+
+RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
+    "stream": ("backend", backend_rig),
+    "core": ("core", core_rig),
+}
+"""Top and ports of each engine."""
 
 
 def _sources() -> Iterator[Path]:
@@ -46,11 +93,6 @@ def _read(entry: Path) -> tuple[str, dict[str, Any]] | None:
     return (verilog, manifest) if isinstance(verilog, str) and "top" in manifest else None
 
 
-def cached_verilog(top: str, config: CoreConfig) -> str:
-    """Verilog of a top, through the cache."""
-    return cached_emission(top, config)[0]
-
-
 def _key(config: object) -> str:
     """Text that is the same for equal configurations in every process."""
     if is_dataclass(config):
@@ -67,29 +109,17 @@ def simulated(config: CoreConfig) -> CoreConfig:
     return replace(config, multiplier="inferred", dotp=replace(config.dotp, adders="inferred"))
 
 
-def model_library(config: CoreConfig, *, checked: bool, trace: bool = False) -> Path:
-    """Shared library simulating the back end of ``config``, compiled if need be.
+def model_library(engine: str, config: CoreConfig, *, trace: bool = False) -> Path:
+    """Shared library simulating ``config`` with its retirement port, compiled if need be.
 
     Parameters
     ----------
-    config : CoreConfig
-        Its ``rvfi`` is replaced by ``checked``.
-    checked : bool
-        Whether the model reports retirements.
-    trace : bool
-        Whether it can write waveforms.
-    """
-    return build_model(cached_verilog("backend", replace(config, rvfi=checked)), trace=trace)
-
-
-def core_library(config: CoreConfig, *, trace: bool = False) -> Path:
-    """Shared library simulating the core of ``config`` with its retirement port, compiled if need be.
-
-    Parameters
-    ----------
+    engine : str
+        Key of :data:`RIGS`.
     config : CoreConfig
         Its ``rvfi`` is replaced by true.
     trace : bool
         Whether the model can write waveforms.
     """
-    return build_core(cached_verilog("core", replace(config, rvfi=True)), trace=trace)
+    top, rig = RIGS[engine]
+    return build_model(rig(*cached_emission(top, replace(config, rvfi=True))), trace=trace)

@@ -8,7 +8,6 @@ appear just before its instruction accesses them.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,21 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import ADDRESS_SPACE, FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import enabled, find
-from xpulpnn_sim.golden.dotp import FIRST_WEIGHT, RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
-from xpulpnn_sim.harness.abi import POKE, Property
-from xpulpnn_sim.harness.engine import BusTiming, Engine, Outcome, Values
-from xpulpnn_sim.harness.statics import VectorProgram
-from xpulpnn_sim.harness.vectors import NNRF_ENTRIES, REGISTERS, Vector, VectorMismatch, differences
+from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
+from xpulpnn_sim.harness.schema import POKE
+from xpulpnn_sim.harness.session import run_stream
+from xpulpnn_sim.harness.vectors import REGISTERS, Vector, VectorMismatch, differences
+from xpulpnn_sim.retirement import Records
 
 CHUNK = 8192
 """Vectors per stream."""
 
 _POINTER = 5
-_WORD_BYTES = 4
 _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _ALIGNMENT = 1 << 20
-_ADDRESS_SPACE = 1 << 32
 
 _Words = list[tuple[Insn, int]]
 
@@ -53,7 +51,7 @@ class _Frame:
 
 def _post_load(rd: int) -> tuple[Insn, int]:
     row = find("p.lw", "rd,imm12(rs1!)")
-    return row, row.encode(rd=rd, imm12=_WORD_BYTES, rs1=_POINTER)
+    return row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)
 
 
 def _parameters() -> _Words:
@@ -105,14 +103,10 @@ class VectorBench:
     ----------
     config : CoreConfig
         Configuration of the model.
-    library : Path
-        The model, with the retirement port.
-    timing : BusTiming
-        Behaviour of the memory.
     """
 
-    def __init__(self, config: CoreConfig, library: Path, timing: BusTiming | None = None) -> None:
-        self._library, self._timing = library, timing
+    def __init__(self, config: CoreConfig) -> None:
+        self._config = config
         self._plain = _Frame(_parameters(), [], [], len(REGISTERS))
         self._mac_load = _mac_load_frame(config)
 
@@ -130,20 +124,22 @@ class VectorBench:
     def _run(self, frame: _Frame, vectors: list[Vector]) -> list[VectorMismatch]:
         block = np.array([_block(frame, vector) for vector in vectors], np.uint32)
         base = _free_base(vectors, block.nbytes)
-        program, sequence = _text(frame, vectors, base)
+        words, sequence = _text(frame, vectors, base)
         setup = len(sequence) - frame.length * len(vectors)
-        records: list[tuple[int, Values]] = []
-        window = (base, block.reshape(-1).view(np.uint8))
-        with Engine(self._library, program, [window], sparse=True, timing=self._timing) as engine:
-            engine.add_pokes(_pokes(frame, vectors, setup))
-            outcome = engine.run(
-                [sequence],
-                observe=lambda at, values: records.append((at, {k: v.copy() for k, v in values.items()})),
-                replay=False,
-            )
-        merged = {name: np.concatenate([values[name] for _, values in records]) for name in records[0][1]}
-        incremented = (engine.table["properties"][-len(vectors) :] & Property.WRITES_BASE) != 0
-        return list(_judge(frame, vectors, setup, merged, incremented.tolist(), outcome))
+        blocks: list[Records] = []
+        run_stream(
+            words,
+            # the words follow each other in an order that no program counter would take
+            np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES),
+            [sequence],
+            self._config,
+            memory={base: block.reshape(-1).view(np.uint8)},
+            sparse=True,
+            pokes=_pokes(frame, vectors, setup),
+            check=False,
+            observer=lambda records: blocks.append(records.copy()),
+        )
+        return list(_judge(frame, vectors, np.concatenate(blocks)[setup:]))
 
 
 def _is_mac_load(vector: Vector) -> bool:
@@ -162,7 +158,7 @@ def _block(frame: _Frame, vector: Vector) -> list[int]:
 
 def _free_base(vectors: list[Vector], size: int) -> int:
     """An aligned address where no memory of the vectors lies within ``size`` bytes."""
-    blocked = {(address + edge) % _ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
+    blocked = {(address + edge) % ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
     needed = -(-size // _ALIGNMENT)
     start = 1
     while any(number in blocked for number in range(start, start + needed)):
@@ -170,28 +166,19 @@ def _free_base(vectors: list[Vector], size: int) -> int:
     return start * _ALIGNMENT
 
 
-def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[VectorProgram, NDArray[np.uint32]]:
-    """The program (frame and words) and the executed sequence."""
+def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The words (frame and vectors) and the executed sequence."""
     low = (base + _LOW // 2) % _LOW - _LOW // 2
     lui, addi = find("lui"), find("addi")
-    setup: _Words = [(lui, lui.match | _POINTER << 7 | ((base - low) & (_ADDRESS_SPACE - 1)))]
+    setup: _Words = [(lui, lui.match | _POINTER << 7 | ((base - low) & WORD_MASK))]
     setup.append((addi, addi.encode(rd=_POINTER, rs1=_POINTER, imm12=low)))
-    fixed = [*setup, *frame.before, *frame.after]
-    pairs = [*fixed, *((vector.insn, vector.word) for vector in vectors)]
-    count = len(pairs)
+    fixed = [word for _, word in (*setup, *frame.before, *frame.after)]
     sequence = np.empty((len(vectors), frame.length), np.uint32)
     sequence[:, : len(frame.before)] = np.arange(len(frame.before)) + len(setup)
     sequence[:, len(frame.before)] = np.arange(len(vectors)) + len(fixed)
     sequence[:, len(frame.before) + 1 :] = np.arange(len(frame.after)) + len(setup) + len(frame.before)
-    program = VectorProgram(
-        words=np.array([word for _, word in pairs], np.uint32),
-        pcs=np.arange(count, dtype=np.uint32) * np.uint32(_WORD_BYTES),
-        insns=tuple(insn for insn, _ in pairs),
-        regions=("vectors",) * count,
-        # the words follow each other in an order that no program counter would take
-        hwloop_end=np.ones(count, np.bool_),
-    )
-    return program, np.concatenate((np.arange(len(setup), dtype=np.uint32), sequence.reshape(-1)))
+    words = np.array([*fixed, *(vector.word for vector in vectors)], np.uint32)
+    return words, np.concatenate((np.arange(len(setup), dtype=np.uint32), sequence.reshape(-1)))
 
 
 def _pokes(frame: _Frame, vectors: list[Vector], setup: int) -> NDArray[Any]:
@@ -204,28 +191,26 @@ def _pokes(frame: _Frame, vectors: list[Vector], setup: int) -> NDArray[Any]:
     return np.array(rows, POKE)
 
 
-def _judge(
-    frame: _Frame, vectors: list[Vector], setup: int, records: Values, incremented: list[bool], outcome: Outcome
-) -> Iterator[VectorMismatch]:
-    """Compare the records with the vectors; an error of the compiled checker counts for the vector it fell into."""
-    done, length, lead = len(records["rd"]), frame.length, len(frame.before)
-    values = {name: array.tolist() for name, array in records.items()}
-    broken: dict[int, VectorMismatch] = {}
-    for mismatch in outcome.mismatches:
-        number = min(max(mismatch.position - setup, 0) // length, len(vectors) - 1)
-        broken.setdefault(number, VectorMismatch(vectors[number], mismatch.what, mismatch.expected, mismatch.got))
+_SHOWN_FIELD = {"act": "nn_act_rdata", "wgt": "nn_wgt_rdata"}
+
+
+def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[VectorMismatch]:
+    """Compare the retirements of the vectors, frames included, with them."""
+    length, lead = frame.length, len(frame.before)
+    names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", *_SHOWN_FIELD.values())
+    values = {name: records[name].tolist() for name in names}
     for number, vector in enumerate(vectors):
-        first = setup + number * length
-        if first + length > done:
-            yield broken.get(number) or VectorMismatch(vector, "executed", 1, 0)
+        first = number * length
+        if first + length > len(records):
+            yield VectorMismatch(vector, "executed", 1, 0)
             continue
         at = first + lead
-        after: dict[str, Any] = {"rd_out": values["rd"][at], "rs1_out": vector.rs1, "nnrf_out": list(vector.nnrf_out)}
-        if incremented[number]:
-            after["rs1_out"] = values["base"][at]
+        writes = values["rd_we"][at] and values["rd_addr"][at] == REGISTERS["rd"]
+        after: dict[str, Any] = {
+            "rd_out": values["rd_wdata"][at] if writes else vector.rd_in,
+            "rs1_out": values["base_wdata"][at] if values["base_we"][at] else vector.rs1,
+            "nnrf_out": list(vector.nnrf_out),
+        }
         for name, offset, entry in frame.shown:
-            after["nnrf_out"][entry] = values[name][at + 1 + offset]
-        different = list(differences(vector, after))
-        yield from different
-        if not different and number in broken:
-            yield broken[number]
+            after["nnrf_out"][entry] = values[_SHOWN_FIELD[name]][at + 1 + offset]
+        yield from differences(vector, after)

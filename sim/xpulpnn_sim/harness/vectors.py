@@ -12,18 +12,15 @@ import numpy as np
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 from xpulpnn_sim.harness.statics import register
 
-NNRF_ENTRIES = 6
 REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
 """Numbers in the register fields of every vector's word."""
 
-_LIMIT = 1 << 32
-_WORD_BYTES = 4
-_BYTE_BITS = 8
 _BYTE = 0xFF
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
 _MAC_LOAD = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
@@ -95,7 +92,7 @@ class VectorMismatch:
 def expressible(insn: Insn) -> bool:
     """Whether a vector can say all that the row does: no control transfer, no store, no state beyond registers."""
     return (
-        insn.size == _WORD_BYTES
+        insn.size == WORD_BYTES
         and insn.op in HANDLERS
         and insn.op not in SEQUENCER_OPS
         and insn.op != "auipc"
@@ -220,7 +217,7 @@ def _shown(text: str) -> str:
 
 def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
     value = entry.get(name)
-    if type(value) is not int or not 0 <= value < _LIMIT:
+    if type(value) is not int or not 0 <= value < ADDRESS_SPACE:
         shown = "left out" if name not in entry else _shown(json.dumps(value))
         raise InputError(f"{_at(where)}: {name} must be an unsigned 32-bit integer, not {shown}")
     return value
@@ -228,7 +225,7 @@ def _unsigned(entry: dict[str, Any], name: str, where: Origin) -> int:
 
 def _all_unsigned(entry: dict[str, Any], names: Sequence[str], where: Origin) -> list[int]:
     values: list[Any] = [entry.get(name) for name in names]
-    if all(type(value) is int and 0 <= value < _LIMIT for value in values):
+    if all(type(value) is int and 0 <= value < ADDRESS_SPACE for value in values):
         return values
     return [_unsigned(entry, name, where) for name in names]
 
@@ -251,7 +248,7 @@ def _memory(mem: object, where: Origin) -> dict[int, int]:
             number = int(address, 0)
         except ValueError:
             number = int(address) if address.isdecimal() else -1
-        if not 0 <= number < _LIMIT:
+        if not 0 <= number < ADDRESS_SPACE:
             raise InputError(f"{_at(where)}: mem address must be an unsigned 32-bit integer, not {_shown(address)}")
         words[number] = _unsigned({"mem word": word}, "mem word", where)
     return words
@@ -276,9 +273,9 @@ def _loaded(vector: Vector, address: int) -> int:
     if address in vector.mem:
         return vector.mem[address]
     held = {
-        (at + i) % _LIMIT: word >> _BYTE_BITS * i & _BYTE for at, word in vector.mem.items() for i in range(_WORD_BYTES)
+        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE for at, word in vector.mem.items() for i in range(WORD_BYTES)
     }
-    return sum(held.get((address + i) % _LIMIT, 0) << _BYTE_BITS * i for i in range(_WORD_BYTES))
+    return sum(held.get((address + i) % ADDRESS_SPACE, 0) << BYTE_BITS * i for i in range(WORD_BYTES))
 
 
 def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
@@ -325,15 +322,12 @@ def _fill_factors(sources: Sources, group: list[Vector]) -> None:
     sources.wgt = np.array([v.nnrf_in[i] for v, i in zip(group, weights, strict=True)], np.uint32)
 
 
-_FIRST_WEIGHT = 2
-
-
 def factor_entries(vector: Vector) -> tuple[int, int]:
     """NN-RF indices of the activation and the weight (ISA.md section 7)."""
     if vector.insn.entry is not None:
-        return 0, _FIRST_WEIGHT + vector.insn.entry
+        return 0, FIRST_WEIGHT + vector.insn.entry
     selector = register(vector.word, "rs2")
-    return selector & 1, _FIRST_WEIGHT + (selector >> 1 & 0b11)
+    return selector & 1, FIRST_WEIGHT + (selector >> 1 & 0b11)
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:

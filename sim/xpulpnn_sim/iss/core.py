@@ -1,19 +1,29 @@
 """Instruction-set simulator: one hart, one instruction per step."""
 
+from collections.abc import Callable
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
+from xpulpnn.isa.machine import (
+    HALF_BYTES,
+    HALF_MASK,
+    LENGTH_MASK,
+    MCAUSE_INTERRUPT,
+    NNRF_ENTRIES,
+    REGISTERS,
+    WORD_BYTES,
+    WORD_MASK,
+    ExceptionCause,
+)
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT, Cause, CsrFile
-from xpulpnn_sim.iss.fetched import COMPRESSED_BYTES, EVENT_CYCLES, WORD_BYTES, Fetched
+from xpulpnn_sim.iss.csrs import CsrFile
+from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
 from xpulpnn_sim.iss.translate import Operation, Translator
 
-REGISTERS = 32
-NN_ENTRIES = 6
-WORD_MASK = 0xFFFF_FFFF
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
     Extension.XPULPV2,
@@ -22,12 +32,8 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
     Extension.XPULPML_CU,
 }
 
-LENGTH_BITS = 0b11
-"""Low instruction bits, all set in a 32-bit instruction."""
 
-HALF_MASK = 0xFFFF
-
-EXCEPTIONS = {"ecall": Cause.ENVIRONMENT_CALL, "ebreak": Cause.BREAKPOINT}
+EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
 CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})
 LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
@@ -52,6 +58,8 @@ class Iss:
         Value of mhartid.
     memory : Memory or None
         An existing memory to run on, else a new one.
+    products : bool
+        Dot products are computed; without them the hart only follows the control of a program.
 
     Members
     -------
@@ -65,6 +73,8 @@ class Iss:
         Instructions executed, those that trapped included.
     visits : dict of int to int or None
         If set before anything runs: executions by address of the instruction.
+    path : list of int or None
+        If set before anything runs: addresses of the executed instructions, in order.
     """
 
     def __init__(
@@ -76,10 +86,11 @@ class Iss:
         performance_counters: bool = False,
         hart_id: int = 0,
         memory: Memory | None = None,
+        products: bool = True,
     ) -> None:
         """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
-        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * NN_ENTRIES)
+        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * NNRF_ENTRIES)
         groups = {CsrGroup.BASE}
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
@@ -88,9 +99,10 @@ class Iss:
         self.last_pc: int | None = None
         self.executed = 0
         self.visits: dict[int, int] | None = None
+        self.path: list[int] | None = None
         self._decoder = Decoder(enabled(extensions, widths))
         self._fetched: dict[int, Fetched | None] = {}
-        self._translator = Translator(self.state.regs, self.state.nn, self.memory)
+        self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
         # operations by address, each for the instruction it was made of
         self._operations: dict[int, tuple[Fetched, Operation | None]] = {}
         # what a burst executes, hardware loops included; None where it has to stop
@@ -183,7 +195,7 @@ class Iss:
         csrs, state = self.csrs, self.state
         pc = state.pc
         if isinstance(fetched, int):
-            return self._trap(Step(pc, word=fetched, cause=Cause.ILLEGAL_INSTRUCTION))
+            return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
         operation = self._operation(pc, fetched)
         cause = self._exception(fetched) if operation is None else None
@@ -211,7 +223,7 @@ class Iss:
     def peek(self) -> Fetched | int:
         """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so."""
         raw = self.memory.fetch(self.state.pc)
-        if raw & LENGTH_BITS != LENGTH_BITS:
+        if raw & LENGTH_MASK != LENGTH_MASK:
             raw &= HALF_MASK
         fetched = self._decode(raw)
         return raw if fetched is None else fetched
@@ -227,12 +239,14 @@ class Iss:
         self.executed += 1
         if self.visits is not None:
             self.visits[pc] = self.visits.get(pc, 0) + 1
+        if self.path is not None:
+            self.path.append(pc)
 
     def _exception(self, fetched: Fetched) -> int | None:
         """Cause of the exception a legal word raises."""
         op = fetched.insn.op
         if op in CSR_OPS and not csr_is_legal(fetched, self.csrs):
-            return Cause.ILLEGAL_INSTRUCTION
+            return ExceptionCause.ILLEGAL_INSTRUCTION
         return EXCEPTIONS.get(op)
 
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
@@ -256,8 +270,8 @@ class Iss:
         """The instruction in a word, or in a half-word if it is compressed; None if it is illegal."""
         if raw not in self._fetched:
             row, word, length = self._decoder.decode(raw), raw, WORD_BYTES
-            if row is not None and row.size == COMPRESSED_BYTES:
-                word, length = expand_compressed(raw), COMPRESSED_BYTES
+            if row is not None and row.size == HALF_BYTES:
+                word, length = expand_compressed(raw), HALF_BYTES
                 row = self._decoder.decode(word)
             self._fetched[raw] = None if row is None else Fetched(raw, row, word, length)
         return self._fetched[raw]
@@ -272,8 +286,8 @@ class Iss:
 
     def _forget(self, address: int, size: int) -> None:
         """A store changed memory: what was made of these bytes, and of instructions that reach into them, is void."""
-        first = (address & ~1) - COMPRESSED_BYTES
-        for pc in range(first, address + size, COMPRESSED_BYTES):
+        first = (address & ~1) - HALF_BYTES
+        for pc in range(first, address + size, HALF_BYTES):
             self._code.pop(pc & WORD_MASK, None)
 
     def _follow_loop_ends(self) -> None:
@@ -301,8 +315,10 @@ class Iss:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
             operation = _counted(operation, pc, self.visits)
+        if operation is not None and self.path is not None:
+            operation = _followed(operation, pc, self.path.append)
         self._code[pc] = operation
-        for address in (pc, pc + COMPRESSED_BYTES):
+        for address in (pc, pc + HALF_BYTES):
             self.memory.watch(address & WORD_MASK)
         return operation
 
@@ -365,3 +381,13 @@ def _counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation
         return operation()
 
     return visit
+
+
+def _followed(operation: Operation, pc: int, append: Callable[[int], None]) -> Operation:
+    """The operation, each execution put down."""
+
+    def follow() -> int:
+        append(pc)
+        return operation()
+
+    return follow

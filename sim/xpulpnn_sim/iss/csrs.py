@@ -1,27 +1,32 @@
 """CSR values of the instruction-set simulator, hardware loops included (ISA.md sections 9 to 11)."""
 
 from collections.abc import Iterable
-from enum import IntEnum
 
 from xpulpnn.isa.csr import (
     ALL_BITS,
     CSR_BY_ADDRESS,
     CSRS,
-    IRQ_BITS,
     MISA_X,
     PERFORMANCE_EVENTS,
     Csr,
     CsrAccess,
     CsrGroup,
 )
+from xpulpnn.isa.machine import (
+    IRQ_BITS,
+    IRQ_PRIORITY,
+    MCAUSE_INTERRUPT,
+    MCOUNTINHIBIT_CY_BIT,
+    MCOUNTINHIBIT_IR_BIT,
+    MSTATUS_MIE,
+    MSTATUS_MPIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    VECTOR_BYTES,
+    XLEN,
+)
 
-MSTATUS_MIE = 1 << 3
-MSTATUS_MPIE = 1 << 7
-MCAUSE_INTERRUPT = 1 << 31
-MTVEC_BASE = 0xFFFF_FF00
-MTVEC_VECTORED = 1
-VECTOR_BYTES = 4
-INHIBIT = {"mcycle": 1 << 0, "minstret": 1 << 2}
+INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}
 """Bit of mcountinhibit that stops each counter."""
 
 COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
@@ -30,17 +35,6 @@ COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
 PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
 
 _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1"))
-
-IRQ_PRIORITY = (*range(31, 15, -1), 11, 3, 7)
-"""Interrupt lines from the most to the least urgent."""
-
-
-class Cause(IntEnum):
-    """Exception codes of mcause."""
-
-    ILLEGAL_INSTRUCTION = 2
-    BREAKPOINT = 3
-    ENVIRONMENT_CALL = 11
 
 
 class CsrFile:
@@ -121,8 +115,8 @@ class CsrFile:
         for name, high, amount in (("mcycle", "mcycleh", cycles), ("minstret", "minstreth", retired)):
             if not amount or inhibit & INHIBIT[name] or (self.written and self.written & {name, high}):
                 continue
-            total = (self.values[high] << 32 | self.values[name]) + amount
-            self.values[name], self.values[high] = total & ALL_BITS, total >> 32 & ALL_BITS
+            total = (self.values[high] << XLEN | self.values[name]) + amount
+            self.values[name], self.values[high] = total & ALL_BITS, total >> XLEN & ALL_BITS
 
     @property
     def counted_events(self) -> int:

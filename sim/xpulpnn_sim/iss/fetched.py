@@ -6,10 +6,10 @@ from functools import cached_property
 
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_WEIGHT, HALF_BYTES, REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.dotp import (
     ACTIVATION_SELECT,
-    FIRST_WEIGHT,
     INCREMENT,
     RELOADS_ACTIVATION,
     RELOADS_WEIGHT,
@@ -17,12 +17,10 @@ from xpulpnn_sim.golden.dotp import (
     WEIGHT_SELECT_LSB,
 )
 from xpulpnn_sim.golden.memory import LOADS, STORES
-from xpulpnn_sim.iss.scalar import MASK, SIGN, immediate
+from xpulpnn_sim.iss.scalar import SIGN, immediate
 
-REGISTER_MASK = 31
+REGISTER_MASK = REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
-COMPRESSED_BYTES = 2
-WORD_BYTES = 4
 
 EVENT_CYCLES = PERFORMANCE_EVENTS.index("cycles")
 EVENT_INSTRUCTIONS = PERFORMANCE_EVENTS.index("instructions")
@@ -177,7 +175,7 @@ class Fetched:
         if access.updates_base:
             return regs[self.rs1]
         offset = access.offset if access.offset_register is None else regs[access.offset_register]
-        return (regs[self.rs1] + offset) & MASK
+        return (regs[self.rs1] + offset) & WORD_MASK
 
     def taken(self, regs: list[int]) -> bool:
         """Whether a branch or jump is taken, from the registers before it."""
@@ -210,7 +208,7 @@ class Fetched:
             (EVENT_STORES, insn.is_store),
             (EVENT_JUMPS, insn.is_jump),
             (EVENT_BRANCHES, insn.is_branch),
-            (EVENT_COMPRESSED, self.length == COMPRESSED_BYTES),
+            (EVENT_COMPRESSED, self.length == HALF_BYTES),
         )
         return tuple(event for event, times in happen for _ in range(times))
 

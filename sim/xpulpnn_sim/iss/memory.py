@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
+from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
-_ADDRESS_SPACE = 1 << 32
-_ADDRESS_MASK = _ADDRESS_SPACE - 1
-_HALF_BYTES, _WORD_BYTES = 2, 4
-_LENGTH_BITS = 0b11
+_ADDRESS_MASK = ADDRESS_SPACE - 1
 
 Listener = Callable[[int, int], None]
 """Told the address and size of a store."""
@@ -59,8 +58,8 @@ class Memory:
         if self._windows is None:
             return True
         end = address + size
-        if end > _ADDRESS_SPACE:
-            return self.inside(address, _ADDRESS_SPACE - address) and self.inside(0, end - _ADDRESS_SPACE)
+        if end > ADDRESS_SPACE:
+            return self.inside(address, ADDRESS_SPACE - address) and self.inside(0, end - ADDRESS_SPACE)
         return any(base <= address and end <= base + length for base, length in self._windows)
 
     def watch(self, address: int) -> None:
@@ -117,11 +116,11 @@ class Memory:
 
     def fetch(self, address: int) -> int:
         """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory."""
-        in_page = address & (_PAGE - 1) <= _PAGE - _WORD_BYTES
-        if (in_page and address >> _PAGE_BITS in self._whole) or self.inside(address, _WORD_BYTES):
-            return self.read(address, _WORD_BYTES)
-        half = self._read(address, _HALF_BYTES, "fetch")
-        return half if half & _LENGTH_BITS != _LENGTH_BITS else self._read(address, _WORD_BYTES, "fetch")
+        in_page = address & (_PAGE - 1) <= _PAGE - WORD_BYTES
+        if (in_page and address >> _PAGE_BITS in self._whole) or self.inside(address, WORD_BYTES):
+            return self.read(address, WORD_BYTES)
+        half = self._read(address, HALF_BYTES, "fetch")
+        return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
 
     def write(self, address: int, size: int, value: int) -> None:
         """Store the low ``size`` bytes of ``value`` at ``address``; raises :class:`AccessError`."""

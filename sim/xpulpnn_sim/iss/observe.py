@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT
+from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.iss.core import Iss, Step
-from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT
 from xpulpnn_sim.iss.fetched import Fetched
-from xpulpnn_sim.retirement import CAUSE_INTERRUPT
-
-REGISTER_FIELDS = ("rs1", "rs2", "rd")
 
 
 @dataclass(slots=True)

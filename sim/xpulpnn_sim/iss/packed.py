@@ -6,13 +6,13 @@ from struct import Struct
 
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden import fields
-from xpulpnn_sim.iss.scalar import MASK, Maker, Value, immediate
+from xpulpnn_sim.iss.scalar import Maker, Value, immediate
 
 Lanes = tuple[int, ...]
 Unpack = Callable[[int], Lanes]
 
-_WORD_BYTES = 4
 _BYTES = 256
 _STRUCTS = {
     (ElemFmt.H, False): Struct("<2H"),
@@ -36,7 +36,7 @@ def _small_unpack(fmt: ElemFmt, *, is_signed: bool) -> Unpack:
 
 
 def _large_unpack(layout: Struct) -> Unpack:
-    return lambda word: layout.unpack(word.to_bytes(_WORD_BYTES, "little"))
+    return lambda word: layout.unpack(word.to_bytes(WORD_BYTES, "little"))
 
 
 UNPACK: dict[tuple[ElemFmt, bool], Unpack] = {key: _large_unpack(layout) for key, layout in _STRUCTS.items()} | {
@@ -75,14 +75,14 @@ def sum_of_products(fmt: ElemFmt, *, a_signed: bool, b_signed: bool) -> Callable
 def dot_product(insn: Insn, word: int) -> Value:
     """pv.dot* and pv.sdot*."""
     fmt = _format(insn)
-    keep = MASK if insn.accumulates else 0
+    keep = WORD_MASK if insn.accumulates else 0
     first, second = UNPACK[fmt, insn.a_signed], UNPACK[fmt, insn.b_signed]
     if insn.mode is Op2Mode.SCI:
         factor = _constant(insn, word)
-        return lambda a, b, d: ((d & keep) + factor * sum(first(a))) & MASK
+        return lambda a, b, d: ((d & keep) + factor * sum(first(a))) & WORD_MASK
     if insn.mode is Op2Mode.SC:
-        return lambda a, b, d: ((d & keep) + second(b)[0] * sum(first(a))) & MASK
-    return lambda a, b, d: ((d & keep) + sum(map(mul, first(a), second(b)))) & MASK
+        return lambda a, b, d: ((d & keep) + second(b)[0] * sum(first(a))) & WORD_MASK
+    return lambda a, b, d: ((d & keep) + sum(map(mul, first(a), second(b)))) & WORD_MASK
 
 
 Lane = Callable[[int, int, int], int]
@@ -150,7 +150,7 @@ def extract(insn: Insn, word: int) -> Value:
     """pv.extract and pv.extractu."""
     fmt = _format(insn)
     unpack, lane = UNPACK[fmt, insn.op == "pv.extract"], immediate(fields.uimm6, word) % fmt.lanes
-    return lambda a, b, d: unpack(a)[lane] & MASK
+    return lambda a, b, d: unpack(a)[lane] & WORD_MASK
 
 
 def insert(insn: Insn, word: int) -> Value:
@@ -204,7 +204,7 @@ def pack_elements(insn: Insn, word: int) -> Value:
     """pv.pack.h, pv.packhi.b, pv.packlo.b."""
     width, lsb = _format(insn).width, _PACKED_LSB[insn.op]
     low = (1 << width) - 1
-    keep = MASK & ~(((1 << 2 * width) - 1) << lsb)
+    keep = WORD_MASK & ~(((1 << 2 * width) - 1) << lsb)
     return lambda a, b, d: (d & keep) | ((a & low) << width | b & low) << lsb
 
 

@@ -10,14 +10,13 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, WORD_MASK, XLEN
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import U32
 
-MASK = 0xFFFF_FFFF
 SIGN = 1 << 31
-WORD_BITS = 32
-SHIFT = WORD_BITS - 1
-HALF_MASK, HALF_SIGN, HALF_BITS = 0xFFFF, 0x8000, 16
+SHIFT = XLEN - 1
+HALF_SIGN = 1 << HALF_BITS - 1
 BYTE_MASK, BYTE_SIGN = 0xFF, 0x80
 
 Value = Callable[[int, int, int], int]
@@ -37,9 +36,9 @@ def signed(value: int) -> int:
 def _div(a: int, b: int) -> int:
     x, y = signed(a), signed(b)
     if y == 0:
-        return MASK
+        return WORD_MASK
     quotient = abs(x) // abs(y)
-    return (quotient if (x < 0) == (y < 0) else -quotient) & MASK
+    return (quotient if (x < 0) == (y < 0) else -quotient) & WORD_MASK
 
 
 def _rem(a: int, b: int) -> int:
@@ -47,11 +46,11 @@ def _rem(a: int, b: int) -> int:
     if y == 0:
         return a
     remainder = abs(x) % abs(y)
-    return (-remainder if x < 0 else remainder) & MASK
+    return (-remainder if x < 0 else remainder) & WORD_MASK
 
 
 def _ror(a: int, b: int) -> int:
-    return ((a << WORD_BITS | a) >> (b & SHIFT)) & MASK
+    return ((a << XLEN | a) >> (b & SHIFT)) & WORD_MASK
 
 
 def _smaller(a: int, b: int) -> int:
@@ -63,8 +62,8 @@ def _larger(a: int, b: int) -> int:
 
 
 BINARY: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: (a + b) & MASK,
-    "sub": lambda a, b: (a - b) & MASK,
+    "add": lambda a, b: (a + b) & WORD_MASK,
+    "sub": lambda a, b: (a - b) & WORD_MASK,
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
@@ -72,19 +71,19 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "sltu": lambda a, b: int(a < b),
     "slet": lambda a, b: int(a ^ SIGN <= b ^ SIGN),
     "sletu": lambda a, b: int(a <= b),
-    "sll": lambda a, b: a << (b & SHIFT) & MASK,
+    "sll": lambda a, b: a << (b & SHIFT) & WORD_MASK,
     "srl": lambda a, b: a >> (b & SHIFT),
-    "sra": lambda a, b: (signed(a) >> (b & SHIFT)) & MASK,
+    "sra": lambda a, b: (signed(a) >> (b & SHIFT)) & WORD_MASK,
     "min": _smaller,
     "minu": lambda a, b: min(a, b),
     "max": _larger,
     "maxu": lambda a, b: max(a, b),
-    "mul": lambda a, b: a * b & MASK,
-    "mulh": lambda a, b: (signed(a) * signed(b) >> WORD_BITS) & MASK,
-    "mulhsu": lambda a, b: (signed(a) * b >> WORD_BITS) & MASK,
-    "mulhu": lambda a, b: a * b >> WORD_BITS,
+    "mul": lambda a, b: a * b & WORD_MASK,
+    "mulh": lambda a, b: (signed(a) * signed(b) >> XLEN) & WORD_MASK,
+    "mulhsu": lambda a, b: (signed(a) * b >> XLEN) & WORD_MASK,
+    "mulhu": lambda a, b: a * b >> XLEN,
     "div": _div,
-    "divu": lambda a, b: a // b if b else MASK,
+    "divu": lambda a, b: a // b if b else WORD_MASK,
     "rem": _rem,
     "remu": lambda a, b: a % b if b else a,
     "ror": _ror,
@@ -95,18 +94,18 @@ BINARY: dict[str, Callable[[int, int], int]] = {
 def _clb(a: int) -> int:
     if a == 0:
         return 0
-    magnitude = a ^ MASK if a & SIGN else a
+    magnitude = a ^ WORD_MASK if a & SIGN else a
     return SHIFT - magnitude.bit_length()
 
 
 UNARY: dict[str, Callable[[int], int]] = {
-    "abs": lambda a: -a & MASK if a & SIGN else a,
-    "exths": lambda a: ((a & HALF_MASK ^ HALF_SIGN) - HALF_SIGN) & MASK,
+    "abs": lambda a: -a & WORD_MASK if a & SIGN else a,
+    "exths": lambda a: ((a & HALF_MASK ^ HALF_SIGN) - HALF_SIGN) & WORD_MASK,
     "exthz": lambda a: a & HALF_MASK,
-    "extbs": lambda a: ((a & BYTE_MASK ^ BYTE_SIGN) - BYTE_SIGN) & MASK,
+    "extbs": lambda a: ((a & BYTE_MASK ^ BYTE_SIGN) - BYTE_SIGN) & WORD_MASK,
     "extbz": lambda a: a & BYTE_MASK,
-    "ff1": lambda a: (a & -a).bit_length() - 1 if a else WORD_BITS,
-    "fl1": lambda a: a.bit_length() - 1 if a else WORD_BITS,
+    "ff1": lambda a: (a & -a).bit_length() - 1 if a else XLEN,
+    "fl1": lambda a: a.bit_length() - 1 if a else XLEN,
     "clb": _clb,
     "cnt": int.bit_count,
 }
@@ -121,7 +120,7 @@ def binary(insn: Insn, word: int) -> Value:
         return lambda a, b, d: operate(a, b)
     constant = immediate(fields.IMMEDIATES[token], word)
     if insn.op == "add":
-        return lambda a, b, d: (a + constant) & MASK
+        return lambda a, b, d: (a + constant) & WORD_MASK
     return lambda a, b, d: operate(a, constant)
 
 
@@ -134,8 +133,8 @@ def unary(insn: Insn, word: int) -> Value:
 def multiply_accumulate(insn: Insn, word: int) -> Value:
     """mac and msu."""
     if insn.op == "mac":
-        return lambda a, b, d: (d + a * b) & MASK
-    return lambda a, b, d: (d - a * b) & MASK
+        return lambda a, b, d: (d + a * b) & WORD_MASK
+    return lambda a, b, d: (d - a * b) & WORD_MASK
 
 
 def _clip(value: int, lowest: int, bound: int) -> int:
@@ -149,19 +148,19 @@ def clip(insn: Insn, word: int) -> Value:
         bits = immediate(fields.uimm5, word)
         bound = max((1 << bits >> 1) - 1, 0)
         lowest = -bound - 1 if two_sided else 0
-        return lambda a, b, d: _clip(signed(a), lowest, bound) & MASK
+        return lambda a, b, d: _clip(signed(a), lowest, bound) & WORD_MASK
     if two_sided:
-        return lambda a, b, d: _clip(signed(a), -signed(b) - 1, signed(b)) & MASK
-    return lambda a, b, d: _clip(signed(a), 0, signed(b)) & MASK
+        return lambda a, b, d: _clip(signed(a), -signed(b) - 1, signed(b)) & WORD_MASK
+    return lambda a, b, d: _clip(signed(a), 0, signed(b)) & WORD_MASK
 
 
 def _extract(a: int, start: int, width: int, d: int) -> int:
     sign = 1 << (width - 1)
-    return (((signed(a) >> start & (2 * sign - 1)) ^ sign) - sign) & MASK
+    return (((signed(a) >> start & (2 * sign - 1)) ^ sign) - sign) & WORD_MASK
 
 
 def _field_mask(start: int, width: int) -> int:
-    return ((1 << width) - 1) << start & MASK
+    return ((1 << width) - 1) << start & WORD_MASK
 
 
 def _insert(a: int, start: int, width: int, d: int) -> int:
@@ -193,8 +192,8 @@ def bit_field(insn: Insn, word: int) -> Value:
 def _normalise(total: int, amount: int, *, is_signed: bool, rounds: bool) -> int:
     if rounds:
         total += 1 << amount >> 1
-    total &= MASK
-    return signed(total) >> amount & MASK if is_signed else total >> amount
+    total &= WORD_MASK
+    return signed(total) >> amount & WORD_MASK if is_signed else total >> amount
 
 
 _ADDITIONS = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT, WORD_BYTES
 from xpulpnn_sim.elf import Executable, Window, windows
 from xpulpnn_sim.exits import (
     FROMHOST_DONE,
@@ -17,11 +18,8 @@ from xpulpnn_sim.exits import (
     trap_loop,
 )
 from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT
 from xpulpnn_sim.iss.memory import AccessError, Memory
 from xpulpnn_sim.iss.observe import Observer, Retired
-
-WORD_BYTES = 4
 
 _CHUNK = 1 << 17
 """Instructions between two reports of progress."""

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from xpulpnn.isa.csr import Csr, CsrAccess
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.iss.csrs import CsrFile
-from xpulpnn_sim.iss.fetched import WORD_BYTES, Fetched
+from xpulpnn_sim.iss.fetched import Fetched
 
 
 class CsrTransfer(NamedTuple):
@@ -56,4 +57,4 @@ def loop_writes(fetched: Fetched, rs1: int, pc: int) -> dict[str, int]:
         "lp.count": {"lpcount": count},
         "lp.setup": {"lpstart": pc + WORD_BYTES, "lpend": target, "lpcount": count},
     }
-    return {f"{name}{loop}": value & 0xFFFF_FFFF for name, value in writes[fetched.insn.op].items()}
+    return {f"{name}{loop}": value & WORD_MASK for name, value in writes[fetched.insn.op].items()}

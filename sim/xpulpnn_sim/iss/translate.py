@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BYTES, WORD_MASK
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.effects import U32, Sources
 from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss import packed, scalar
 from xpulpnn_sim.iss.fetched import CONDITIONS, Access, Fetched
 from xpulpnn_sim.iss.memory import Memory
-from xpulpnn_sim.iss.scalar import MASK, Value, immediate
+from xpulpnn_sim.iss.scalar import Value, immediate
 
 Operation = Callable[[], int]
 """Executes one instruction and returns the address of the next, hardware loops aside."""
@@ -19,8 +20,6 @@ Operation = Callable[[], int]
 _MAKERS = scalar.MAKERS | packed.MAKERS
 
 _SIGN_OF_LOAD = {"lb": 0x80, "lh": 0x8000}
-
-_HALF_BYTES = 2
 
 
 class Translator:
@@ -34,15 +33,20 @@ class Translator:
         GP-RF and NN-RF.
     memory : Memory
         Memory.
+    products : bool
+        Whether dot products are computed. Without them they only move pointers, which is enough to follow a program
+        whose control does not depend on their results.
     """
 
-    def __init__(self, regs: list[int], nn: list[int], memory: Memory) -> None:
-        self._regs, self._nn, self._memory = regs, nn, memory
+    def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:
+        self._regs, self._nn, self._memory, self._products = regs, nn, memory, products
 
     def operation(self, fetched: Fetched, pc: int) -> Operation | None:
         """The operation of an instruction at ``pc``; None if it concerns CSRs, traps, loops or sleep."""
         insn = fetched.insn
-        following = (pc + fetched.length) & MASK
+        following = (pc + fetched.length) & WORD_MASK
+        if not self._products and "dot" in insn.op:
+            return self._without_product(fetched, following)
         if insn.op in _MAKERS:
             return self._arithmetic(fetched, _MAKERS[insn.op](insn, fetched.word), following)
         if insn.is_load:
@@ -55,11 +59,11 @@ class Translator:
             return self._mac_load(fetched, following)
         match insn.op:
             case "jal":
-                return self._jump(fetched, (pc + immediate(fields.joff21, fetched.word)) & MASK, following)
+                return self._jump(fetched, (pc + immediate(fields.joff21, fetched.word)) & WORD_MASK, following)
             case "jalr":
                 return self._jump_register(fetched, following)
             case "auipc":
-                constant = (pc + immediate(fields.uimm20, fetched.word)) & MASK
+                constant = (pc + immediate(fields.uimm20, fetched.word)) & WORD_MASK
                 return self._arithmetic(fetched, lambda a, b, d: constant, following)
             case "fence" | "fence.i":
                 return lambda: following
@@ -81,7 +85,7 @@ class Translator:
 
     def _branch(self, fetched: Fetched, pc: int, following: int) -> Operation:
         regs, rs1, rs2 = self._regs, fetched.rs1, fetched.rs2
-        target = (pc + immediate(fields.boff13, fetched.word)) & MASK
+        target = (pc + immediate(fields.boff13, fetched.word)) & WORD_MASK
         holds, constant = CONDITIONS[fetched.insn.op], fetched.branch_immediate
         if constant is not None:
             return lambda: target if holds(regs[rs1], constant) else following
@@ -100,7 +104,7 @@ class Translator:
 
     def _jump_register(self, fetched: Fetched, following: int) -> Operation:
         regs, rd, rs1, offset = self._regs, fetched.rd, fetched.rs1, immediate(fields.imm12, fetched.word)
-        mask = MASK & ~1
+        mask = WORD_MASK & ~1
 
         def jump() -> int:
             target = (regs[rs1] + offset) & mask
@@ -117,7 +121,7 @@ class Translator:
         def move() -> int:
             address = regs[base]
             if base:
-                regs[base] = (address + (offset if register is None else regs[register])) & MASK
+                regs[base] = (address + (offset if register is None else regs[register])) & WORD_MASK
             return address
 
         return move
@@ -135,16 +139,16 @@ class Translator:
                 value = read(regs[base], size)
                 move()
                 if rd:
-                    regs[rd] = ((value ^ sign) - sign) & MASK
+                    regs[rd] = ((value ^ sign) - sign) & WORD_MASK
                 return following
 
             return load_and_move
 
         def load() -> int:
             address = regs[base] + (offset if register is None else regs[register])
-            value = read(address & MASK, size)
+            value = read(address & WORD_MASK, size)
             if rd:
-                regs[rd] = ((value ^ sign) - sign) & MASK
+                regs[rd] = ((value ^ sign) - sign) & WORD_MASK
             return following
 
         return load
@@ -165,7 +169,7 @@ class Translator:
 
         def store() -> int:
             address = regs[base] + (offset if register is None else regs[register])
-            write(address & MASK, size, regs[source])
+            write(address & WORD_MASK, size, regs[source])
             return following
 
         return store
@@ -181,7 +185,7 @@ class Translator:
         move = None if fetched.access is None else self._mover(fetched, fetched.access)
 
         def mac_load() -> int:
-            total = (regs[rd] + product(nn[weight], factors[factor])) & MASK
+            total = (regs[rd] + product(nn[weight], factors[factor])) & WORD_MASK
             if move is not None and loaded is not None:
                 nn[loaded] = read(regs[base], 4)
                 move()
@@ -191,11 +195,23 @@ class Translator:
 
         return mac_load
 
+    def _without_product(self, fetched: Fetched, following: int) -> Operation:
+        """A dot product that only moves its base, if it has one."""
+        if fetched.access is None:
+            return lambda: following
+        move = self._mover(fetched, fetched.access)
+
+        def move_on() -> int:
+            move()
+            return following
+
+        return move_on
+
     def _quantise(self, fetched: Fetched, following: int) -> Operation:
         insn, memory = fetched.insn, self._memory
 
         def read_half(address: U32) -> U32:
-            return _column(memory.read(int(address[0]), _HALF_BYTES))
+            return _column(memory.read(int(address[0]), HALF_BYTES))
 
         return self._arithmetic(fetched, lambda a, b, d: _quantised(insn, fetched.word, a, b, read_half), following)
 

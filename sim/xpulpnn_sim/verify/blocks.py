@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from xpulpnn.isa.machine import WORD_BYTES
+
 _LONG = ("li ", "la ")
 """Statements that may stand for two instructions."""
-_WORD_BYTES = 4
 
 
 def is_label(line: str) -> bool:
@@ -22,7 +23,7 @@ def statement(line: str) -> str:
 def _bytes(line: str) -> int:
     if is_label(line):
         return 0
-    return 2 * _WORD_BYTES if statement(line).startswith(_LONG) else _WORD_BYTES
+    return 2 * WORD_BYTES if statement(line).startswith(_LONG) else WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

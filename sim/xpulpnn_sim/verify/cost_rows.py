@@ -4,22 +4,19 @@ The figures are those of the original core with a memory that grants at once and
 measured between two markers; what counts are the cycles beyond one per instruction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, division_cycles
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verify.draw import ARITHMETIC, group_of
 from xpulpnn_sim.verify.layout import WINDOW
 
-WORD_WIDTH = 32
-WORD_MASK = (1 << WORD_WIDTH) - 1
-
 _ALIGNED, _CROSSING = 0, 3
 """Distances of an access from a word boundary."""
-_SHORTEST_DIVISION = 3
-_HIGH_WORD_CYCLES = 5
 _HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
 _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
@@ -47,8 +44,8 @@ class CostRow:
         Line of the printed table, and the variation.
     code : str
         Lines between the markers.
-    documented : int or None
-        Cycles promised; None where nothing is.
+    waits : mapping of WaitCause to int, or None
+        Cycles promised beyond one per instruction; None where nothing is.
     setup : str
         Lines before the first marker.
     is_extra : bool
@@ -58,17 +55,25 @@ class CostRow:
     group: str
     name: str
     code: str
-    documented: int | None
+    waits: Mapping[WaitCause, int] | None
     setup: str = ""
     is_extra: bool = False
 
+    @property
+    def documented(self) -> int | None:
+        """The figure promised, if any."""
+        return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
 
-def division_cycles(divisor: int, *, signed: bool) -> int:
-    """3 plus the places the divisor can move up without losing a bit or changing its sign; 35 for 0."""
-    if signed and divisor >> (WORD_WIDTH - 1):
-        ones = WORD_WIDTH - (divisor ^ WORD_MASK).bit_length()
-        return _SHORTEST_DIVISION + ones - 1
-    return _SHORTEST_DIVISION + WORD_WIDTH - divisor.bit_length()
+
+def _due(*costs: Cost) -> dict[WaitCause, int]:
+    """Waits that come together."""
+    waits: dict[WaitCause, int] = {}
+    for cost in costs:
+        waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
+    return waits
+
+
+_FREE = _due()
 
 
 def _instance(insn: Insn, **registers: str) -> str:
@@ -101,24 +106,24 @@ def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         is_dot = insn.op.startswith(("pv.dot", "pv.sdot"))
         group = "dot products, dependent" if is_dot else "ALU, mul, mac and SIMD, dependent"
         if insn.op in _HIGH_WORD:
-            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _HIGH_WORD_CYCLES)
+            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _due(Cost.MULTIPLY_HIGH))
         else:
-            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), 1)
+            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), _FREE)
 
 
 def _division() -> Iterator[CostRow]:
     """Divisors of every size, with several dividends."""
     for op in sorted(_DIVISIONS):
         signed = op in ("div", "rem")
-        sizes = {1 << place for place in range(WORD_WIDTH)} | {0, WORD_MASK}
-        sizes |= {-(1 << place) & WORD_MASK for place in range(WORD_WIDTH)} if signed else set()
+        sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
+        sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
         for divisor in sorted(sizes):
             for dividend in _DIVIDENDS:
                 yield CostRow(
                     f"{op}: 3 + places the divisor can move up",
                     f"0x{dividend:x} by 0x{divisor:x}",
                     f"{op} a2, a0, a1",
-                    division_cycles(divisor, signed=signed),
+                    {WaitCause.MULTICYCLE: division_cycles(divisor, signed=signed) - 1},
                     setup=f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}",
                 )
 
@@ -149,15 +154,16 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         text, offset = _access(insn)
         fixed = insn.mnemonic in ("c.lwsp", "c.swsp")
         bytes_accessed = {"b": 1, "h": 2}.get(insn.op.removesuffix("u")[-1], 4)
-        yield CostRow("load, store, post-increment", name, text, 1, setup=_pointer(_ALIGNED - offset))
+        yield CostRow("load, store, post-increment", name, text, _FREE, setup=_pointer(_ALIGNED - offset))
         if bytes_accessed > 1 and not fixed:
-            yield CostRow("misaligned access across words", name, text, 2, setup=_pointer(_CROSSING - offset))
+            crossing = _pointer(_CROSSING - offset)
+            yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
         if insn.is_load:
             yield CostRow(
                 "use of a loaded value in the next instruction",
                 name,
                 f"{text}\n addi a4, a3, 1",
-                1,
+                _due(Cost.LOAD_USE),
                 setup=_pointer(_ALIGNED - offset),
                 is_extra=True,
             )
@@ -166,7 +172,7 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
                 "use of the incremented base in the next instruction",
                 name,
                 f"{text}\n addi a4, a1, 1",
-                0,
+                _FREE,
                 setup=_pointer(_ALIGNED),
                 is_extra=True,
             )
@@ -199,9 +205,11 @@ def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yes, no = _OUTCOMES[insn.op]
             text = f"{insn.mnemonic} a0, a1, {{}}"
         taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
-        yield CostRow("branch, not taken", insn.mnemonic, _jump_over(text, short, False), 1, setup=passed)
-        yield CostRow("branch, taken", insn.mnemonic, _jump_over(text, short, False), 3, setup=taken)
-        yield CostRow("branch, taken, misaligned target", insn.mnemonic, _jump_over(text, short, True), 4, setup=taken)
+        near, far = _jump_over(text, short, False), _jump_over(text, short, True)
+        late = _due(Cost.TAKEN_BRANCH, Cost.MISALIGNED_TARGET)
+        yield CostRow("branch, not taken", insn.mnemonic, near, _FREE, setup=passed)
+        yield CostRow("branch, taken", insn.mnemonic, near, _due(Cost.TAKEN_BRANCH), setup=taken)
+        yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
 
 
 _ADDRESS = "la a0, 77f"
@@ -209,24 +217,26 @@ _ADDRESS = "la a0, 77f"
 
 def _jumps() -> Iterator[CostRow]:
     """Jumps, and jumps to an address that is hardly computed."""
-    yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), 2)
-    yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), 2)
-    yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), 2)
-    yield CostRow("jal, misaligned target", "jal", _jump_over("jal ra, {}", False, True), 3)
+    jump, late = _due(Cost.JUMP), _due(Cost.JUMP, Cost.MISALIGNED_TARGET)
+    yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
+    yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), jump)
+    yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), jump)
+    yield CostRow("jal, misaligned target", "jal", _jump_over("jal ra, {}", False, True), late)
     landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
-    yield CostRow("jalr", "jalr", f"jalr ra, 0(a0)\n {landing}", 2, setup=_ADDRESS)
+    yield CostRow("jalr", "jalr", f"jalr ra, 0(a0)\n {landing}", jump, setup=_ADDRESS)
     for name in ("c.jr", "c.jalr"):
-        yield CostRow("jalr", name, f"{name} a0\n c.nop\n 77: addi zero, zero, 0", 2, setup=_ADDRESS)
+        yield CostRow("jalr", name, f"{name} a0\n c.nop\n 77: addi zero, zero, 0", jump, setup=_ADDRESS)
+    loaded = f"li a1, 0x{WINDOW:x}\n sw a0, 0(a1)"
     producers = (
-        ("after an ALU instruction wrote rs1", "addi a0, a0, 0", "", 1),
-        ("after a load wrote rs1", "lw a0, 0(a1)", f"li a1, 0x{WINDOW:x}\n sw a0, 0(a1)", 2),
+        ("after an ALU instruction wrote rs1", "addi a0, a0, 0", "", (Cost.JUMP_REGISTER,)),
+        ("after a load wrote rs1", "lw a0, 0(a1)", loaded, (Cost.LOAD_USE, Cost.JUMP_REGISTER)),
     )
     for name, producer, preparation, extra in producers:
         yield CostRow(
             f"jalr {name}",
             "jalr",
             f"{producer}\n jalr ra, 0(a0)\n {landing}",
-            2 + extra,
+            _due(Cost.JUMP, *extra),
             setup=f"{_ADDRESS}\n {preparation}",
         )
 
@@ -235,20 +245,20 @@ def _loops() -> Iterator[CostRow]:
     """Hardware loops: cycles beyond one per instruction, over all iterations."""
     for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
         body = "\n".join(["addi a0, a0, 1"] * 3 + ["77: addi a0, a0, 1"])
-        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {body}", 1, setup="li t1, 4")
+        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {body}", _FREE, setup="li t1, 4")
     separate = "lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4"
     yield CostRow(
         "hardware loop, setup",
         "lp.starti, lp.endi, lp.counti",
         f"{separate}\n 76: addi a0, a0, 1\n addi a0, a0, 1\n 77: addi a0, a0, 1",
-        1,
+        _FREE,
     )
     for length in (1, 2, 3, 4, 5, 8, 16, 40):
         body = "\n".join(["addi a0, a0, 1"] * (length - 1) + ["77: addi a0, a0, 1"])
         group = "hardware loop, body of 3 or more: overhead" if length > 2 else "hardware loop, short body: overhead"
-        documented = 0 if length > 2 else None
+        waits = _FREE if length > 2 else None
         code = f"lp.setup 0, t1, 77f\n {body}"
-        yield CostRow(group, f"body {length}, 10 times", code, documented, setup="li t1, 10", is_extra=True)
+        yield CostRow(group, f"body {length}, 10 times", code, waits, setup="li t1, 10", is_extra=True)
     for outer, inner in ((3, 3), (4, 3), (8, 6)):
         lines = ["lp.setup 1, t1, 78f", *["addi a0, a0, 1"] * (outer - 3), "lp.setupi 0, 6, 77f"]
         lines += [*["addi a1, a1, 1"] * (inner - 1), "77: addi a1, a1, 1", "addi a0, a0, 1", "78: addi a0, a0, 1"]
@@ -256,7 +266,7 @@ def _loops() -> Iterator[CostRow]:
             "hardware loops, two nested: overhead",
             f"bodies {outer} and {inner}",
             "\n".join(lines),
-            0,
+            _FREE,
             setup="li t1, 5",
             is_extra=True,
         )
@@ -265,7 +275,7 @@ def _loops() -> Iterator[CostRow]:
         "hardware loop, body with compressed instructions: overhead",
         "start misaligned by nothing",
         "\n".join(compressed),
-        0,
+        _FREE,
         setup="li t1, 10",
         is_extra=True,
     )
@@ -282,33 +292,37 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     other = {"nn": "pv.mlsdotsup.b a4, (a2!), 18", "C&U": "pv.cusdotusp.b.1 a4, (a2!), a3"}
     for name, first, second in forms:
         once = first.format("a4")
-        yield CostRow("Mac&Load, misaligned address", name, once, 2, setup=setup.replace("a1, 0x", "a1, 3 + 0x"))
+        crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
+        yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+        late = _due(Cost.MAC_LOAD_USE)
         uses = (
-            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", 0),
-            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", 0),
-            ("rs1 used", f"{once}\n addi a5, a1, 1", 1),
-            ("reloaded entry used", f"{once}\n {second.format('a5')}", 1),
+            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", _FREE),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", _FREE),
+            ("rs1 used", f"{once}\n addi a5, a1, 1", late),
+            ("reloaded entry used", f"{once}\n {second.format('a5')}", late),
         )
-        for use, code, extra in uses:
-            yield CostRow(f"Mac&Load, {use} in the next instruction", name, code, extra, setup=setup, is_extra=True)
+        for use, code, waits in uses:
+            yield CostRow(f"Mac&Load, {use} in the next instruction", name, code, waits, setup=setup, is_extra=True)
     for insn in rows:
         if insn.is_mac_load:
             registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": "16"}
-            yield CostRow("Mac&Load", insn.mnemonic, _instance(insn, **registers), 1, setup=setup)
+            yield CostRow("Mac&Load", insn.mnemonic, _instance(insn, **registers), _FREE, setup=setup)
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
-        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), 1, setup=setup)
+        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), _FREE, setup=setup)
 
 
 def _system() -> Iterator[CostRow]:
-    """System instructions; nothing is promised."""
-    yield CostRow("CSR access", "csrrs mscratch", "csrrs a0, mscratch, zero", None)
-    yield CostRow("CSR access", "csrrw mscratch", "csrrw a0, mscratch, a0", None)
-    yield CostRow("CSR access", "csrrsi mstatus", "csrrsi a0, mstatus, 0", None)
-    yield CostRow("fence, fence.i", "fence", "fence", None)
-    yield CostRow("fence, fence.i", "fence.i", "fence.i", None)
-    landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
-    yield CostRow("mret", "mret", f"mret\n {landing}", 2, setup=f"{_ADDRESS}\n csrrw zero, mepc, a0")
+    """System instructions."""
+    nop = "addi zero, zero, 0"
+    yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", _FREE)
+    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", _due(Cost.CSR_WRITE))
+    yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", _FREE)
+    yield CostRow("fence, fence.i", "fence", "fence", _FREE)
+    # the marker before it is still in EX, then it has its own redirect
+    yield CostRow("fence, fence.i", "fence.i", "fence.i", {WaitCause.SYNC: 1 + Cost.FENCE_I.cycles})
+    landing = f"{nop}\n 77: {nop}"
+    yield CostRow("mret", "mret", f"mret\n {landing}", _due(Cost.TRAP), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0")
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.retirement import CAUSE_CODE, Records
+from xpulpnn_sim.retirement import Records
 
 Key = tuple[str, str]
 """Mnemonic and operands of a row."""

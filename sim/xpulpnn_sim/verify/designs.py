@@ -9,8 +9,9 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness.core_run import Machine, run
-from xpulpnn_sim.harness.models import core_library
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.session import run
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
 from xpulpnn_sim.verify.cost_rows import CostRow
@@ -60,7 +61,7 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
     """Compile what the processes will share."""
     if engine == "rtl":
         for config in configs:
-            core_library(config)
+            model_library("core", config)
 
 
 def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> list[Measured]:

@@ -12,13 +12,11 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verify.layout import POOL, RARE, REGISTERS
+from xpulpnn_sim.verify.layout import POOL, RARE
 from xpulpnn_sw.disasm import render
 
-_HALF_BITS, _WORD_BITS = 16, 32
-_WORD_BYTES = 4
-_LENGTH_BITS = 0b11
 _XPULPV2_WIDTH = 8
 """Narrowest element of XpulpV2."""
 
@@ -139,7 +137,7 @@ def _tables(config: CoreConfig) -> _Tables:
         decoder=Decoder(rows),
         rows={row.key: row for row in rows},
         mnemonics={row.mnemonic for row in rows},
-        words=[row for row in rows if row.size == _WORD_BYTES],
+        words=[row for row in rows if row.size == WORD_BYTES],
         groups=groups,
         ignored={row.key: _ignored_bits(row) for row in rows},
     )
@@ -251,14 +249,14 @@ class Draw:
         word = insn.encode(**values)
         ignored = self._ignored[insn.key]
         if ignored and self.chance(_IGNORED_CHANCE):
-            other = word | self.rng.getrandbits(_WORD_BITS) & ignored
+            other = word | self.rng.getrandbits(XLEN) & ignored
             if other != word:
                 return f"{self._data(other)}  # {render(insn, word)}"
         return render(insn, word)
 
     @staticmethod
     def _data(word: int) -> str:
-        return f".word 0x{word:08x}" if word & _LENGTH_BITS == _LENGTH_BITS else f".half 0x{word:04x}"
+        return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
 
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
         """A random instruction that changes nothing but its destination."""
@@ -270,14 +268,14 @@ class Draw:
         while True:
             kind = self.rng.randrange(4)
             if kind == 0:
-                word = self.rng.getrandbits(_WORD_BITS) | _LENGTH_BITS
+                word = self.rng.getrandbits(XLEN) | LENGTH_MASK
             elif kind == 1:
-                word = self.rng.getrandbits(_HALF_BITS)
+                word = self.rng.getrandbits(HALF_BITS)
             else:
                 row = self.rng.choice(self._words)
-                word = row.match | self.rng.getrandbits(_WORD_BITS) & ~row.mask
-                word ^= 1 << self.rng.randrange(2, _WORD_BITS)
-            if word & _LENGTH_BITS != _LENGTH_BITS:
-                word &= (1 << _HALF_BITS) - 1
+                word = row.match | self.rng.getrandbits(XLEN) & ~row.mask
+                word ^= 1 << self.rng.randrange(2, XLEN)
+            if word & LENGTH_MASK != LENGTH_MASK:
+                word &= HALF_MASK
             if self.decoder.decode(word) is None:
                 return f"{self._data(word)}  # illegal"

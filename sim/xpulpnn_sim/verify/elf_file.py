@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.elf import Executable
-from xpulpnn_sim.verify.layout import CODE_BASE
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 _SEGMENT = struct.Struct("<8I")
@@ -54,7 +54,7 @@ def _symbols(executable: Executable, code_section: int) -> tuple[bytes, bytes]:
     table = bytearray(_SYMBOL.size)
     for name, address in executable.symbols.items():
         kind = _GLOBAL_CODE if name in functions else _GLOBAL_ABSOLUTE
-        section = code_section if address >= CODE_BASE else _ABSOLUTE
+        section = code_section if address >= TEXT_BASE else _ABSOLUTE
         table += _SYMBOL.pack(places[name], address, functions.get(name, 0), kind, 0, section)
     return bytes(table), strings
 
@@ -65,7 +65,7 @@ def elf_bytes(executable: Executable) -> bytes:
     sections = [_Section("", 0)]
     code_section = 0
     for number, part in enumerate(parts):
-        is_code = part.address == CODE_BASE
+        is_code = part.address == TEXT_BASE
         code_section = len(sections) if is_code else code_section
         sections.append(
             _Section(

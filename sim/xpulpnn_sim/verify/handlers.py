@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from xpulpnn.isa.machine import ENTRY, VECTORS
 from xpulpnn_sim.verify.draw import ARITHMETIC, Draw, written_fields
-from xpulpnn_sim.verify.layout import CODE_BASE, ENTRY, SAVE_LIMIT, SECOND_TABLE, VECTORS
+from xpulpnn_sim.verify.layout import SAVE_LIMIT, SECOND_TABLE
 
 _LEVEL = 64
 """Bytes of the save area that one interrupt uses."""
@@ -131,6 +132,3 @@ def random_handlers(draw: Draw) -> Handlers:
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
     return Handlers(slots, filler, draw.chance(0.4), draw.has_xpulp and draw.chance(0.4))
-
-
-assert CODE_BASE + 4 * VECTORS == ENTRY

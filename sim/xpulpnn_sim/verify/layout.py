@@ -4,22 +4,18 @@ A program owns the whole machine: vector tables, handlers and code in one block,
 0 for accesses whose base is x0.
 """
 
-CODE_BASE = 0x1C00_0000
-"""First vector table; the reset value of mtvec follows from the entry."""
-ENTRY = CODE_BASE + 0x80
-SECOND_TABLE = CODE_BASE + 0x100
+from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+
+SECOND_TABLE = TEXT_BASE + 0x100
 """Another vector table, for programs that move mtvec."""
-VECTORS = 32
 
 LOW_BASE, LOW_SIZE = 0, 0x1000
 
-DATA_BASE, DATA_SIZE = 0x1000_0000, 0x8000
+DATA_SIZE = 0x8000
 WINDOW = DATA_BASE + 0x2000
 """Where masked base registers point: this address plus at most :data:`WINDOW_MASK`."""
 WINDOW_MASK = 0xFF
 """Small, so that accesses meet each other, and odd, so that they are misaligned."""
-MARGIN = 0x1800
-"""Bytes around the window that offsets and increments may reach."""
 FRAME = DATA_BASE + 0x5000
 """Value of sp."""
 SLOTS = 0x180
@@ -42,4 +38,3 @@ POOL = tuple(range(8, 15))
 """Registers of the random instructions: few, for many dependences, and within reach of compressed forms."""
 RARE = tuple(range(16, 30))
 """Registers used now and then."""
-REGISTERS = 32

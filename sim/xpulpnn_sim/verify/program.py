@@ -6,15 +6,13 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE
 from xpulpnn_sim.elf import Executable, Function, Segment
 from xpulpnn_sim.verify.blocks import Block, count_statements, indented
 from xpulpnn_sim.verify.handlers import PLAIN, Handlers
 from xpulpnn_sim.verify.layout import (
     BASE,
-    CODE_BASE,
-    DATA_BASE,
     DATA_SIZE,
-    ENTRY,
     FRAME,
     LOW_BASE,
     LOW_SIZE,
@@ -65,7 +63,7 @@ class Program:
         return count_statements((*self.main, *self.functions))
 
     def text(self) -> str:
-        """The whole program in assembly for :data:`CODE_BASE`."""
+        """The whole program in assembly for :data:`TEXT_BASE`."""
         lines = [self.handlers.text("start"), "start:"]
         lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in _CONSTANTS]
         lines.append("main:")
@@ -82,7 +80,7 @@ class Program:
 
     def assembled(self) -> Assembled:
         """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
-        return assemble(self.text(), CODE_BASE)
+        return assemble(self.text(), TEXT_BASE)
 
     def executable(self) -> Executable:
         """The memory image with the symbols of the text."""
@@ -93,14 +91,14 @@ class Program:
         names = {name for name in _NAMED if name in symbols}
         names |= {line[:-1] for block in self.functions for line in block.head[:1]}
         starts = sorted((symbols[name], name) for name in names)
-        ends = [start for start, _ in starts[1:]] + [CODE_BASE + len(image)]
+        ends = [start for start, _ in starts[1:]] + [TEXT_BASE + len(image)]
         return Executable(
             path=Path(self.name),
             entry=ENTRY,
             segments=(
                 Segment(LOW_BASE, low, LOW_SIZE),
                 Segment(DATA_BASE, data, DATA_SIZE),
-                Segment(CODE_BASE, image, len(image) + _PADDING),
+                Segment(TEXT_BASE, image, len(image) + _PADDING),
             ),
             symbols=symbols,
             functions=tuple(

@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import IRQ_BITS
+from xpulpnn.isa.machine import IRQ_PRIORITY, MCAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Exit, bad_access, bad_fetch, out_of_time, reported
 from xpulpnn_sim.iss.core import Iss
-from xpulpnn_sim.iss.csrs import MCAUSE_INTERRUPT
 from xpulpnn_sim.iss.memory import AccessError
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import RETIREMENT, Records
-
-LINES = tuple(line for line in range(32) if IRQ_BITS >> line & 1)
-"""Usable interrupt lines."""
 
 Fault = Callable[[Iss, Retired], None]
 """Called after every retirement; may change both."""
@@ -76,7 +72,7 @@ class ReferenceDesign:
         end = None
         for number in range(limit):
             if irq_rate and rng.random() < irq_rate:
-                iss.csrs.irq |= 1 << rng.choice(LINES)
+                iss.csrs.irq |= 1 << rng.choice(IRQ_PRIORITY)
             pc = iss.state.pc
             try:
                 step, retired = observer.step()

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import CODE_BASE, POOL, SCRATCH, SECOND_TABLE
+from xpulpnn_sim.verify.layout import POOL, SCRATCH, SECOND_TABLE
 from xpulpnn_sw.registers import ABI_NAMES
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
@@ -131,7 +132,7 @@ class System:
 
     def vectors(self) -> Block:
         """Move mtvec between the two tables and the two modes; the bits in between are ignored."""
-        table = self._rng.choice((CODE_BASE, SECOND_TABLE))
+        table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
         return Block("mtvec", (f"li {X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {X6}"))
 

@@ -1,4 +1,4 @@
-"""Writes a kernel as structured code: the text with real offsets, and at the same time what it executes."""
+"""Writes a kernel as structured code: instructions, labels, loops."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import numpy as np
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
-from xpulpnn_sw.stream import Env, Node, Program, Repeat, Run, Select, Stream
+from xpulpnn_sw.kernels.program import Program
 
 ZERO = 0
 """Register x0."""
@@ -26,19 +26,29 @@ MAX_SHORT_BODY = 15
 _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
+_SIGN_SHIFT = 31
 
-_FORMS = {
-    "p.lw": "rd,imm12(rs1!)",
-    "p.sw": "rs2,stimm12(rs1!)",
-    "p.sh": "rs2,stimm12(rs1!)",
-    "p.sb": "rs2,stimm12(rs1!)",
-}
+_BY_IMMEDIATE, _BY_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)"
+_FORMS = {"p.lw": "rd,imm12(rs1!)"} | dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE)
 """The operand form meant by mnemonics that have several: post-increment by an immediate."""
+
+_INVERSE = {"beq": "bne", "bne": "beq"}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A number in a register."""
+
+    register: int
+
+
+Value = int | Held
+"""A number an instruction uses: a constant, or in a register."""
 
 
 @cache
-def _row(mnemonic: str) -> Insn:
-    return find(mnemonic, _FORMS.get(mnemonic))
+def _row(mnemonic: str, form: str | None = None) -> Insn:
+    return find(mnemonic, form or _FORMS.get(mnemonic))
 
 
 def fits_immediate(value: int) -> bool:
@@ -46,24 +56,8 @@ def fits_immediate(value: int) -> bool:
     return -_LOW // 2 <= value < _LOW // 2
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
-    """An address in a pair of lui and addi, for linking the text elsewhere.
-
-    Parameters
-    ----------
-    symbol : str
-        What the address lies in.
-    offset : int
-        Distance from its start in bytes.
-    """
-
-    symbol: str
-    offset: int
-
-
 @dataclass(slots=True)
-class _Label:
+class Label:
     """A place in the text, known once it is reached."""
 
     position: int | None = None
@@ -76,8 +70,7 @@ class _Line:
     insn: Insn
     operands: tuple[int, ...]
     region: str
-    target: _Label | None
-    relocation: "Relocation | None" = None
+    target: Label | None
 
 
 class Builder:
@@ -87,29 +80,31 @@ class Builder:
     ----------
     text_base : int
         Address of the first instruction.
-    hardware_loops : bool
-        Whether counted loops may use ``lp.setup``; otherwise they count down a register and branch.
+    xpulp : bool
+        Whether XpulpV2 may be used: hardware loops, minimum and maximum. Otherwise loops count down a register.
     """
 
-    def __init__(self, text_base: int, *, hardware_loops: bool) -> None:
+    def __init__(self, text_base: int, *, xpulp: bool) -> None:
         """Start empty, in the region ``setup``."""
-        self._text_base = text_base
-        self._hardware_loops = hardware_loops
+        self._text_base, self.xpulp = text_base, xpulp
         self._lines: list[_Line] = []
         self._loop_ends: set[int] = set()
         self._inner: set[int] = set()
-        self._scopes: list[list[Node]] = [[]]
-        self._run_start = 0
         self._region = "setup"
+        self._asides: list[tuple[str, Callable[[], None]]] = []
 
     # -- instructions
 
     def __call__(self, mnemonic: str, *operands: int) -> None:
         """Append an instruction; operands in assembler order."""
-        self._append(mnemonic, operands)
+        self._append(_row(mnemonic), operands)
 
-    def _append(self, mnemonic: str, operands: tuple[int, ...], target: _Label | None = None) -> None:
-        self._lines.append(_Line(_row(mnemonic), operands, self._region, target))
+    def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
+        self._lines.append(_Line(insn, operands, self._region, target))
+
+    def store_and_move(self, mnemonic: str, source: int, step: int, base: int) -> None:
+        """Store at ``base``, which then moves by the number in register ``step``."""
+        self._append(_row(mnemonic, _BY_REGISTER), (source, step, base))
 
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""
@@ -123,36 +118,63 @@ class Builder:
         if low:
             self("addi", rd, rd, low)
 
-    def address(self, rd: int, symbol: str, offset: int, base: int) -> None:
-        """Load the address ``offset`` bytes into ``symbol``, which lies at ``base`` here; always two instructions."""
-        value = base + offset & _MASK
-        low = (value + _LOW // 2) % _LOW - _LOW // 2
-        self("lui", rd, (value - low & _MASK) >> _LOW_BITS)
-        self("addi", rd, rd, low)
-        for line in self._lines[-2:]:
-            line.relocation = Relocation(symbol, offset)
-
     def mv(self, rd: int, rs: int) -> None:
         """Copy a register."""
         self("addi", rd, rs, 0)
 
-    def advance(self, register: int, distance: int, temporary: int) -> None:
-        """Add a constant to a register; nothing if it is 0. ``temporary`` is lost if it needs more than 12 bits."""
-        if distance == 0:
-            return
-        if fits_immediate(distance):
-            self("addi", register, register, distance)
+    def put(self, rd: int, value: Value) -> None:
+        """Load a number into a register."""
+        if isinstance(value, Held):
+            self.mv(rd, value.register)
         else:
-            self.li(temporary, distance)
+            self.li(rd, value)
+
+    def add(self, register: int, value: Value, temporary: int) -> None:
+        """Add to a register; ``temporary`` is lost if a constant needs more than 12 bits."""
+        if isinstance(value, Held):
+            self("add", register, register, value.register)
+        elif fits_immediate(value):
+            if value:
+                self("addi", register, register, value)
+        else:
+            self.li(temporary, value)
             self("add", register, register, temporary)
 
-    def below(self, rd: int, register: int, bound: int) -> None:
+    def shift_right(self, rd: int, rs: int, value: Value) -> None:
+        """``rd = rs >> value``, arithmetic."""
+        if isinstance(value, Held):
+            self("sra", rd, rs, value.register)
+        elif value or rd != rs:
+            self("srai", rd, rs, value)
+
+    def below(self, rd: int, register: int, bound: Value) -> None:
         """``rd = register < bound`` as unsigned numbers: false for every negative value too."""
-        if fits_immediate(bound):
+        if isinstance(bound, Held):
+            self("sltu", rd, register, bound.register)
+        elif fits_immediate(bound):
             self("sltiu", rd, register, bound)
         else:
             self.li(rd, bound)
             self("sltu", rd, register, rd)
+
+    def positive(self, register: int, temporary: int) -> None:
+        """``register = max(register, 0)``."""
+        if self.xpulp:
+            self("p.max", register, register, ZERO)
+            return
+        self("srai", temporary, register, _SIGN_SHIFT)
+        self("xori", temporary, temporary, -1)
+        self("and", register, register, temporary)
+
+    def at_most(self, register: int, bound: int, temporary: int, other: int) -> None:
+        """``register = min(register, bound)``, bound in a register; their difference has 32 bits."""
+        if self.xpulp:
+            self("p.min", register, register, bound)
+            return
+        self("sub", temporary, register, bound)
+        self("srai", other, temporary, _SIGN_SHIFT)
+        self("and", temporary, temporary, other)
+        self("add", register, bound, temporary)
 
     @contextmanager
     def region(self, name: str) -> Generator[None]:
@@ -161,6 +183,10 @@ class Builder:
         yield
         self._region = outer
 
+    def aside(self, write: Callable[[], None]) -> None:
+        """Let ``write`` put its instructions, of this region, behind all others."""
+        self._asides.append((self._region, write))
+
     # -- structure
 
     @property
@@ -168,122 +194,93 @@ class Builder:
         """Position of the next instruction."""
         return len(self._lines)
 
-    def _close_run(self) -> None:
-        if self.here > self._run_start:
-            self._scopes[-1].append(Run(self._run_start, self.here))
-        self._run_start = self.here
+    def place(self, label: Label) -> None:
+        """Let the label be here."""
+        label.position = self.here
+
+    def branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
+        """Branch to a label, which must be near."""
+        self._append(_row(mnemonic), (rs1, rs2), target)
+
+    def far_branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
+        """Branch (``beq`` or ``bne``) to a label that may be out of a branch's reach."""
+        over = Label()
+        self.branch(_INVERSE[mnemonic], rs1, rs2, over)
+        self.jump(target)
+        self.place(over)
+
+    def jump(self, target: Label, link: int = ZERO) -> None:
+        """Jump to a label, and leave the address after the jump in ``link``."""
+        self._append(_row("jal"), (link,), target)
 
     @contextmanager
-    def _scope(self) -> Generator[list[Node]]:
-        self._close_run()
-        nodes: list[Node] = []
-        self._scopes.append(nodes)
-        yield nodes
-        self._close_run()
-        self._scopes.pop()
+    def loop(self, count: Value, counter: int, *, level: int | None = None, short: bool = False) -> Generator[None]:
+        """Repeat the instructions written meanwhile ``count`` >= 1 times; no loop instructions if that is a 1.
 
-    @contextmanager
-    def loop(self, count: int, counter: int, *, level: int | None = None, index: str | None = None) -> Generator[None]:
-        """Repeat the instructions written meanwhile ``count`` times; no loop instructions if that is once.
-
-        ``level`` is the number of the hardware loop to use where there are any: ``counter`` is then lost at the
-        set-up only. Otherwise it counts down and must be left alone by the body. ``index`` names the iteration for
-        the predicates of :meth:`select`; a loop containing any needs one.
+        ``level`` is the number of the hardware loop to use where there are any: ``counter`` is then needed at the
+        set-up only, not at all if the body is ``short`` (at most :data:`MAX_SHORT_BODY` instructions) and the count
+        a constant. Otherwise it counts down and must be left alone by the body.
         """
-        if count > 1 and level is not None and self._hardware_loops:
-            self.li(counter, count)
-            with self._hardware_body(count, "lp.setup", (level, counter), index):
+        if count == 1:
+            yield
+        elif level is not None and self.xpulp:
+            with self._hardware_loop(count, counter, level, short=short):
                 yield
-            return
-        if count > 1:
-            self.li(counter, count)
-        start = _Label()
-        with self._scope() as nodes:
-            start.position = self.here
+        else:
+            if count != Held(counter):
+                self.put(counter, count)
+            start = Label()
+            self.place(start)
             yield
-            if count > 1:
-                self("addi", counter, counter, -1)
-                self._append("bne", (counter, ZERO), start)
-        self._scopes[-1].append(Repeat(tuple(nodes), count, index))
+            self("addi", counter, counter, -1)
+            self.branch("bne", counter, ZERO, start)
 
     @contextmanager
-    def _hardware_body(
-        self, count: int, setup: str, operands: tuple[int, ...], index: str | None = None
-    ) -> Generator[None]:
-        end = _Label()
-        self._append(setup, operands, end)
-        with self._scope() as nodes:
-            yield
-            end.position = self.here - 1
-            self._loop_ends.add(end.position)
-        self._scopes[-1].append(Repeat(tuple(nodes), count, index))
+    def _hardware_loop(self, count: Value, counter: int, level: int, *, short: bool) -> Generator[None]:
+        end = Label()
+        if isinstance(count, int) and short and count <= MAX_COUNT_IMMEDIATE:
+            self._append(_row("lp.setupi"), (level, count), end)
+        else:
+            if isinstance(count, int):
+                self.li(counter, count)
+            self._append(_row("lp.setup"), (level, count.register if isinstance(count, Held) else counter), end)
+        yield
+        end.position = self.here - 1
+        self._loop_ends.add(end.position)
 
     @contextmanager
-    def inner_loop(self, count: int, length: int, counter: int) -> Generator[None]:
+    def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
         """The innermost MatMul loop on hardware loop 0, counted for the operand efficiency.
 
         Parameters
         ----------
-        count, length : int
-            Iterations and instructions of the body.
+        count : Value
+            Iterations.
+        length : int
+            Instructions of the body.
         counter : int
-            Register that already holds ``count`` where :func:`needs_counter` says so.
+            Register to hold a constant that is no immediate.
         """
-        first = self.here + 1
-        if needs_counter(count, length):
-            with self._hardware_body(count, "lp.setup", (0, counter)):
-                yield
-        else:
-            with self._hardware_body(count, "lp.setupi", (0, count)):
-                yield
-        self._inner |= set(range(first, self.here))
+        with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
+            first = self.here
+            yield
+            self._inner |= set(range(first, self.here))
 
     @contextmanager
-    def branch_loop(self, count: int, pointer: int, end: int) -> Generator[None]:
+    def branch_loop(self, pointer: int, end: int) -> Generator[None]:
         """The innermost MatMul loop without hardware loops: repeats while ``pointer`` is not ``end``."""
-        first = self.here
-        start = _Label(first)
-        with self._scope() as nodes:
-            yield
-            self._append("bne", (pointer, end), start)
-        self._inner |= set(range(first, self.here))
-        self._scopes[-1].append(Repeat(tuple(nodes), count))
-
-    def select(
-        self,
-        branch: tuple[str, int, int],
-        taken: Callable[[Env], bool],
-        when_taken: Callable[[], None],
-        otherwise: Callable[[], None],
-    ) -> None:
-        """Branch (mnemonic, rs1, rs2) to what ``when_taken`` writes, fall through to what ``otherwise`` writes.
-
-        ``taken`` tells for the iterations in its Env whether the branch is taken; the registers must agree.
-        """
-        there, end = _Label(), _Label()
-        self._append(branch[0], branch[1:], there)
-        with self._scope() as fall_nodes:
-            otherwise()
-            jump = self.here
-            self._append("jal", (ZERO,), end)
-        there.position = self.here
-        with self._scope() as taken_nodes:
-            when_taken()
-        if self.here == there.position:
-            # nothing to jump over
-            self._lines.pop()
-            there.position = self._run_start = jump
-            last = fall_nodes.pop()
-            if isinstance(last, Run) and last.stop - last.start > 1:
-                fall_nodes.append(Run(last.start, jump))
-        end.position = self.here
-        self._scopes[-1].append(Select(taken, tuple(taken_nodes), tuple(fall_nodes)))
+        start = Label(self.here)
+        yield
+        self.branch("bne", pointer, end, start)
+        self._inner |= set(range(start.position or 0, self.here))
 
     # -- result
 
-    def finish(self) -> Stream:
-        """The program and its executed sequence."""
-        self._close_run()
+    def finish(self) -> Program:
+        """The program."""
+        for region, write in self._asides:
+            with self.region(region):
+                write()
         words = np.zeros(self.here, dtype=np.uint32)
         for position, line in enumerate(self._lines):
             operands = line.operands
@@ -293,7 +290,7 @@ class Builder:
             names = (token.field.name for token in line.insn.tokens)
             words[position] = line.insn.encode(**dict(zip(names, operands, strict=True)))
         positions = np.arange(self.here, dtype=np.uint32)
-        program = Program(
+        return Program(
             words=words,
             pcs=positions * np.uint32(WORD) + np.uint32(self._text_base),
             insns=tuple(line.insn for line in self._lines),
@@ -301,15 +298,3 @@ class Builder:
             hwloop_end=np.isin(positions, list(self._loop_ends)),
             inner=np.isin(positions, list(self._inner)),
         )
-        return Stream(program, tuple(self._scopes[0]))
-
-    @property
-    def relocations(self) -> dict[int, Relocation]:
-        """The addresses in the text by position; both instructions of a pair have the same."""
-        lines = enumerate(self._lines)
-        return {position: line.relocation for position, line in lines if line.relocation is not None}
-
-
-def needs_counter(count: int, length: int) -> bool:
-    """Whether an inner loop takes its count from a register: too long or too often repeated for ``lp.setupi``."""
-    return count > MAX_COUNT_IMMEDIATE or length > MAX_SHORT_BODY

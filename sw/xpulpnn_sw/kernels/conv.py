@@ -1,64 +1,82 @@
-"""Convolution kernels: im2col, MatMul, requantisation, for every variant and width."""
+"""Convolution kernels: im2col, MatMul, requantisation, for every variant and precision."""
 
-import numpy as np
-
+from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import STATE_WORDS, Im2col
-from xpulpnn_sw.kernels.kernel import Blocking, KernelCode, KernelRun, output_layout, place_operands
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
+from xpulpnn_sw.kernels.kernel import (
+    Blocking,
+    KernelCode,
+    KernelRun,
+    constants,
+    function_name,
+    output_layout,
+    place_arguments,
+    place_operands,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import ImageBuilder, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.precision import Precision
 
-_MASK = 0xFFFF_FFFF
 
-
-def conv_kernel(layer: ConvLayer, bits: int, name: str, tensors: LayerTensors) -> KernelRun:
-    """The convolution of ``tensors`` by variant ``name``; one core, whole layer.
+def conv_kernel(
+    layer: ConvLayer,
+    precision: Precision,
+    name: str,
+    tensors: LayerTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+) -> KernelRun:
+    """The convolution of ``tensors`` by variant ``name``, with buffers for ``cores`` cores.
 
     Memory symbols: ``input`` (HWC), ``weights`` (streams of filter rows), ``parameters`` (bias, lambda, kappa),
-    ``im2col``, ``state``, ``output`` (HWC; requantised to ``bits`` or int32).
+    ``im2col``, ``output`` (HWC), ``arguments``, ``stack``. A specialised function is for this layer only.
     """
-    chosen = variant(name)
-    chosen.check_width(bits)
-    tensors.check(layer)
+    chosen, bits = variant(name), precision.w
+    tensors.check(layer, precision)
+    chosen.check_precision(precision)
     channels = padded_channels(layer.channels, bits)
-    pixel_words = channels * bits // WORD_BITS
-    words = layer.kernel_height * layer.kernel_width * pixel_words
-    row_bytes = words * chosen.row_bits(bits) // bits * WORD
-    blocking = Blocking(
-        variant=chosen,
-        bits=bits,
-        out_channels=layer.out_channels,
-        pixels=layer.pixels,
-        requantised=tensors.requantisation is not None,
-    )
+    pixel_bytes = channels * bits // WORD_BITS * WORD
+    words = layer.kernel_height * layer.kernel_width * pixel_bytes // WORD
+    row_stride = words * chosen.row_bits(bits) // bits * WORD
+    blocking = Blocking(chosen, precision)
     memory = ImageBuilder()
-    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits))
+    top, _, left, _ = layer.padding
+    # a word to spare: odd runs are copied in pairs
+    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits), spare=1)
     rows = pack_words(pad_axis(tensors.weights, 3, channels), bits).reshape(layer.out_channels, words)
-    operands = place_operands(memory, blocking, tensors, rows)
-    # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
-    buffer = memory.reserve("im2col", chosen.npx * row_bytes + WORD)
-    state = memory.reserve("state", STATE_WORDS * WORD)
-    code = KernelCode(blocking, words, operands, [buffer + pixel * row_bytes for pixel in range(chosen.npx)], tensors)
-    im2col = Im2col(
-        layer=layer,
-        variant=chosen,
-        bits=bits,
-        pixel_words=pixel_words,
-        buffer=buffer,
-        state=state,
-        registers=code.scratch,
-    )
-    memory.fill("state", np.array([value & _MASK for value in im2col.initial_state(source)], dtype=np.uint32))
-    shape = (layer.out_height, layer.out_width, layer.out_channels)
-    stream = code.write(im2col.emit, 0)
+    buffer_stride = chosen.npx * row_stride + SPARE_WORDS * WORD
+    arguments = {
+        "input": source,
+        **place_operands(memory, blocking, layer.out_channels, layer.pixels, tensors, rows),
+        "buffer": memory.reserve("im2col", cores * buffer_stride),
+        "buffer_stride": buffer_stride,
+        "row_stride": row_stride,
+        "height": layer.height,
+        "width": layer.width,
+        "pixel_bytes": pixel_bytes,
+        "out_height": layer.out_height,
+        "out_width": layer.out_width,
+        "kernel_height": layer.kernel_height,
+        "kernel_width": layer.kernel_width,
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+    }
+    place_arguments(memory, CONV_ARGUMENTS, arguments)
+    known = constants(CONV_ARGUMENTS, arguments) if specialise else {}
     return KernelRun(
+        name=function_name("conv", layer if specialise else None, precision, chosen),
         layer=layer,
-        bits=bits,
+        precision=precision,
         variant=chosen,
-        stream=stream,
+        specialised=specialise,
+        function=KernelCode(blocking, CONV_ARGUMENTS, known, Im2col(chosen, bits)).write(),
+        structure=CONV_ARGUMENTS,
+        arguments=arguments,
         image=memory.finish(),
-        output=output_layout(blocking, shape),
-        relocations=code.relocations,
+        output=output_layout(blocking, (layer.out_height, layer.out_width, layer.out_channels)),
     )

@@ -1,265 +1,284 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-A pixel whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row; any other pixel
-tests every position and writes zeros for those outside. Loads are grouped before stores, so that no store waits for
-its data.
+A pixel whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row. The row of any
+other is cleared, then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before
+stores, so that no store waits for its data; an odd run copies a word too many, which is then replaced.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
+from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
 from xpulpnn_sw.kernels.inner import PAIRS
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
-from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.stream import Env
 
-WORDS_PER_STEP = 4
-"""Most words copied or cleared in one iteration of a copy loop."""
-
-STATE_WORDS = 3
-"""Words kept in memory between pixel groups: row and column of the receptive field, address of its corner."""
-
-_UNROLLED_STEPS = 2
-"""Up to so many iterations are written out."""
+SPARE_WORDS = 16
+"""Words after the rows of a buffer that may be written: copies and clears overrun the last row."""
 
 _BYTES = WORD_BITS // BYTE_BITS
 
+_UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
+"""Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
+where loops cost branches."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_STATE = ("y", "x", "source")
+"""Row, column and address at which the next pixel's receptive field starts."""
+
+_PER_PIXEL = (
+    *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
+    *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
+)
+"""What every pixel needs; kept in registers as far as there are any."""
+
+WANTED = (*_STATE, *_PER_PIXEL)
+"""What is best kept in registers for good, by what that saves."""
+
+
 class Im2col:
     """The copy for one pixel group.
 
     Parameters
     ----------
-    layer : ConvLayer
-        Geometry.
     variant : Variant
         Pixels per group, layout and element width of the rows.
     bits : int
         Width of the input.
-    pixel_words : int
-        Words of an input pixel.
-    buffer, state : int
-        Addresses of the im2col rows and of the state.
-    registers : list of int
-        Registers free to use.
     """
 
-    layer: ConvLayer
-    variant: Variant
-    bits: int
-    pixel_words: int
-    buffer: int
-    state: int
-    registers: list[int]
+    def __init__(self, variant: Variant, bits: int) -> None:
+        self.variant, self.bits = variant, bits
+        self.expansion = variant.row_bits(bits) // bits
+        # bytes between two words of a row
+        self.step = WORD * variant.npx if variant.interleaved else WORD
+        # words cleared at a time: few, as they overrun the row, more where loops cost branches
+        self.cleared = 4 if variant.xpulp else 8
+        self.temporaries = 2 + (_BYTES + 1 if self.expansion > 1 and variant.xpulp else 0)
+        # those of _Group by name, and temporaries to copy with
+        self.registers = 13 + self.temporaries
 
-    @property
-    def expansion(self) -> int:
-        """Words written for a word read."""
-        return self.variant.row_bits(self.bits) // self.bits
+    def terms(self) -> dict[str, Term]:
+        """What the copy needs, of the arguments of a convolution and the names ``first_pixel`` and ``row_words``."""
+        pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
+        kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
+        stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
+        first_pixel, line_bytes, pairs = Name("first_pixel"), Name("line_bytes"), Name("pairs")
+        out_y = first_pixel // out_width
+        run = kernel_width * (pixel_bytes // WORD)
+        next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
+        return {
+            "line_bytes": Argument("width") * pixel_bytes,
+            "y": out_y * stride_y - Argument("pad_top"),
+            "x": (first_pixel - out_y * out_width) * stride_x - Argument("pad_left"),
+            "source": Argument("input") + Name("y") * line_bytes + Name("x") * pixel_bytes,
+            "height": Argument("height"),
+            "width": Argument("width"),
+            "kernel_height": kernel_height,
+            "kernel_width": kernel_width,
+            "pixel_bytes": pixel_bytes,
+            "stride_x": stride_x,
+            "stride_y": stride_y,
+            # fields with these corners lie inside
+            "rows": positive(Argument("height") - kernel_height + 1),
+            "columns": positive(Argument("width") - kernel_width + 1),
+            "pairs": (run + 1) // 2,
+            "overrun": (run - pairs * 2) * (self.step * self.expansion),
+            "row_gap": line_bytes - pairs * (2 * WORD),
+            "written_pixel": pixel_bytes // WORD * (self.step * self.expansion),
+            "written_row": Name("row_words") * (self.step * self.expansion),
+            "target_gap": next_row - Name("written_row"),
+            "clears": (Name("row_words") * self.expansion + (self.cleared - 1)) // self.cleared,
+            "stride_x_bytes": stride_x * pixel_bytes,
+            "x_end": out_width * stride_x - Argument("pad_left"),
+            "x_back": Number(0) - out_width * stride_x,
+            "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
+        }
 
-    @property
-    def step(self) -> int:
-        """Distance in bytes of the words of a row."""
-        return WORD * self.variant.npx if self.variant.interleaved else WORD
-
-    @property
-    def row_words(self) -> int:
-        """Words of a row."""
-        return self.layer.kernel_height * self.layer.kernel_width * self.pixel_words * self.expansion
-
-    def corner(self, pixel: int) -> tuple[int, int]:
-        """Row and column at which the receptive field of an output pixel starts."""
-        y, x = divmod(pixel, self.layer.out_width)
-        top, _, left, _ = self.layer.padding
-        return y * self.layer.stride[0] - top, x * self.layer.stride[1] - left
-
-    def initial_state(self, data_address: int) -> tuple[int, int, int]:
-        """State before pixel 0 of an input at ``data_address``."""
-        y, x = self.corner(0)
-        return y, x, data_address + (y * self.layer.width + x) * self.pixel_words * WORD
-
-    def emit(self, b: Builder) -> None:
-        """Fill the rows of the pixels ``group * npx ...``, where ``group`` comes from the loop around."""
-        y, x, source, target, pixels, *scratch = self.registers
+    def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
+        """Fill the rows of the group that begins with the field at ``y``, ``x``, and move these on."""
         with b.region("im2col"):
-            work = scratch[0]
-            b.address(work, "state", 0, self.state)
-            for number, register in enumerate((y, x, source)):
-                b("lw", register, number * WORD, work)
-            b.address(target, "im2col", 0, self.buffer)
-            copy = _Pixel(self, b, y, x, source, target, scratch)
-            with b.loop(self.variant.npx, pixels, index="pixel"):
-                copy.emit()
-                self._next_pixel(b, y, x, source, work)
-                if self.variant.interleaved:
-                    b.advance(target, WORD - self.row_words * self.step, work)
-            b.address(work, "state", 0, self.state)
-            for number, register in enumerate((y, x, source)):
-                b("sw", register, number * WORD, work)
-
-    def _next_pixel(self, b: Builder, y: int, x: int, source: int, work: int) -> None:
-        stride_y, stride_x = self.layer.stride
-        pixel_bytes = self.pixel_words * WORD
-        width = self.layer.out_width
-        b.advance(x, stride_x, work)
-        b.advance(source, stride_x * pixel_bytes, work)
-
-        def new_row() -> None:
-            b.advance(x, -width * stride_x, work)
-            b.advance(y, stride_y, work)
-            b.advance(source, (stride_y * self.layer.width - width * stride_x) * pixel_bytes, work)
-
-        b.li(work, self.corner(0)[1] + width * stride_x)
-        b.select(("bne", x, work), lambda env: (self.number(env) + 1) % width != 0, _nothing, new_row)
-
-    def number(self, env: Env) -> int:
-        """Output pixel being copied; those past the last fill up the last group."""
-        return env["group"] * self.variant.npx + env["pixel"]
-
-    def is_inside(self, pixel: int) -> bool:
-        """Whether the receptive field of a pixel holds no padding."""
-        y, x = self.corner(pixel)
-        layer = self.layer
-        return 0 <= y <= layer.height - layer.kernel_height and 0 <= x <= layer.width - layer.kernel_width
+            _Group(self, b, frame, registers).emit()
 
 
-def _nothing() -> None:
-    """The empty continuation."""
+class _Group:
+    """Writes the copy. Registers without underscore belong to the whole group, the others to one pixel."""
 
-
-@dataclass(slots=True)
-class _Pixel:
-    """Writes the copy of one receptive field."""
-
-    im2col: Im2col
-    b: Builder
-    y: int
-    x: int
-    source: int
-    target: int
-    scratch: list[int]
+    def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
+        self.im2col, self.b, self.frame = im2col, b, frame
+        self.xpulp = im2col.variant.xpulp
+        registers = list(registers)
+        self.y, self.x, self.source = (frame.home(name) or registers.pop(0) for name in _STATE)
+        self.target, self.pixels, *registers = registers
+        self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
+        self._work, self._counter, *registers = registers
+        self._temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
+        assert len(self._temporaries) == im2col.temporaries
+        self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        layer, work, other = self.im2col.layer, *self.scratch[:2]
-        rows, columns = layer.height - layer.kernel_height + 1, layer.width - layer.kernel_width + 1
-        if rows <= 0 or columns <= 0:
+        b, frame = self.b, self.frame
+        state = dict(zip(_STATE, (self.y, self.x, self.source), strict=True))
+        for name, register in state.items():
+            frame.load(name, register)
+        frame.load("row0", self.target)
+        for name in _PER_PIXEL:
+            if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
+                self._held[name] = Held(self._spare.pop(0))
+        with b.loop(self.im2col.variant.npx, self.pixels):
+            self._pixel()
+            self._next_pixel()
+        for name, register in state.items():
+            frame.store(name, register)
+
+    def _value(self, name: str, temporary: int) -> Value:
+        return self._held.get(name) or self.frame.value(name, temporary)
+
+    def _next_pixel(self) -> None:
+        b, work = self.b, self._work
+        b.add(self.x, self._value("stride_x", self._rows), work)
+        b.add(self.source, self._value("stride_x_bytes", self._columns), work)
+        held = self._held.get("x_end")
+        end = self.frame.register("x_end", self._top) if held is None else held.register
+        same_row = Label()
+        b.branch("bne", self.x, end, same_row)
+        for register, name in ((self.x, "x_back"), (self.y, "stride_y"), (self.source, "line_step")):
+            b.add(register, self.frame.value(name, self._rows), work)
+        b.place(same_row)
+        b.add(self.target, self._value("target_gap", self._rows), work)
+
+    def _pixel(self) -> None:
+        b, border, done = self.b, Label(), Label()
+
+        def write_border() -> None:
+            b.place(border)
             self._border()
-            return
-        self.b.below(work, self.y, rows)
-        self.b.below(other, self.x, columns)
-        self.b("and", work, work, other)
-        im2col = self.im2col
-        self.b.select(
-            ("beq", work, ZERO), lambda env: not im2col.is_inside(im2col.number(env)), self._border, self._inside
-        )
+            b.jump(done)
+
+        b.below(self._work, self.y, self._value("rows", self._rows))
+        b.below(self._top, self.x, self._value("columns", self._columns))
+        b("and", self._work, self._work, self._top)
+        b.branch("beq", self._work, ZERO, border)
+        b.aside(write_border)
+        self._inside()
+        b.place(done)
 
     def _inside(self) -> None:
-        b, layer = self.b, self.im2col.layer
-        work, pointer, rows = self.scratch[:3]
-        run = layer.kernel_width * self.im2col.pixel_words
-        b.mv(pointer, self.source)
-        with b.loop(layer.kernel_height, rows, level=1):
-            self._copy(pointer, run, self.scratch[3:])
-            b.advance(pointer, (layer.width * self.im2col.pixel_words - run) * WORD, work)
+        b, work = self.b, self._work
+        b.mv(self._pointer, self.source)
+        pairs = self._value("pairs", self._columns)
+        gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
+        with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
+            unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
+            if isinstance(pairs, int) and pairs <= unrolled and self.im2col.expansion == 1:
+                self._copy(pairs, self.target)
+            else:
+                with b.loop(pairs, self._counter, level=0, short=self.im2col.expansion == 1):
+                    self._copy(1, self.target)
+            b.add(self.target, overrun, work)
+            b.add(self._pointer, gap, work)
 
     def _border(self) -> None:
-        b, im2col, layer = self.b, self.im2col, self.im2col.layer
-        work, row, rows, line, *scratch = self.scratch
-        pixel_words = im2col.pixel_words
+        """Clear the row, then copy ``_rows`` times ``_columns`` pixels from ``_top`` and ``_left`` of the field on."""
+        b, frame, work, counter = self.b, self.frame, self._work, self._counter
+        pointer, place, rows, columns, top, left = (
+            *(self._pointer, self._place, self._rows),
+            *(self._columns, self._top, self._left),
+        )
+        done = Label()
+        b.mv(place, self.target)
+        with b.loop(frame.value("clears", rows), counter, level=0, short=True):
+            self._clear(place)
+        for size, kernel, corner, first, count in (
+            ("height", "kernel_height", self.y, top, rows),
+            ("width", "kernel_width", self.x, left, columns),
+        ):
+            # of the kernel's lines, those before the input's first and before its end
+            bound = frame.register(kernel, work)
+            b("sub", first, ZERO, corner)
+            b("sub", count, frame.register(size, count), corner)
+            for register in (first, count):
+                b.positive(register, counter)
+                b.at_most(register, bound, counter, pointer)
+            b("sub", count, count, first)
+            b.branch("beq", count, ZERO, done)
+        kernel_width = frame.register("kernel_width", work)
+        b("mul", place, top, kernel_width)
+        b("add", place, place, left)
+        b("mul", place, place, frame.register("written_pixel", counter))
+        b("add", place, place, self.target)
+        line_bytes = frame.register("line_bytes", counter)
+        b("mul", pointer, top, line_bytes)
+        b("add", pointer, pointer, self.source)
+        pixel_bytes = frame.register("pixel_bytes", top)
+        b("mul", left, left, pixel_bytes)
+        b("add", pointer, pointer, left)
+        b("sub", left, kernel_width, columns)
+        b("mul", columns, columns, pixel_bytes)
+        b("mul", left, left, frame.register("written_pixel", top))
+        # the run in pairs of words; what the last may write too much
+        size = frame.constant("pixel_bytes")
+        is_even = size is not None and size % (2 * WORD) == 0
+        if not is_even:
+            b("srli", work, columns, WORD.bit_length() - 1)
+            b("andi", work, work, 1)
+            b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
+            b("addi", columns, columns, WORD)
+        b("srli", columns, columns, (2 * WORD).bit_length() - 1)
+        # from the end of a run to the next one's start, where it is read; left is where it is written
+        b("slli", top, columns, (2 * WORD).bit_length() - 1)
+        b("sub", top, line_bytes, top)
+        with b.loop(Held(rows), rows, level=1):
+            with b.loop(Held(columns), counter, level=0):
+                self._copy(1, place)
+            if not is_even:
+                b("sub", place, place, work)
+                # behind the run are zeros, or what is written later
+                for number in range(self.im2col.expansion):
+                    b("sw", ZERO, number * self.im2col.step, place)
+            b("add", pointer, pointer, top)
+            b("add", place, place, left)
+        b.place(done)
+        b.add(self.target, frame.value("written_row", rows), work)
 
-        def row_inside(env: Env) -> bool:
-            return 0 <= im2col.corner(im2col.number(env))[0] + env["ky"] < layer.height
+    # -- words
 
-        b.mv(row, self.source)
-        b.mv(line, self.y)
-        with b.loop(layer.kernel_height, rows, index="ky"):
-            b.below(work, line, layer.height)
-            b.select(
-                ("beq", work, ZERO),
-                lambda env: not row_inside(env),
-                lambda: self._clear(layer.kernel_width * pixel_words, scratch),
-                lambda: self._border_row(work, row, scratch),
-            )
-            b("addi", line, line, 1)
-            b.advance(row, layer.width * pixel_words * WORD, work)
-
-    def _border_row(self, work: int, row: int, registers: list[int]) -> None:
-        b, im2col, layer = self.b, self.im2col, self.im2col.layer
-        pointer, columns, column, *scratch = registers
-        pixel_words = im2col.pixel_words
-
-        def column_inside(env: Env) -> bool:
-            return 0 <= im2col.corner(im2col.number(env))[1] + env["kx"] < layer.width
-
-        def skip() -> None:
-            b.advance(pointer, pixel_words * WORD, work)
-            self._clear(pixel_words, scratch)
-
-        b.mv(pointer, row)
-        b.mv(column, self.x)
-        with b.loop(layer.kernel_width, columns, index="kx"):
-            b.below(work, column, layer.width)
-            b("addi", column, column, 1)
-            b.select(
-                ("beq", work, ZERO),
-                lambda env: not column_inside(env),
-                skip,
-                lambda: self._copy(pointer, pixel_words, scratch),
-            )
-
-    # -- runs of words; scratch[0] counts
-
-    def _steps(self, words: int, per_step: int, counter: int, emit: Callable[[int], None]) -> None:
-        """``emit(n)`` for runs of n words, ``per_step`` at a time."""
-        steps, rest = divmod(words, per_step)
-        if steps <= _UNROLLED_STEPS:
-            for _ in range(steps):
-                emit(per_step)
-        else:
-            with self.b.loop(steps, counter, level=0):
-                emit(per_step)
-        if rest:
-            emit(rest)
-
-    def _copy(self, pointer: int, words: int, scratch: list[int]) -> None:
-        counter, *temporaries = scratch
-        if self.im2col.expansion == 1:
-            per_step = min(WORDS_PER_STEP, len(temporaries))
-            self._steps(words, per_step, counter, lambda n: self._move(pointer, temporaries[:n]))
-        elif self.im2col.variant.xpulp:
-            self._steps(words, 2, counter, lambda n: self._unpack(pointer, temporaries[:n], temporaries[2:]))
-        else:
-            self._steps(words, 1, counter, lambda _: self._unpack_scalar(pointer, temporaries))
-
-    def _move(self, pointer: int, registers: list[int]) -> None:
-        for number, register in enumerate(registers):
-            if self.im2col.variant.xpulp:
-                self.b("p.lw", register, WORD, pointer)
+    def _copy(self, pairs: int, place: int) -> None:
+        """Copy, and unpack, the next words at ``_pointer``, two at a time."""
+        pair = self._temporaries[:2]
+        for number in range(pairs):
+            if self.xpulp:
+                for register in pair:
+                    self.b("p.lw", register, WORD, self._pointer)
+                if self.im2col.expansion > 1:
+                    self._unpack(pair, place)
+                else:
+                    self._write(pair, place)
+            elif self.im2col.expansion > 1:
+                for _ in pair:
+                    self._unpack_scalar(place)
             else:
-                self.b("lw", register, number * WORD, pointer)
-        if not self.im2col.variant.xpulp:
-            self.b("addi", pointer, pointer, len(registers) * WORD)
-        self._write(registers)
+                first = len(pair) * number
+                for index, register in enumerate(pair, first):
+                    self.b("lw", register, index * WORD, self._pointer)
+                for index, register in enumerate(pair, first):
+                    self.b("sw", register, index * WORD, place)
+        if not self.xpulp and self.im2col.expansion == 1:
+            for pointer in (self._pointer, place):
+                self.b("addi", pointer, pointer, pairs * len(pair) * WORD)
 
-    def _write(self, registers: list[int]) -> None:
-        step = self.im2col.step
-        if self.im2col.variant.xpulp:
-            for register in registers:
-                self.b("p.sw", register, step, self.target)
+    def _clear(self, place: int) -> None:
+        """Clear the next words at ``place``."""
+        words = self.im2col.cleared
+        if self.xpulp:
+            self._write([ZERO] * words, place)
             return
-        for number, register in enumerate(registers):
-            self.b("sw", register, number * step, self.target)
-        self.b("addi", self.target, self.target, len(registers) * step)
+        for number in range(words):
+            self.b("sw", ZERO, number * WORD, place)
+        self.b("addi", place, place, words * WORD)
 
-    def _clear(self, words: int, scratch: list[int]) -> None:
-        self._steps(words * self.im2col.expansion, WORDS_PER_STEP, scratch[0], lambda n: self._write([ZERO] * n))
+    def _write(self, registers: list[int], place: int) -> None:
+        for register in registers:
+            self.b("p.sw", register, self.im2col.step, place)
 
-    def _unpack(self, pointer: int, packed: list[int], temporaries: list[int]) -> None:
-        elements, vector = temporaries[:_BYTES], temporaries[_BYTES]
-        for register in packed:
-            self.b("p.lw", register, WORD, pointer)
+    def _unpack(self, packed: list[int], place: int) -> None:
+        *elements, vector = self._temporaries[2:]
         for register in packed:
             for part in range(self.im2col.expansion):
                 for lane, element in enumerate(elements):
@@ -267,16 +286,16 @@ class _Pixel:
                     self.b("p.extractui", element, register, self.im2col.bits - 1, position)
                 for low, pack in PAIRS:
                     self.b(pack, vector, elements[low + 1], elements[low])
-                self._write([vector])
+                self._write([vector], place)
 
-    def _unpack_scalar(self, pointer: int, temporaries: list[int]) -> None:
-        packed, element = temporaries[:2]
+    def _unpack_scalar(self, place: int) -> None:
+        packed, element = self._temporaries
         bits = self.im2col.bits
-        self.b("lw", packed, 0, pointer)
-        self.b("addi", pointer, pointer, WORD)
+        self.b("lw", packed, 0, self._pointer)
+        self.b("addi", self._pointer, self._pointer, WORD)
         for position in range(0, WORD_BITS, bits):
             if position:
                 self.b("srli", element, packed, position)
             self.b("andi", element, element if position else packed, (1 << bits) - 1)
-            self.b("sb", element, position // bits, self.target)
-        self.b("addi", self.target, self.target, WORD_BITS // bits)
+            self.b("sb", element, position // bits, place)
+        self.b("addi", place, place, WORD_BITS // bits)

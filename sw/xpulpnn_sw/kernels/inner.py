@@ -2,13 +2,15 @@
 
 Each multiplies ``nch`` weight rows with ``npx`` activation rows. They are scheduled so that no instruction uses what
 the one before loads. Rows are streams: the weight rows a pointer serves follow each other in memory, so neither the
-pointer nor the word fetched ahead is renewed between the blocks of a pixel group.
+pointer nor the word fetched ahead is renewed between the blocks of a pixel group. Where rows are interleaved, their
+words alternate in the order in which they are needed, and a pointer serves several.
 """
 
 from abc import ABC, abstractmethod
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, needs_counter
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Style, Variant
 
 Operation = tuple[str, *tuple[int, ...]]
@@ -16,28 +18,6 @@ Operation = tuple[str, *tuple[int, ...]]
 
 PAIRS = ((0, "pv.packlo.b"), (2, "pv.packhi.b"))
 """How four values become the bytes of a word: position of the lower of two, instruction."""
-
-
-class Registers:
-    """Hands out x1..x31, each once."""
-
-    def __init__(self) -> None:
-        """All are free."""
-        self._free = list(range(1, 32))
-
-    def take(self, count: int) -> list[int]:
-        """The next ``count`` registers."""
-        taken, self._free = self._free[:count], self._free[count:]
-        assert len(taken) == count
-        return taken
-
-    def one(self) -> int:
-        """The next register."""
-        return self.take(1)[0]
-
-    def rest(self) -> list[int]:
-        """All that are left."""
-        return self.take(len(self._free))
 
 
 class InnerLoop(ABC):
@@ -49,8 +29,6 @@ class InnerLoop(ABC):
         Blocking.
     bits : int
         Operand width.
-    words : int
-        Packed words of a weight row.
     registers : Registers
         Where registers are taken from.
 
@@ -58,30 +36,25 @@ class InnerLoop(ABC):
     -------
     acc : list of list of int
         Accumulator of [pixel][channel].
-    weights : list of (int, int, int)
-        Weight pointers: register, weight row it serves, and words it is fetched ahead per pixel group.
-    activations : list of (int, int)
-        Activation pointers: register and words it moves per block.
-    bound : int
-        Register that ends the loop: iteration count, or where the first activation row ends.
+    weights : list of int
+        Weight pointers, set at the start of a pixel group.
+    lanes : list of int
+        The weight stream that each of them reads.
+    activations : list of int
+        Activation pointers, one per row or one for all; set at the start of a block.
     temporaries : list of int
         Registers free outside the loop.
     """
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        self.variant, self.bits, self.words = variant, bits, words
+        self.variant, self.bits = variant, bits
         self.suffix = ElemFmt.of_width(variant.row_bits(bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
-        self.weights = [(register, lane, 0) for lane, register in enumerate(registers.take(variant.nch))]
-        self.activations = [(register, self.row_words) for register in registers.take(variant.npx)]
-        self.bound = registers.one()
+        self.lanes = list(range(variant.weight_streams))
+        self.weights = registers.take(len(self.lanes))
+        self.activations = registers.take(variant.npx)
         self.temporaries: list[int] = []
-
-    @property
-    def row_words(self) -> int:
-        """Words of an activation row; more than of a weight row where activations are unpacked."""
-        return self.words * self.expansion
 
     @property
     def expansion(self) -> int:
@@ -89,19 +62,9 @@ class InnerLoop(ABC):
         return self.variant.row_bits(self.bits) // self.bits
 
     @property
-    def iterations(self) -> int:
-        """How often the body is executed."""
-        return self.words
-
-    @property
     @abstractmethod
     def length(self) -> int:
         """Instructions of the body, without those of the loop itself."""
-
-    @property
-    def group_pointers(self) -> list[int]:
-        """Registers that move with the activation rows from one pixel group to the next."""
-        return [register for register, _ in self.activations]
 
     @property
     def group_prefetch(self) -> list[Operation]:
@@ -113,28 +76,23 @@ class InnerLoop(ABC):
         """What is fetched ahead once per block."""
         return []
 
-    def constants(self, b: Builder) -> None:
-        """Registers set once per kernel: the loop count, where it is no immediate."""
-        if self.variant.xpulp and needs_counter(self.iterations, self.length):
-            b.li(self.bound, self.iterations)
-
     @abstractmethod
-    def emit(self, b: Builder) -> None:
-        """The loop."""
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over ``count`` packed words of a weight row."""
 
     def _weight(self, lane: int) -> int:
-        return self.weights[lane][0]
+        return self.weights[lane]
 
     def _activation(self, pixel: int) -> int:
-        return self.activations[pixel][0]
+        return self.activations[pixel]
 
 
 class SimdLoop(InnerLoop):
     """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, words, registers)
+        super().__init__(variant, bits, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self.temporaries = self._w + self._x
 
@@ -143,9 +101,9 @@ class SimdLoop(InnerLoop):
         """Instructions of the body."""
         return len(self._w) + len(self._x) + len(self._w) * len(self._x)
 
-    def emit(self, b: Builder) -> None:
-        """The loop."""
-        with b.inner_loop(self.iterations, self.length, self.bound):
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over ``count`` packed words of a weight row."""
+        with b.inner_loop(count, self.length, self.temporaries[0]):
             for lane, register in enumerate(self._w):
                 b("p.lw", register, WORD, self._weight(lane))
             for pixel, register in enumerate(self._x):
@@ -158,13 +116,12 @@ class SimdLoop(InnerLoop):
 class UnpackLoop(InnerLoop):
     """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, words, registers)
+        super().__init__(variant, bits, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._bytes = registers.take(WORD_BITS // BYTE_BITS)
-        self._vector = registers.one()
-        self.temporaries = [*self._w, *self._x, *self._bytes, self._vector]
+        self.temporaries = [*self._w, *self._x, *self._bytes]
 
     @property
     def length(self) -> int:
@@ -172,34 +129,43 @@ class UnpackLoop(InnerLoop):
         unpacking = len(self._bytes) + len(PAIRS)
         return len(self._w) + self.expansion * (len(self._x) + len(self._w) * (unpacking + len(self._x)))
 
-    def emit(self, b: Builder) -> None:
-        """The loop."""
-        with b.inner_loop(self.iterations, self.length, self.bound):
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over ``count`` packed words of a weight row."""
+        with b.inner_loop(count, self.length, self.temporaries[0]):
             for lane, register in enumerate(self._w):
                 b("p.lw", register, WORD, self._weight(lane))
             for part in range(self.expansion):
                 for pixel, register in enumerate(self._x):
                     b("p.lw", register, WORD, self._activation(pixel))
                 for channel, word in enumerate(self._w):
-                    self._unpack(b, word, part)
+                    vector = self._unpack(b, word, part)
                     for pixel, x in enumerate(self._x):
-                        b("pv.sdotusp.b", self.acc[pixel][channel], x, self._vector)
+                        b("pv.sdotusp.b", self.acc[pixel][channel], x, vector)
 
-    def _unpack(self, b: Builder, word: int, part: int) -> None:
+    def _unpack(self, b: Builder, word: int, part: int) -> int:
+        """Four weights as bytes of the register returned."""
         for lane, register in enumerate(self._bytes):
             b("p.extracti", register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
         for low, pack in PAIRS:
-            b(pack, self._vector, self._bytes[low + 1], self._bytes[low])
+            b(pack, self._bytes[0], self._bytes[low + 1], self._bytes[low])
+        return self._bytes[0]
 
 
 class ScalarLoop(InnerLoop):
-    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
+    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word.
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    Members
+    -------
+    end : int
+        Register with the end of the first activation row, which ends the loop.
+    """
+
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, words, registers)
+        super().__init__(variant, bits, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._packed, self._product = registers.take(variant.nch), registers.one()
+        self.end = registers.one()
         self.temporaries = [*self._w, *self._x, *self._packed, self._product]
 
     @property
@@ -212,31 +178,16 @@ class ScalarLoop(InnerLoop):
         return self.variant.nch + self.variant.npx
 
     @property
-    def iterations(self) -> int:
-        """Elements at 8 bit, packed words below."""
-        return self.row_words * WORD // self._elements
-
-    @property
     def length(self) -> int:
         """Loads, multiplications and additions, pointers; below 8 bit two shifts per weight."""
         loads = self._elements * self.variant.npx + self.variant.nch
         shifts = 2 * self._elements * self.variant.nch if self._elements > 1 else 0
         return loads + shifts + 2 * self._elements * self.variant.nch * self.variant.npx + self._pointers
 
-    @property
-    def group_pointers(self) -> list[int]:
-        """The activation pointers and the end of the first row."""
-        return [*super().group_pointers, self.bound]
-
-    def constants(self, b: Builder) -> None:
-        """The end of the first activation row."""
-        b.li(self.bound, self.row_words * WORD)
-        b("add", self.bound, self.bound, self._activation(0))
-
-    def emit(self, b: Builder) -> None:
-        """The loop."""
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over a weight row; the end of the activation row tells its length."""
         elements, first = self._elements, self._activation(0)
-        with b.branch_loop(self.iterations, first, self.bound):
+        with b.branch_loop(first, self.end):
             if elements == 1:
                 for lane, register in enumerate(self._w):
                     b("lb", register, 0, self._weight(lane))
@@ -273,15 +224,11 @@ class ComputeUpdateLoop(InnerLoop):
     AHEAD = 2
     """Weight rows fetched ahead: as many as a pixel has entries."""
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, words, registers)
-        pointers = [register for register, _, _ in self.weights]
-        pointers += registers.take(variant.nch * (variant.npx - 1))
-        self.weights = [
-            (register, lane % variant.nch, int(lane % variant.nch < self.AHEAD))
-            for lane, register in enumerate(pointers)
-        ]
+        super().__init__(variant, bits, registers)
+        self.lanes *= variant.npx
+        self.weights += registers.take(variant.nch * (variant.npx - 1))
         self._x = registers.take(variant.npx)
         self.temporaries = list(self._x)
 
@@ -303,9 +250,9 @@ class ComputeUpdateLoop(InnerLoop):
             self._product(pixel, entry, entry, ZERO, ZERO) for pixel in range(self.variant.npx) for entry in entries
         ]
 
-    def emit(self, b: Builder) -> None:
-        """The loop."""
-        with b.inner_loop(self.iterations, self.length, self.bound):
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over ``count`` packed words of a weight row."""
+        with b.inner_loop(count, self.length, self.temporaries[0]):
             for pixel, register in enumerate(self._x):
                 b("p.lw", register, WORD, self._activation(pixel))
             for pixel, register in enumerate(self._x):
@@ -324,17 +271,14 @@ class NnLoop(InnerLoop):
     ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
     ENTRIES = 2
 
-    def __init__(self, variant: Variant, bits: int, words: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, words, registers)
-        self.weights = [(register, lane, 1) for register, lane, _ in self.weights]
-        pointers = [register for register, _ in self.activations]
+        super().__init__(variant, bits, registers)
         if variant.interleaved:
             # the order of the reloads is the order in memory
-            self.activations = [(pointers[0], words * variant.npx + 1)]
+            self.activations, self.temporaries = self.activations[:1], self.activations[1:]
         else:
-            self.activations = [(register, words + int(pixel == 0)) for pixel, register in enumerate(pointers)]
-        self.temporaries = pointers[len(self.activations) :]
+            self.temporaries = registers.take(1)
 
     @property
     def length(self) -> int:
@@ -344,6 +288,9 @@ class NnLoop(InnerLoop):
     def _row(self, pixel: int) -> int:
         return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
 
+    def _stream(self, channel: int) -> int:
+        return self._weight(channel % self.variant.weight_streams)
+
     def _product(self, accumulator: int, pointer: int, selector: int) -> Operation:
         return f"pv.mlsdotsup.{self.suffix}", accumulator, pointer, selector
 
@@ -351,16 +298,16 @@ class NnLoop(InnerLoop):
     def group_prefetch(self) -> list[Operation]:
         """The first word of every weight row."""
         lanes = range(self.variant.nch)
-        return [self._product(ZERO, self._weight(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
+        return [self._product(ZERO, self._stream(lane), self.WEIGHT_UPDATE | lane << 1) for lane in lanes]
 
     @property
     def block_prefetch(self) -> list[Operation]:
         """The first activation."""
         return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
 
-    def emit(self, b: Builder) -> None:
-        """The loop."""
-        with b.inner_loop(self.iterations, self.length, self.bound):
+    def emit(self, b: Builder, count: Value) -> None:
+        """The loop over ``count`` packed words of a weight row."""
+        with b.inner_loop(count, self.length, self.temporaries[0]):
             b(*self._product(ZERO, self._row(1), self.ACTIVATION_UPDATE | 1))
             for pixel, accumulators in enumerate(self.acc):
                 for channel, accumulator in enumerate(accumulators):
@@ -370,7 +317,7 @@ class NnLoop(InnerLoop):
         """Pointer and selector of a product: what it multiplies and what it fetches."""
         selector = pixel % self.ENTRIES | channel << 1
         if pixel == self.variant.npx - 1:
-            return self._weight(channel), selector | self.WEIGHT_UPDATE
+            return self._stream(channel), selector | self.WEIGHT_UPDATE
         if channel == self.variant.nch - 1:
             return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
         return ZERO, selector
@@ -385,7 +332,7 @@ _LOOPS: dict[Style, type[InnerLoop]] = {
 }
 
 
-def inner_loop(variant: Variant, bits: int, words: int, registers: Registers) -> InnerLoop:
-    """The inner loop of a variant for rows of ``words`` packed words."""
+def inner_loop(variant: Variant, bits: int, registers: Registers) -> InnerLoop:
+    """The inner loop of a variant at a width."""
     unpacks = variant.style is Style.XPULPV2 and variant.row_bits(bits) != bits
-    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, bits, words, registers)
+    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, bits, registers)

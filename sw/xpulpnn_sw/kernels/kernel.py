@@ -1,18 +1,23 @@
-"""What all kernels share: the pixel-group loop around MatMul blocks, and the result handed to the harness."""
+"""What all kernels share: the function around MatMul blocks, and the result handed to the harness."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Relocation
-from xpulpnn_sw.kernels.inner import InnerLoop, Registers, inner_loop
-from xpulpnn_sw.kernels.quant import Store
+from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT, Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.im2col import WANTED, Im2col
+from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.quant import TEMPORARIES, Store
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import (
-    TEXT_BASE,
     Image,
     ImageBuilder,
     Ints,
@@ -22,48 +27,64 @@ from xpulpnn_sw.layout import (
     pad_axis,
     padded_channels,
 )
-from xpulpnn_sw.stream import Program, Stream
+from xpulpnn_sw.precision import Precision
+
+STACK_BYTES = 2048
+"""For the frame of the function and of interrupt handlers."""
 
 _MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun:
-    """A kernel ready to execute.
+    """A kernel function with a layer to call it for.
 
     Parameters
     ----------
+    name : str
+        Of the function.
     layer : ConvLayer or MatmulLayer
         What it computes.
-    bits : int
-        Width of activations, weights and requantised results.
+    precision : Precision
+        Widths of inputs, weights and results.
     variant : Variant
         How.
-    stream : Stream
-        The instructions; entry is the first of them, all registers are free on entry.
+    specialised : bool
+        Whether the function is for this layer only.
+    function : Program
+        ``void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`` by the ilp32 calling convention. It is
+        reentrant and may be interrupted at any time; ``gp`` and ``tp`` are never touched and ``sp`` always points
+        below everything in use. Hardware loops and the NN-RF are not kept for the caller, and a handler must keep
+        them. Entry is its first instruction.
+    structure : Structure
+        Its argument structure.
+    arguments : mapping of str to int
+        The values of the fields for the layer; those that are no addresses are constants of a specialised function.
     image : Image
-        Initial data memory.
+        Initial data memory: operands, ``arguments``, ``stack``.
     output : OutputLayout
         Where the results are afterwards.
-    relocations : mapping of int to Relocation
-        Text positions that hold addresses of the image's symbols.
     """
 
+    name: str
     layer: Layer
-    bits: int
+    precision: Precision
     variant: Variant
-    stream: Stream
+    specialised: bool
+    function: Program
+    structure: Structure
+    arguments: Mapping[str, int]
     image: Image
     output: OutputLayout
-    relocations: Mapping[int, Relocation]
 
     @property
-    def program(self) -> Program:
-        """The static text."""
-        return self.stream.program
+    def stack_top(self) -> int:
+        """Stack pointer of whoever calls the function."""
+        stack = self.image.symbols["stack"]
+        return (stack.address + stack.length) & -STACK_ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Blocking:
     """Sizes of the loops around the MatMul block.
 
@@ -71,95 +92,75 @@ class Blocking:
     ----------
     variant : Variant
         Size of a block.
-    bits : int
-        Width of a requantised result.
-    out_channels, pixels : int
-        Size of the output.
-    requantised : bool
-        Whether results are requantised, not stored as 32-bit accumulators.
+    precision : Precision
+        Of the layer.
     """
 
     variant: Variant
-    bits: int
-    out_channels: int
-    pixels: int
-    requantised: bool
+    precision: Precision
 
     @property
     def channel_step(self) -> int:
         """Output channels between two byte boundaries of the output, at least one block."""
-        per_byte = max(1, BYTE_BITS // self.bits) if self.requantised else 1
-        return max(self.variant.nch, per_byte)
-
-    @property
-    def steps(self) -> int:
-        """Channel steps."""
-        return -(-self.out_channels // self.channel_step)
-
-    @property
-    def computed_channels(self) -> int:
-        """Channels including those that fill up the last step."""
-        return self.steps * self.channel_step
-
-    @property
-    def groups(self) -> int:
-        """Pixel groups."""
-        return -(-self.pixels // self.variant.npx)
-
-    @property
-    def out_bits(self) -> int:
-        """Bits of a result in memory."""
-        return self.bits if self.requantised else WORD_BITS
-
-    @property
-    def pixel_bytes(self) -> int:
-        """Distance of two output pixels."""
-        return padded_channels(self.out_channels, self.bits) * self.out_bits // BYTE_BITS
+        return max(self.variant.nch, BYTE_BITS // self.precision.y)
 
     @property
     def step_bytes(self) -> int:
         """Output bytes of a pixel and channel step."""
-        return self.channel_step * self.out_bits // BYTE_BITS
+        return self.channel_step * self.precision.y // BYTE_BITS
+
+    @property
+    def store_bytes(self) -> int:
+        """Output bytes of a pixel written at a time."""
+        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+
+    def computed_channels(self, out_channels: int) -> int:
+        """Channels including those that fill up the last step."""
+        return -(-out_channels // self.channel_step) * self.channel_step
+
+    def groups(self, pixels: int) -> int:
+        """Pixel groups."""
+        return -(-pixels // self.variant.npx)
+
+    def pixel_bytes(self, out_channels: int) -> int:
+        """Distance of two output pixels: padded like an input of as many channels."""
+        return padded_channels(out_channels, self.precision.w) * self.precision.y // BYTE_BITS
 
 
-@dataclass(frozen=True, eq=False)
-class Operands:
-    """Addresses of what every kernel has in memory."""
+def place_operands(
+    memory: ImageBuilder, blocking: Blocking, out_channels: int, pixels: int, tensors: LayerTensors, rows: Words
+) -> dict[str, int]:
+    """Lay out weights, parameters and output; returns the arguments that say where and how.
 
-    weights: list[int]
-    parameters: int
-    output: int
-
-
-def place_operands(memory: ImageBuilder, blocking: Blocking, tensors: LayerTensors, rows: Words) -> Operands:
-    """Lay out weights, parameters and output.
-
-    ``rows`` are the packed filter rows. Row ``block * nch + lane`` belongs to stream ``lane``; the rows of a stream
-    follow each other, with a word to spare after the last stream for the words fetched ahead.
+    ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
+    the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
+    words to spare at the end for those fetched ahead.
     """
-    nch, channels = blocking.variant.nch, blocking.computed_channels
-    padded = pad_axis(rows, 0, channels)
-    streams = padded.reshape(channels // nch, nch, -1).swapaxes(0, 1)
-    stream_bytes = streams[0].size * WORD
-    base = memory.place("weights", pack_words(streams, WORD_BITS), spare=1)
-    return Operands(
-        weights=[base + lane * stream_bytes for lane in range(nch)],
-        parameters=memory.place("parameters", _parameters(tensors, channels, nch)),
-        output=memory.reserve("output", blocking.groups * blocking.variant.npx * blocking.pixel_bytes),
-    )
+    nch, channels = blocking.variant.nch, blocking.computed_channels(out_channels)
+    count = blocking.variant.weight_streams
+    blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch // count, count, -1)
+    streams = blocks.transpose(2, 0, 3, 1)
+    pixel_bytes = blocking.pixel_bytes(out_channels)
+    requantisation = tensors.requantisation
+    return {
+        "weights": memory.place("weights", pack_words(streams, WORD_BITS), spare=nch),
+        "parameters": memory.place("parameters", _parameters(tensors, out_channels, channels, nch)),
+        "output": memory.reserve("output", blocking.groups(pixels) * blocking.variant.npx * pixel_bytes),
+        "out_channels": out_channels,
+        "out_stride": pixel_bytes,
+        "weight_stride": streams[0].size * WORD,
+        "shift": 0 if requantisation is None else requantisation.shift,
+    }
 
 
-def _parameters(tensors: LayerTensors, channels: int, nch: int) -> Words:
-    """Per block the biases of its channels, then lambda and kappa of each; whichever there are."""
-    fields: list[Ints] = []
-    if tensors.bias is not None:
-        fields.append(_per_block(tensors.bias, channels, nch))
+def _parameters(tensors: LayerTensors, out_channels: int, channels: int, nch: int) -> Words:
+    """Per block the biases of its channels, then, unless the results are accumulators, lambda and kappa of each."""
+    bias = np.zeros(out_channels, np.int64) if tensors.bias is None else tensors.bias
+    fields: list[Ints] = [_per_block(bias, channels, nch)]
     if tensors.requantisation is not None:
         lam = _per_block(tensors.requantisation.lam, channels, nch)
         kappa = _per_block(tensors.requantisation.kappa, channels, nch)
         fields.append(np.stack([lam, kappa], axis=-1).reshape(channels // nch, -1))
-    if not fields:
-        return np.zeros(0, dtype=np.uint32)
     return (np.concatenate(fields, axis=1).astype(np.int64) & _MASK).astype(np.uint32)
 
 
@@ -167,139 +168,205 @@ def _per_block(values: Ints, channels: int, nch: int) -> Ints:
     return pad_axis(values, 0, channels).reshape(-1, nch)
 
 
+def constants(structure: Structure, arguments: Mapping[str, int]) -> dict[str, int]:
+    """What a specialised function knows: all arguments but addresses."""
+    return {field.name: arguments[field.name] for field in structure.fields if not field.pointer}
+
+
+def function_name(kind: str, layer: Layer | None, precision: Precision, variant: Variant) -> str:
+    """Name of a function, such as ``conv_8x8x8_nn_4x4``; with the layer of a specialised one behind."""
+    name = f"{kind}_{precision}_{variant.name}"
+    return name if layer is None else f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}"
+
+
+def place_arguments(memory: ImageBuilder, structure: Structure, arguments: Mapping[str, int]) -> None:
+    """The argument structure, and a stack for whoever calls the function."""
+    memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
+    memory.reserve("stack", STACK_BYTES)
+
+
 class KernelCode:
-    """Writes the loops: pixel groups, channel steps, blocks.
+    """Writes the function: pixel groups, channel steps, blocks.
 
     Parameters
     ----------
     blocking : Blocking
-        Loop sizes.
-    words : int
-        Packed words of a filter row.
-    operands : Operands
-        Addresses.
-    activations : list of int
-        Address of the activation row of each pixel of the first group.
-    tensors : LayerTensors
-        Decide whether there are biases and a requantisation.
+        Block and step sizes.
+    structure : Structure
+        Of the arguments.
+    known : mapping of str to int
+        Arguments that are constants.
+    im2col : Im2col, optional
+        How the activation rows of a group are filled; without it they lie ready.
     """
 
     def __init__(
-        self, blocking: Blocking, words: int, operands: Operands, activations: list[int], tensors: LayerTensors
+        self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None
     ) -> None:
         """Assign the registers."""
-        self.relocations: Mapping[int, Relocation] = {}
-        self.blocking, self.operands, self._rows = blocking, operands, activations
-        self._has_bias = tensors.bias is not None
-        requantisation = tensors.requantisation
-        variant = blocking.variant
+        variant, precision = blocking.variant, blocking.precision
+        self._blocking, self._im2col = blocking, im2col
+        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
         registers = Registers()
-        self.inner: InnerLoop = inner_loop(variant, blocking.bits, words, registers)
-        self._parameters, self._group = registers.take(2)
-        self._out = registers.take(variant.npx)
-        self._step = self._group if variant.xpulp else registers.one()
+        self._inner = inner = inner_loop(variant, precision.w, registers)
+        needed = TEMPORARIES + (0 if variant.xpulp else 2)
+        self._temporaries = inner.temporaries + registers.take(max(0, needed - len(inner.temporaries)))
+        self._parameters = registers.one()
+        # one output pointer that walks through the pixels saves registers where there are many
+        self._walks = variant.npx > len(("out_stride", "out_back"))
+        self._out = registers.take(1 if self._walks else variant.npx)
+        steps = registers.take(2) if self._walks else []
+        self._step = ZERO if variant.xpulp else registers.one()
         partial = registers.take(variant.npx) if blocking.channel_step > variant.nch else []
-        temporaries = list(self.inner.temporaries)
-        self._store_temporaries = 3 if variant.xpulp else 4
-        temporaries += registers.take(max(0, self._store_temporaries - len(temporaries)))
-        self._temporary = temporaries[0]
-        self.scratch = [r for accumulators in self.inner.acc for r in accumulators] + temporaries + registers.rest()
+        homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
+        homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
+        if isinstance(inner, ScalarLoop):
+            homes["row_end"] = inner.end
+        self._scratch = [register for accumulators in inner.acc for register in accumulators]
+        self._scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]
+        missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
+        self._scratch += registers.take(missing)
+        spare = registers.rest()
+        if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
+            homes["iterations"] = spare.pop(0)
+        wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
+        wanted += [] if im2col is None else WANTED
+        names = [field.name for field in structure.fields]
+        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
+        self._scratch += spare
         self._store = Store(
-            bits=blocking.bits,
-            shift=None if requantisation is None else requantisation.shift,
+            bits=precision.y,
+            requantised=precision.requantised,
             xpulp=variant.xpulp,
-            acc=self.inner.acc,
+            acc=inner.acc,
             out=self._out,
+            steps=[*steps[:1] * (variant.npx - 1), *steps[1:]],
             parameters=self._parameters,
-            temporaries=temporaries,
-            skipped=variant.nch * WORD if self._has_bias else 0,
+            temporaries=self._temporaries,
+            skipped=variant.nch * WORD,
             partial=partial,
         )
 
-    def write(self, fill_rows: Callable[[Builder], None] | None, group_bytes: int) -> Stream:
-        """The whole kernel.
+    def _terms(self) -> dict[str, Term]:
+        """All numbers of the kernel, from its arguments."""
+        blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
+        npx, core, cores = variant.npx, Argument("core"), Argument("cores")
+        if self._im2col is None:
+            pixels, row_words = Argument("pixels"), Argument("row_words")
+            rows = Argument("input") + Name("first_pixel") * Argument("row_stride")
+        else:
+            pixels = Argument("out_height") * Argument("out_width")
+            row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
+            rows = Argument("buffer") + core * Argument("buffer_stride")
+        groups, first_group = Name("groups"), Name("first_group")
+        out_stride, steps = Argument("out_stride"), Name("steps")
+        terms: dict[str, Term] = {
+            "groups": (pixels + (npx - 1)) // npx,
+            "first_group": groups * core // cores,
+            "group": groups * (core + 1) // cores - first_group,
+            "first_pixel": first_group * npx,
+            "row_words": row_words,
+            "row0": rows,
+        }
+        if variant.xpulp:
+            terms["iterations"] = Name("row_words")
+        else:
+            terms["row_end"] = Name("row0") + Name("row_words") * (inner.expansion * WORD)
+        for pixel in range(1, len(inner.activations)):
+            terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
+        if self._im2col is None:
+            terms["group_bytes"] = Argument("row_stride") * npx
+        for lane in sorted(set(inner.lanes)):
+            terms[f"weights{lane}"] = Argument("weights") + Argument("weight_stride") * lane
+        for pixel in range(len(self._out)):
+            terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
+        terms |= {
+            "parameters": Argument("parameters"),
+            "shift": Argument("shift"),
+            "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
+            "out_gap": out_stride * npx - steps * blocking.step_bytes,
+        }
+        if self._walks:
+            terms |= {"out_stride": out_stride, "out_back": Number(blocking.store_bytes) - out_stride * (npx - 1)}
+        return terms | ({} if self._im2col is None else self._im2col.terms())
 
-        Parameters
-        ----------
-        fill_rows : callable, optional
-            Writes the im2col of a group into the activation rows.
-        group_bytes : int
-            Distance of the activation rows of successive groups; 0 if they are filled anew.
-        """
-        b = Builder(TEXT_BASE, hardware_loops=self.blocking.variant.xpulp)
-        inner, blocking = self.inner, self.blocking
-        weights, rows = self.operands.weights, self._rows
-        for register, lane, _ in inner.weights:
-            b.address(register, "weights", weights[lane] - weights[0], weights[0])
-        for (register, _), address in zip(inner.activations, rows, strict=False):
-            b.address(register, "im2col" if fill_rows else "input", address - rows[0], rows[0])
-        b.address(self._parameters, "parameters", 0, self.operands.parameters)
-        for pixel, register in enumerate(self._out):
-            b.address(register, "output", pixel * blocking.pixel_bytes, self.operands.output)
-        inner.constants(b)
-        with b.loop(blocking.groups, self._group, index="group"):
-            if fill_rows is not None:
-                fill_rows(b)
-            with b.region("matmul"):
-                for operation in inner.group_prefetch:
-                    b(*operation)
-                self._channels(b)
-                self._rewind(b)
-                for register in inner.group_pointers:
-                    b.advance(register, group_bytes, self._temporary)
-            with b.region("quant"):
-                distance = blocking.variant.npx * blocking.pixel_bytes - blocking.steps * blocking.step_bytes
-                for register in self._out:
-                    b.advance(register, distance, self._temporary)
-        self.relocations = b.relocations
+    def write(self) -> Program:
+        """The whole function."""
+        b, frame, inner = self._b, self._frame, self._inner
+        frame.begin()
+        group, end, start = frame.register("group", self._temporaries[0]), Label(), Label()
+        b.far_branch("beq", group, ZERO, end)
+        b.place(start)
+        if self._im2col is not None:
+            self._im2col.emit(b, frame, self._scratch)
+        with b.region("matmul"):
+            for register, lane in zip(inner.weights, inner.lanes, strict=True):
+                frame.load(f"weights{lane}", register)
+            frame.load("parameters", self._parameters)
+            for operation in inner.group_prefetch:
+                b(*operation)
+            self._channels()
+            if self._im2col is None:
+                self._next_rows()
+        temporary, other, counter = self._temporaries[:3]
+        # here, so that nothing waits for it
+        group = frame.register("group", counter)
+        with b.region("quant"):
+            gap = frame.value("out_gap", temporary)
+            for register in self._out:
+                b.add(register, gap, other)
+        b("addi", group, group, -1)
+        frame.store("group", group)
+        b.far_branch("bne", group, ZERO, start)
+        b.place(end)
+        frame.end()
         return b.finish()
 
-    def _channels(self, b: Builder) -> None:
-        nch = self.blocking.variant.nch
+    def _channels(self) -> None:
+        blocking, b = self._blocking, self._b
         # the counter of a hardware loop is free after its set-up, that of a branching loop is not
-        counter = self._temporary if self.blocking.variant.xpulp else self._step
-        with b.loop(self.blocking.steps, counter, level=1):
-            for first in range(0, self.blocking.channel_step, nch):
-                self._block(b)
+        counter = self._temporaries[0] if blocking.variant.xpulp else self._step
+        with b.loop(self._frame.value("steps", counter), counter, level=1):
+            for first in range(0, blocking.channel_step, blocking.variant.nch):
+                self._block()
                 with b.region("quant"):
-                    self._store.emit(b, first)
+                    is_needed = blocking.precision.requantised
+                    shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
+                    self._store.emit(b, first, shift)
 
-    def _block(self, b: Builder) -> None:
-        inner = self.inner
+    def _block(self) -> None:
+        inner, frame, b = self._inner, self._frame, self._b
         first, *others = inner.acc
-        if self._has_bias:
-            for number, accumulator in enumerate(first):
-                if self.blocking.variant.xpulp:
-                    b("p.lw", accumulator, WORD, self._parameters)
-                else:
-                    b("lw", accumulator, number * WORD, self._parameters)
-        else:
-            for accumulator in first:
-                b.mv(accumulator, ZERO)
+        count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
+        for number, accumulator in enumerate(first):
+            if self._blocking.variant.xpulp:
+                b("p.lw", accumulator, WORD, self._parameters)
+            else:
+                b("lw", accumulator, number * WORD, self._parameters)
+            if number == 0:
+                # here, so that nothing waits for them, nor for the biases
+                for pixel, register in enumerate(inner.activations):
+                    frame.load(f"row{pixel}", register)
         for operation in inner.block_prefetch:
             b(*operation)
         for accumulators in others:
             for source, accumulator in zip(first, accumulators, strict=True):
-                b.mv(accumulator, source if self._has_bias else ZERO)
-        inner.emit(b)
-        for register, moved in inner.activations:
-            b.advance(register, -moved * WORD, self._temporary)
+                b.mv(accumulator, source)
+        inner.emit(b, count)
 
-    def _rewind(self, b: Builder) -> None:
-        """Pointers that moved through all channels go back to the first."""
-        blocks = self.blocking.computed_channels // self.blocking.variant.nch
-        scratch, constant = self.scratch[:2]
-        loaded: int | None = None
-        for register, _, ahead in self.inner.weights:
-            distance = (blocks * self.inner.words + ahead) * WORD
-            if distance != loaded:
-                b.li(constant, distance)
-                loaded = distance
-            b("sub", register, register, constant)
-        per_channel = int(self._has_bias) + 2 * int(self._store.shift is not None)
-        b.advance(self._parameters, -self.blocking.computed_channels * per_channel * WORD, scratch)
+    def _next_rows(self) -> None:
+        """The rows of the next group."""
+        frame, (distance, temporary, *_) = self._frame, self._temporaries
+        moved = frame.value("group_bytes", distance)
+        names = [f"row{pixel}" for pixel in range(len(self._inner.activations))]
+        for name in names if self._blocking.variant.xpulp else [*names, "row_end"]:
+            register = frame.register(name, temporary)
+            self._b.add(register, moved, self._inner.acc[0][0])
+            frame.store(name, register)
 
 
 def output_layout(blocking: Blocking, shape: tuple[int, ...]) -> OutputLayout:
     """Where and how the results lie."""
-    return OutputLayout(symbol="output", bits=blocking.out_bits, shape=shape, pixel_bytes=blocking.pixel_bytes)
+    return OutputLayout(
+        symbol="output", bits=blocking.precision.y, shape=shape, pixel_bytes=blocking.pixel_bytes(shape[-1])
+    )

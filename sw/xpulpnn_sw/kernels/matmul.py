@@ -1,11 +1,22 @@
 """Matrix-product kernels: the MatMul of a convolution on activation rows that lie ready in memory."""
 
+from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import Blocking, KernelCode, KernelRun, output_layout, place_operands
+from xpulpnn_sw.kernels.kernel import (
+    Blocking,
+    KernelCode,
+    KernelRun,
+    constants,
+    function_name,
+    output_layout,
+    place_arguments,
+    place_operands,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, Variant, variant
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.precision import Precision
 
 
 def _activation_rows(activations: Ints, bits: int, chosen: Variant, words: int) -> Words:
@@ -18,37 +29,41 @@ def _activation_rows(activations: Ints, bits: int, chosen: Variant, words: int) 
     return rows
 
 
-def matmul_kernel(layer: MatmulLayer, bits: int, name: str, tensors: LayerTensors) -> KernelRun:
-    """The matrix product of ``tensors`` by variant ``name``; one core.
+def matmul_kernel(
+    layer: MatmulLayer, precision: Precision, name: str, tensors: LayerTensors, *, specialise: bool = False
+) -> KernelRun:
+    """The matrix product of ``tensors`` by variant ``name``.
 
     Memory symbols: ``input`` (rows of activations in groups of ``npx`` pixels), ``weights``, ``parameters``,
-    ``output`` (``[pixel][channel]``; requantised to ``bits`` or int32).
+    ``output`` (``[pixel][channel]``), ``arguments``, ``stack``. A specialised function is for this layer only.
     """
-    chosen = variant(name)
-    chosen.check_width(bits)
-    tensors.check(layer)
+    chosen, bits = variant(name), precision.w
+    tensors.check(layer, precision)
+    chosen.check_precision(precision)
     words = -(-layer.reduction * bits // WORD_BITS)
-    row_bytes = words * chosen.row_bits(bits) // bits * WORD
-    blocking = Blocking(
-        variant=chosen,
-        bits=bits,
-        out_channels=layer.out_channels,
-        pixels=layer.pixels,
-        requantised=tensors.requantisation is not None,
-    )
+    blocking = Blocking(chosen, precision)
     memory = ImageBuilder()
     # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
-    first = memory.place("input", _activation_rows(tensors.activations, bits, chosen, words), spare=1)
-    operands = place_operands(memory, blocking, tensors, pack_words(tensors.weights, bits))
-    rows = [first + pixel * row_bytes for pixel in range(chosen.npx)]
-    code = KernelCode(blocking, words, operands, rows, tensors)
-    stream = code.write(None, chosen.npx * row_bytes)
+    source = memory.place("input", _activation_rows(tensors.activations, bits, chosen, words), spare=1)
+    rows = pack_words(tensors.weights, bits)
+    arguments = {
+        "input": source,
+        **place_operands(memory, blocking, layer.out_channels, layer.pixels, tensors, rows),
+        "row_stride": words * chosen.row_bits(bits) // bits * WORD,
+        "pixels": layer.pixels,
+        "row_words": words,
+    }
+    place_arguments(memory, MATMUL_ARGUMENTS, arguments)
+    known = constants(MATMUL_ARGUMENTS, arguments) if specialise else {}
     return KernelRun(
+        name=function_name("matmul", layer if specialise else None, precision, chosen),
         layer=layer,
-        bits=bits,
+        precision=precision,
         variant=chosen,
-        stream=stream,
+        specialised=specialise,
+        function=KernelCode(blocking, MATMUL_ARGUMENTS, known, None).write(),
+        structure=MATMUL_ARGUMENTS,
+        arguments=arguments,
         image=memory.finish(),
         output=output_layout(blocking, (layer.pixels, layer.out_channels)),
-        relocations=code.relocations,
     )

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
-from xpulpnn_sw.kernels.builder import WORD, Builder
+from xpulpnn_sw.kernels.builder import WORD, Builder, Value
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 """Store with and without post-increment by bits stored."""
+
+TEMPORARIES = 3
+"""Registers for lambda, kappa and a result on its way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,18 +20,21 @@ class Store:
     ----------
     bits : int
         Width of a requantised result.
-    shift : int or None
-        Right shift of the requantisation; None stores the accumulators themselves.
+    requantised : bool
+        Whether the accumulators are requantised, or stored themselves.
     xpulp : bool
         Whether ``p.mac``, ``p.clipui``, ``p.inserti`` and post-increment stores may be used.
     acc : list of list of int
         Accumulator of [pixel][channel]; lost.
     out : list of int
-        Output pointer of each pixel, moved past what is stored.
+        Output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel.
+    steps : list of int
+        Registers with the distances from each pixel to the next, and from the last to the first one's next store; none
+        if every pixel has a pointer.
     parameters : int
         Pointer to ``lambda, kappa`` of the channels, moved past them.
     temporaries : list of int
-        Three registers.
+        Registers; :data:`TEMPORARIES` of them, one more without ``xpulp``.
     skipped : int
         Parameter bytes of the block before those, already read; without post-increment the pointer is still before
         them.
@@ -38,10 +44,11 @@ class Store:
     """
 
     bits: int
-    shift: int | None
+    requantised: bool
     xpulp: bool
     acc: list[list[int]]
     out: list[int]
+    steps: list[int]
     parameters: int
     temporaries: list[int]
     skipped: int
@@ -50,14 +57,15 @@ class Store:
     @property
     def stored_bits(self) -> int:
         """Bits of one store."""
-        return WORD_BITS if self.shift is None else max(self.bits, BYTE_BITS)
+        return max(self.bits, BYTE_BITS)
 
-    def emit(self, b: Builder, first_channel: int) -> None:
+    def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
         stored = [0] * len(self.acc)
-        if self.shift is None:
-            for pixel, accumulators in enumerate(self.acc):
-                self._store(b, pixel, accumulators, stored)
+        if not self.requantised:
+            for results in zip(*self.acc, strict=True):
+                for pixel, accumulator in enumerate(results):
+                    self._store(b, pixel, accumulator, stored)
             self._move_pointers(b, stored, 0)
             return
         per_store = self.stored_bits // self.bits
@@ -73,7 +81,7 @@ class Store:
                 value = lam if pixel == last_pixel and self.xpulp else work
                 if position == 0 and whole:
                     held[pixel] = accumulators[channel]
-                self._scale(b, value, accumulators[channel], lam, kappa)
+                self._scale(b, value, accumulators[channel], lam, kappa, shift)
                 target = value
                 if per_store > 1:
                     target = held[pixel]
@@ -81,7 +89,7 @@ class Store:
                 else:
                     self._clip(b, target, value)
                 if position == per_store - 1:
-                    self._store(b, pixel, [target], stored)
+                    self._store(b, pixel, target, stored)
         self._move_pointers(b, stored, len(self.acc[0]) * 2 * WORD)
 
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
@@ -103,8 +111,7 @@ class Store:
             if distance:
                 b("addi", pointer, pointer, distance)
 
-    def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int) -> None:
-        assert self.shift is not None
+    def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int, shift: Value) -> None:
         if self.xpulp:
             if rd != lam:
                 b.mv(rd, lam)
@@ -112,8 +119,7 @@ class Store:
         else:
             b("mul", rd, accumulator, kappa)
             b("add", rd, rd, lam)
-        if self.shift:
-            b("srai", rd, rd, self.shift)
+        b.shift_right(rd, rd, shift)
 
     def _clip(self, b: Builder, rd: int, value: int) -> None:
         """Clip to ``0..2**bits - 1``; without ``p.clipui`` by masks made from comparisons, free of branches."""
@@ -142,13 +148,13 @@ class Store:
             b("slli", value, value, position * self.bits)
             b("or", held, held, value)
 
-    def _store(self, b: Builder, pixel: int, registers: list[int], stored: list[int]) -> None:
+    def _store(self, b: Builder, pixel: int, register: int, stored: list[int]) -> None:
         size = self.stored_bits // BYTE_BITS
         incrementing, plain = _STORES[self.stored_bits]
-        if self.xpulp:
-            for register in registers:
-                b(incrementing, register, size, self.out[pixel])
-            return
-        for register in registers:
+        if self.steps:
+            b.store_and_move(incrementing, register, self.steps[pixel], self.out[0])
+        elif self.xpulp:
+            b(incrementing, register, size, self.out[pixel])
+        else:
             b(plain, register, stored[pixel], self.out[pixel])
             stored[pixel] += size

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.precision import Precision
 
 MAX_SHIFT = 31
 """Largest shift of an RV32 ``srai``."""
@@ -59,8 +61,10 @@ class LayerTensors:
     bias: Ints | None = None
     requantisation: Requantisation | None = None
 
-    def check(self, layer: Layer) -> None:
-        """Raise :class:`LayerError` unless all shapes are those of ``layer``."""
+    def check(self, layer: Layer, precision: Precision) -> None:
+        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
+        if precision.requantised != (self.requantisation is not None):
+            raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         if isinstance(layer, ConvLayer):
             activations = (layer.height, layer.width, layer.channels)
             weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
@@ -81,36 +85,43 @@ class LayerTensors:
                 raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
 
 
-def random_tensors(
-    layer: Layer, bits: int, rng: np.random.Generator, *, bias: bool = True, requantise: bool = True
-) -> LayerTensors:
-    """Uniform operands over the whole range of ``bits``; kappa, lambda and shift chosen to spread the results.
+def _coverage(layer: Layer) -> NDArray[np.float64]:
+    """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
+    if not isinstance(layer, ConvLayer):
+        return np.ones(1)
+    top, _, left, _ = layer.padding
+    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + np.arange(layer.kernel_height)
+    x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
+    rows = ((y >= 0) & (y < layer.height)).mean(axis=0)
+    columns = ((x >= 0) & (x < layer.width)).mean(axis=0)
+    return np.outer(rows, columns)[:, :, np.newaxis]
+
+
+def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
+    """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
 
     Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
+    Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator.
     """
     if isinstance(layer, ConvLayer):
-        activations = (layer.height, layer.width, layer.channels)
-        weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
+        shape = (layer.height, layer.width, layer.channels)
+        filters = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
     else:
-        activations, weights = (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
-    half = 1 << (bits - 1)
-    # spread of a sum of independent products of uniform factors
-    spread = max(1, int(np.sqrt(layer.reduction) * (1 << 2 * bits) / 6))
-    spread = min(spread, 1 << (_SAFE_BITS - 2))
+        shape, filters = (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
+    half = 1 << (precision.w - 1)
+    activations = rng.integers(0, 1 << precision.x, shape)
+    weights = rng.integers(-half, half, filters)
+    # standard deviation of a uniform activation times the length of a filter
+    spread = np.sqrt((weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean() / 12)
+    spread = min(max(1, int(spread * (1 << precision.x))), 1 << (_SAFE_BITS - 2))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     requantisation = None
-    if requantise:
+    if precision.requantised:
         kappa_bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - spread.bit_length()))
         kappa = rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, layer.out_channels)
-        scale = spread << kappa_bits
-        requantisation = Requantisation(
-            kappa=kappa,
-            lam=rng.integers(-scale // 2, scale // 2, layer.out_channels, endpoint=True),
-            shift=min(MAX_SHIFT, max(0, scale.bit_length() - bits)),
-        )
-    return LayerTensors(
-        activations=rng.integers(0, 1 << bits, activations),
-        weights=rng.integers(-half, half, weights),
-        bias=offsets,
-        requantisation=requantisation,
-    )
+        # two standard deviations on each side fill the range
+        shift = min(MAX_SHIFT, max(0, (4 * spread << kappa_bits).bit_length() - 1 - precision.y))
+        sums = (weights * _coverage(layer)).reshape(layer.out_channels, -1).sum(axis=1)
+        mean = (sums * ((1 << precision.x) - 1) / 2).astype(np.int64) + (0 if offsets is None else offsets)
+        requantisation = Requantisation(kappa=kappa, lam=(1 << precision.y - 1 << shift) - kappa * mean, shift=shift)
+    return LayerTensors(activations=activations, weights=weights, bias=offsets, requantisation=requantisation)

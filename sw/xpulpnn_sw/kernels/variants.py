@@ -6,6 +6,7 @@ from enum import Enum
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.precision import Precision
 
 WORD_BITS = 32
 BYTE_BITS = 8
@@ -61,6 +62,14 @@ class Variant:
         """
         return self.style is Style.NN and self.npx > 2
 
+    @property
+    def weight_streams(self) -> int:
+        """Weight pointers per pixel group. Interleaved rows share two, which take turns.
+
+        A pointer moved by a Mac&Load is not ready for the next instruction.
+        """
+        return 2 if self.interleaved else self.nch
+
     def row_bits(self, bits: int) -> int:
         """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
         return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits
@@ -72,11 +81,11 @@ class Variant:
             return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
         return blocks * self.row_bits(bits) // bits
 
-    def check_width(self, bits: int) -> None:
-        """Raise :class:`LayerError` if the variant has no kernel of this width."""
-        if bits not in self.widths:
-            known = ",".join(map(str, sorted(self.widths, reverse=True)))
-            raise LayerError(f"bits of {self.name} must be one of {known}, not {bits}")
+    def check_precision(self, precision: Precision) -> None:
+        """Raise :class:`LayerError` if the variant has no kernel of this precision."""
+        known = [Precision.uniform(bits) for bits in sorted(self.widths, reverse=True)]
+        if precision not in known and precision not in [uniform.accumulators for uniform in known]:
+            raise LayerError(f"precision of {self.name} must be one of {', '.join(map(str, known))}, not {precision}")
 
 
 _NARROW = frozenset({8, 4, 2})

@@ -1,4 +1,4 @@
-"""A kernel as a program of its own: start, measured kernel, report to the host; no compiler needed."""
+"""A kernel as a program of its own: start, measured call, report to the host; no compiler needed."""
 
 from dataclasses import dataclass
 
@@ -10,23 +10,49 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 
 _ALIGNMENT = 8
 
-_AFTER_KERNEL = """
-    .equ kernel, {kernel}
-    csrr ra, mcycle
-    li sp, {cycles}
-    sw ra, 4(sp)
-    li ra, 1
-    li sp, {tohost}
-    sw ra, 0(sp)
+_VECTOR_ALIGNMENT = 256
+"""Of the address in mtvec."""
+
+_HANDLED = (*range(5, 8), *range(10, 18), *range(28, 32))
+"""Registers the handler saves on the stack and overwrites."""
+
+_CALLER = """
+    .equ function, {function}
+handler:
+    addi sp, sp, -{frame}
+    {save}
+    lw x5, 0(gp)
+    addi x5, x5, 1
+    sw x5, 0(gp)
+    {overwrite}
+    {restore}
+    addi sp, sp, {frame}
+    mret
+start:
+    li gp, {interrupts}
+    li t0, {handler}
+    csrw mtvec, t0
+    li t0, -1
+    csrw mie, t0
+    csrsi mstatus, 8
+    li sp, {stack}
+    li a0, {arguments}
+    li a1, 0
+    li a2, 1
+    csrr s0, mcycle
+    jal ra, function
+    csrr s1, mcycle
+    csrci mstatus, 8
+    li t0, {cycles}
+    sw s0, 0(t0)
+    sw s1, 4(t0)
+    li t0, {tohost}
+    li t1, 1
+    sw t1, 0(t0)
 stay:
     j stay
-start:
-    csrr ra, mcycle
-    li sp, {cycles}
-    sw ra, 0(sp)
-    j kernel
 """
-"""What follows the text of the kernel, which ends by falling through; all registers are free before and after it."""
+"""What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,7 +70,7 @@ class BareProgram:
     tohost : int
         Word through which the program ends.
     cycles : int
-        Address of two words: mcycle before and after the kernel.
+        Address of two words, mcycle before and after the kernel, and of a third: the interrupts.
     """
 
     entry: int
@@ -63,18 +89,32 @@ class BareProgram:
 
 
 def bare_program(run: KernelRun) -> BareProgram:
-    """The program that runs a kernel once."""
-    kernel = run.program
-    base, image = int(kernel.pcs[0]), run.image
+    """The program that calls a kernel once, on one core."""
+    function, image = run.function, run.image
+    base = int(function.pcs[0])
     end = -(-(image.base + image.data.size) // _ALIGNMENT) * _ALIGNMENT
     tohost, cycles = end, end + _ALIGNMENT
-    after = base + 4 * len(kernel.words)
-    rest = assemble(_AFTER_KERNEL.format(cycles=cycles, tohost=tohost, kernel=base), after)
-    data = image.data.tobytes().ljust(cycles + _ALIGNMENT - image.base, b"\0")
+    after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
+    slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
+    caller = _CALLER.format(
+        function=base,
+        handler=after,
+        frame=-(-4 * len(_HANDLED) // 16) * 16,
+        save="; ".join(f"sw {slot}" for slot in slots),
+        restore="; ".join(f"lw {slot}" for slot in slots),
+        overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
+        interrupts=cycles + _ALIGNMENT,
+        stack=run.stack_top,
+        arguments=image.symbols["arguments"].address,
+        cycles=cycles,
+        tohost=tohost,
+    )
+    rest = assemble(caller, after)
+    data = image.data.tobytes().ljust(cycles + 2 * _ALIGNMENT - image.base, b"\0")
     return BareProgram(
         entry=rest.labels["start"],
         text_base=base,
-        text=kernel.words.astype("<u4").tobytes() + rest.to_bytes(),
+        text=function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes(),
         data_base=image.base,
         data=data,
         tohost=tohost,

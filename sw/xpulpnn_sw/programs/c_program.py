@@ -12,7 +12,12 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import pack_words
-from xpulpnn_sw.programs.function import ARGUMENTS, function_name, kernel_function
+from xpulpnn_sw.programs.function import (
+    ARGUMENTS_HEADER,
+    arguments_header,
+    declaration,
+    kernel_function,
+)
 
 C_SOURCES = Path(__file__).parent / "c"
 _BYTES_PER_LINE = 16
@@ -26,10 +31,12 @@ _MAIN = """\
 #include "{name}.h"
 #include "reference.h"
 
+enum {{ SHARES = 3 }};
+
 uint8_t {name}_output[{output_bytes}] __attribute__((aligned(4)));
 static uint8_t again[{output_bytes}] __attribute__((aligned(4)));
 static uint8_t expected[{output_bytes}] __attribute__((aligned(4)));
-
+{buffer}
 static const struct xp_conv layer = {{
     {geometry}
     .bias = {bias}, .kappa = {kappa}, .lambda = {lam},
@@ -42,10 +49,18 @@ static unsigned compare(const uint8_t *got) {{
 }}
 
 int main(void) {{
+    struct {structure} arguments = {{
+        .input = {name}_input,
+        .weights = {name}_weights,
+        .parameters = {name}_parameters,
+        .output = {name}_output,
+        {arguments}
+    }};
     uint32_t start = xp_cycles();
-    {name}({name}_input, {name}_weights, {name}_parameters, {name}_output);
+    {name}(&arguments, 0, 1);
     printf("{name}: %u cycles\\n", (unsigned)((uint32_t)xp_cycles() - start));
-    {name}({name}_input, {name}_weights, {name}_parameters, again);
+    arguments.output = again;
+    for (uint32_t share = 0; share < SHARES; ++share) {name}(&arguments, share, SHARES);
     start = xp_cycles();
     xp_conv_reference(&layer, {name}_input, {name}_filters, expected);
     printf("plain C: %u cycles\\n", (unsigned)((uint32_t)xp_cycles() - start));
@@ -60,13 +75,13 @@ _HEADER = """\
 #ifndef {guard}
 #define {guard}
 
-#include <stdint.h>
+#include "{arguments_header}"
 
-/* Not reentrant: it uses every register and static memory of its own.
-   input: {input_bytes} bytes; weights: {weights_bytes} bytes, rows of filter in {streams} streams, a word to spare;
-   parameters: {parameters_bytes} bytes, for each block of {streams} channels the biases, then lambda and kappa of each;
-   output: {output_bytes} bytes, pixels {pixel_bytes} bytes apart. All word-aligned. */
-void {name}(const void *input, const void *weights, const void *parameters, void *output);
+/* Computes the share of `core` out of `cores`: whole groups of {pixels} pixels. Reentrant; may be interrupted at any
+   time. Hardware loops and the NN-RF are lost to the caller, and an interrupt handler must leave them as they are.
+   weights: rows of filter in {streams} streams, a word to spare after each; parameters: for each block of {channels}
+   channels the biases, then, unless results are accumulators, lambda and kappa of each. All word-aligned. {scope} */
+{declaration}
 
 /* The tensors of {name}_tensors.S, and the filters unpermuted. */
 extern const uint8_t {name}_input[], {name}_weights[], {name}_parameters[], {name}_filters[];
@@ -74,6 +89,8 @@ extern const int32_t {name}_bias[], {name}_kappa[], {name}_lambda[];
 
 #endif
 """
+
+_FIXED = "Only for the layer {layer}: all arguments but addresses are ignored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +123,34 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
     Raises :class:`InputError` for a matrix product whose activations are not plain rows (interleaved or unpacked).
     """
-    name = function_name(run)
-    symbols = run.image.symbols
-    title = f"{run.layer}, {run.bits} bit, variant {run.variant.name}"
+    name, symbols = run.name, run.image.symbols
     described = {
-        "title": title,
+        "title": f"{run.layer}, {run.precision}, variant {run.variant.name}",
         "name": name,
         "guard": f"XP_{name.upper()}_H",
-        "streams": run.variant.nch,
-        "pixel_bytes": run.output.pixel_bytes,
-        **{f"{operand}_bytes": symbols[operand].length for operand in ARGUMENTS},
+        "output_bytes": symbols["output"].length,
     }
-    header = _HEADER.format(**described)
-    pixels = int(np.prod(run.output.shape[:-1]))
+    header = _HEADER.format(
+        **described,
+        arguments_header=ARGUMENTS_HEADER,
+        declaration=declaration(run),
+        pixels=run.variant.npx,
+        streams=run.variant.weight_streams,
+        channels=run.variant.nch,
+        scope=_FIXED.format(layer=run.layer) if run.specialised else "",
+    )
     quantised = tensors.requantisation is not None
+    buffer, arguments = "", [f".{f.name} = {run.arguments[f.name]}," for f in run.structure.fields if not f.pointer]
+    if "im2col" in symbols:
+        size = f"SHARES * {run.arguments['buffer_stride']}"
+        buffer = f"static uint8_t buffer[{size}] __attribute__((aligned(4)));\n"
+        arguments.insert(0, ".buffer = buffer,")
     main = _MAIN.format(
         **described,
-        compared_bytes=pixels * run.output.pixel_bytes,
+        structure=run.structure.name,
+        buffer=buffer,
+        arguments="\n        ".join(arguments),
+        compared_bytes=int(np.prod(run.output.shape[:-1])) * run.output.pixel_bytes,
         geometry="\n    ".join(f".{key} = {value}," for key, value in _geometry(run, tensors).items()),
         bias=f"{name}_bias" if tensors.bias is not None else "0",
         kappa=f"{name}_kappa" if quantised else "0",
@@ -131,6 +159,7 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
     files = {
         f"{name}.S": kernel_function(run),
         f"{name}.h": header,
+        ARGUMENTS_HEADER: arguments_header(),
         f"{name}_tensors.S": _tensor_text(name, run, tensors),
         f"{name}_main.c": main,
     }
@@ -140,45 +169,28 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
 def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
     """Fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
-    layer, row = run.layer, run.image.symbols["input"].length
-    shift = 0 if tensors.requantisation is None else tensors.requantisation.shift
-    common = {"bits": run.bits, "shift": shift, "out_pixel_bytes": run.output.pixel_bytes}
+    layer, row = run.layer, run.arguments
+    common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
     if isinstance(layer, ConvLayer):
-        top, _, left, _ = layer.padding
-        return common | {
-            "height": layer.height,
-            "width": layer.width,
-            "channels": layer.channels,
-            "pixel_bytes": row // (layer.height * layer.width),
-            "out_height": layer.out_height,
-            "out_width": layer.out_width,
-            "out_channels": layer.out_channels,
-            "kernel_height": layer.kernel_height,
-            "kernel_width": layer.kernel_width,
-            "stride_y": layer.stride[0],
-            "stride_x": layer.stride[1],
-            "top": top,
-            "left": left,
-        }
+        same = ("height", "width", "pixel_bytes", "out_height", "out_width", "out_channels")
+        same += ("kernel_height", "kernel_width", "stride_y", "stride_x")
+        rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"]}
+        return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
-    if run.variant.interleaved or run.variant.row_bits(run.bits) != run.bits:
+    if run.variant.interleaved or run.variant.row_bits(run.precision.w) != run.precision.w:
         raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
-    words = -(-layer.reduction * run.bits // 32)
-    return common | {
-        "height": 1,
-        "width": layer.pixels,
-        "channels": layer.reduction,
-        "pixel_bytes": words * 4,
-        "out_height": 1,
-        "out_width": layer.pixels,
-        "out_channels": layer.out_channels,
-        "kernel_height": 1,
-        "kernel_width": 1,
-        "stride_y": 1,
-        "stride_x": 1,
-        "top": 0,
-        "left": 0,
-    }
+    ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
+    return (
+        common
+        | ones
+        | {
+            "width": layer.pixels,
+            "channels": layer.reduction,
+            "pixel_bytes": row["row_stride"],
+            "out_width": layer.pixels,
+            "out_channels": layer.out_channels,
+        }
+    )
 
 
 def _packed(values: NDArray[np.integer], bits: int) -> bytes:
@@ -189,7 +201,7 @@ def _packed(values: NDArray[np.integer], bits: int) -> bytes:
 def _tensor_text(name: str, run: KernelRun, tensors: LayerTensors) -> str:
     """Assembly with the contents of the tensors."""
     contents = {operand: run.image.view(operand).tobytes() for operand in ("input", "weights", "parameters")}
-    contents["filters"] = _packed(tensors.weights, run.bits)
+    contents["filters"] = _packed(tensors.weights, run.precision.w)
     if tensors.bias is not None:
         contents["bias"] = tensors.bias.astype("<i4").tobytes()
     if tensors.requantisation is not None:

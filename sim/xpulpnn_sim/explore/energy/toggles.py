@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.energy.circuit import ONE, Circuit, Gate, expression
-from xpulpnn_sim.explore.function import Expression
+from xpulpnn_sim.explore.energy.circuit import Circuit, Gate, expression
+from xpulpnn_sim.explore.liberty_expression import Expression
+from xpulpnn_sim.netlist import ONE
 
-Words = NDArray[np.uint64]
+NetWords = NDArray[np.uint64]
 """Values of a net, one bit per clock cycle, the first cycle least significant."""
 
 BITS = 64
@@ -48,19 +49,19 @@ class Activity:
     clocked: NDArray[np.int64]
 
 
-def pack(states: NDArray[np.uint8]) -> Words:
+def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
     """Bits [cycles, nets] as words [nets, cycles / 64]; the number of cycles must be a multiple of 64."""
     packed = np.packbits(states.T, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view(np.uint64)
 
 
-def count(words: Words) -> int:
+def ones(words: NetWords) -> int:
     """Bits that are 1."""
     return int(np.bitwise_count(words).sum(dtype=np.int64))
 
 
 def activity(
-    circuit: Circuit, sources: Words, states: Words, chunk_cycles: int, delays: NDArray[np.int64] | None
+    circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64] | None
 ) -> Activity:
     """Count the transitions of every net.
 
@@ -102,19 +103,19 @@ class _Counter:
         self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
         self.functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
 
-    def add(self, sources: Words, states: Words) -> None:
+    def add(self, sources: NetWords, states: NetWords) -> None:
         values = self._settle(sources, states)
         self._check(values, states)
         before = np.empty_like(values)
         for net, words in enumerate(values):
             before[net] = self._delayed(words)
-            self.settled[net] += count(words ^ before[net])
+            self.settled[net] += ones(words ^ before[net])
         if self.delays is None:
             self.toggles = self.settled
         else:
             self._glitches(values, before, self.delays)
 
-    def _settle(self, sources: Words, states: Words) -> Words:
+    def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
         """Values at the end of every cycle."""
         circuit = self.circuit
         values = np.zeros((circuit.net_count, states.shape[1]), np.uint64)
@@ -127,14 +128,14 @@ class _Counter:
             values[gate.output] = function.evaluate({pin: values[net] for pin, net in gate.inputs.items()}, _ONES)
         return values
 
-    def _delayed(self, words: Words) -> Words:
+    def _delayed(self, words: NetWords) -> NetWords:
         """Values in the cycle before; those of the cycle itself at the start of a chunk."""
         late = words << _ONE
         late[1:] |= words[:-1] >> _TOP
         late[:: self.chunk] = late[:: self.chunk] & ~_ONE | words[:: self.chunk] & _ONE
         return late
 
-    def _check(self, values: Words, states: Words) -> None:
+    def _check(self, values: NetWords, states: NetWords) -> None:
         """Compare the states with those that the cycle before computed; count clocked states."""
         for number, (register, state) in enumerate(zip(self.circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
@@ -144,17 +145,17 @@ class _Counter:
             if (late != state).any():
                 names = " ".join(filter(None, (register.path, str(number))))
                 raise ToolError(f"next state of register {names} must be what the simulation did next, not another")
-            high, low = count(enable & data & state), count(enable & state)
-            both = count(enable & data)
-            self.clocked[number] += [[count(enable) - low - both + high, low - high], [both - high, high]]
+            high, low = ones(enable & data & state), ones(enable & state)
+            both = ones(enable & data)
+            self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
-    def _glitches(self, values: Words, before: Words, delays: NDArray[np.int64]) -> None:
+    def _glitches(self, values: NetWords, before: NetWords, delays: NDArray[np.int64]) -> None:
         """Walk through the gates with the waveforms of a clock cycle, in which sources change at time 0."""
         circuit = self.circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
-        waves: dict[int, tuple[int, Words]] = {}
+        waves: dict[int, tuple[int, NetWords]] = {}
         for net in {*circuit.sources, *(net for item in circuit.registers for _, net, _ in item.outputs)}:
-            if changes := count(values[net] ^ before[net]):
+            if changes := ones(values[net] ^ before[net]):
                 waves[net] = (0, values[net : net + 1])
                 self.toggles[net] += changes
         for gate, function, delay in zip(circuit.gates, self.functions, delays.tolist(), strict=True):
@@ -172,10 +173,10 @@ def _gate_wave(
     gate: Gate,
     function: Expression,
     delay: int,
-    waves: dict[int, tuple[int, Words]],
-    values: Words,
-    before: Words,
-) -> tuple[tuple[int, Words] | None, int]:
+    waves: dict[int, tuple[int, NetWords]],
+    values: NetWords,
+    before: NetWords,
+) -> tuple[tuple[int, NetWords] | None, int]:
     """Waveform of the output, from its first to its last change, and the number of changes; None if it rests."""
     moving = [waves[net] for net in gate.inputs.values() if net in waves]
     if not moving:
@@ -194,10 +195,10 @@ def _gate_wave(
     if not len(moves):
         return None, 0
     first, last = int(moves[0]), int(moves[-1])
-    return (start + delay + first, rows[first : last + 1]), count(changes[first : last + 1])
+    return (start + delay + first, rows[first : last + 1]), ones(changes[first : last + 1])
 
 
-def _stretched(wave: tuple[int, Words], before: Words, start: int, end: int) -> Words:
+def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: int) -> NetWords:
     """Values at the times from ``start`` to ``end``."""
     first, rows = wave
     if first == start and first + len(rows) == end:
@@ -209,7 +210,7 @@ def _stretched(wave: tuple[int, Words], before: Words, start: int, end: int) -> 
     return stretched
 
 
-def _inertial(rows: Words, before: Words, delay: int) -> Words:
+def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
     """Values without pulses shorter than ``delay``: a value gets through once it has lasted that long."""
     if delay == 1 or len(rows) == 1:
         return rows

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from xpulpnn_sim.explore.report import series
+from xpulpnn_sim.explore.report import comparison
 from xpulpnn_sim.explore.results import FlowResult, PointResult
 from xpulpnn_sim.files import write_text
 
-Value = str | float | int | None
+_Value = str | float | int | None
 
 _SETTINGS_SEPARATOR = ";"
 
@@ -30,8 +30,8 @@ def write_csv(path: Path, points: Sequence[PointResult]) -> None:
     write_text(path, text.getvalue())
 
 
-def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, Value]:
-    row: dict[str, Value] = {
+def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
+    row: dict[str, _Value] = {
         "label": point.label,
         "top": point.top,
         "preset": point.preset,
@@ -42,10 +42,10 @@ def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | N
     return row | _flow_columns(flow) | _kernel_columns(points, point) | _energy_columns(points, point)
 
 
-def _flow_columns(flow: FlowResult | None) -> dict[str, Value]:
+def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
     clocks = flow.fmax_mhz if flow is not None else []
     names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "delay_ps", "delay_fo4")
-    row: dict[str, Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
+    row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
     row["fmax_mhz_min"] = min(clocks, default=None)
     row["fmax_mhz_median"] = median(clocks) if clocks else None
     row["fmax_mhz_max"] = max(clocks, default=None)
@@ -55,19 +55,19 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, Value]:
     return row
 
 
-def _kernel_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, Value]:
-    row: dict[str, Value] = {}
-    for name in series.kernel_names(points):
-        record = series.best_record(point, name) or {}
+def _kernel_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    for name in comparison.kernel_names(points):
+        record = comparison.best_record(point, name) or {}
         for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
             row[f"{name}: {figure}"] = record.get(figure)
     return row
 
 
-def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, Value]:
-    row: dict[str, Value] = {}
-    for name in series.workload_names(points):
-        energy = series.best_energy(point, name)
+def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    for name in comparison.workload_names(points):
+        energy = comparison.best_energy(point, name)
         row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
         row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
     return row

@@ -12,9 +12,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explore.report import series, tables
-from xpulpnn_sim.explore.report.figures import report_data
-from xpulpnn_sim.explore.report.info import Column, NamedTable, RunInfo
+from xpulpnn_sim.explore.report import comparison, tables
+from xpulpnn_sim.explore.report.named_table import ERROR, POINT, Column, NamedTable
+from xpulpnn_sim.explore.report.plot_data import report_data
+from xpulpnn_sim.explore.report.run_info import RunInfo
 from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.files import write_text
 
@@ -45,8 +46,8 @@ def write_report(
 
 
 def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequence[NamedTable]) -> dict[str, Any]:
-    fpga = series.fpga_flows(points)
-    flow_conditions = series.flow_conditions(points)
+    fpga = comparison.fpga_flows(points)
+    flow_conditions = comparison.flow_conditions(points)
     return {
         "info": info,
         "points": points,
@@ -57,15 +58,15 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
         "failed": [(number, point) for number, point in enumerate(points, 1) if point.error],
         "data": report_data(points),
         "extra_tables": extra_tables,
-        "figures": tables.figures(points, info),
-        "overheads": tables.overheads(points, info),
+        "figures": tables.figure_table(points, info),
+        "overheads": tables.overhead_table(points, info),
         "kernels": tables.kernel_table(points),
         "energies": tables.energy_table(points),
         "fpga": tables.fpga_table(points),
         "configurations": tables.configuration_table(points),
         "flow_conditions": flow_conditions,
         "fpga_conditions": [entry for entry in flow_conditions if entry.name in fpga],
-        "energy_conditions": series.energy_conditions(points),
+        "energy_conditions": comparison.energy_conditions(points),
         "plotly": _plotly(),
     }
 
@@ -73,9 +74,9 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
 def _split_errors(table: NamedTable) -> tuple[NamedTable, list[str]]:
     """A table of points without its column of errors, and the error of each row, shown below the name of the point."""
     names = [column.name for column in table.columns]
-    if not {tables.ERROR, tables.POINT} <= set(names):
+    if not {ERROR, POINT} <= set(names):
         return table, [""] * len(table.rows)
-    place = names.index(tables.ERROR)
+    place = names.index(ERROR)
     kept = replace(
         table,
         columns=[*table.columns[:place], *table.columns[place + 1 :]],

@@ -1,200 +1,182 @@
-// Feeds the executed instruction sequence into the back end, one decision per clock cycle.
+// Surroundings of a design: memory on its buses, instructions, interrupt lines, what ends a run; one decision per cycle.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
-#include "bus.hpp"
-#include "checker.hpp"
+#include "account.hpp"
+#include "ends.hpp"
 #include "memory.hpp"
-#include "records.hpp"
+#include "obi.hpp"
+#include "schema.hpp"
+#include "stream.hpp"
 
-namespace cosim {
+namespace harness {
 
-// Outputs of the back end in the cycle that ends.
-struct Outputs {
-    bool ready, jump, branch, request, we, trap, busy;
-    uint32_t be, cause, jump_target, branch_target, address, wdata;
+// Destination of what one hart reports in a block.
+struct Records {
+    Retirement* records;
+    uint32_t* lines;  // interrupt lines at each retirement, see Driver::record()
 };
 
 class Driver {
   public:
-    explicit Driver(const Settings& settings)
-        : settings(settings),
-          memory(settings.sparse),
-          shadow(settings.sparse),
-          bus(settings, memory),
-          checker(shadow, log) {
-        bus.advance(0);
+    explicit Driver(const Settings& chosen)
+        : settings(chosen), memory(chosen.sparse), stream(memory), random_(chosen.seed + 0x51ED) {
+        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
+            fetches_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, chosen.fetch_latency, 0);
+        }
+        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
+            buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.response_latency, FAULT_DATA);
+        }
+        for (uint32_t hart = 0; hart < HARTS; ++hart) {
+            driven.hart[hart].boot_addr = chosen.boot_addr;
+            driven.hart[hart].hart_id = chosen.hart_id + hart;
+            driven.hart[hart].fetch_enable = 1;
+        }
+        driven.collect = chosen.collect;
+        drive();
     }
 
     Settings settings;
-    ErrorLog log;
-    Memory memory, shadow;
-    Bus bus;
-    Checker checker;
-    Stats stats{};
-    std::vector<StaticInsn> program;
-    std::vector<uint64_t> cycles_at;  // per static instruction: cycles in which it was the last one accepted
-    std::vector<Poke> pokes;
-
-    // Inputs of the back end in the coming cycle.
-    bool valid = false;
-    uint32_t word = 0, pc = 0, length = 0;
-
-    // Appends a block: `count` instructions, and `lookahead` (0 or 1) more of the next block.
-    void feed(const uint32_t* indices, uint64_t count, uint64_t lookahead) {
-        block_ = indices;
-        count_ = count;
-        known_ = count + lookahead;
-        accepted_in_block_ = 0;
-    }
-    bool wanting() const { return accepted_in_block_ < count_ && !log.fatal; }
-    bool draining() const { return !log.fatal && (busy_ || bus.pending() || quiet_ < QUIET_CYCLES); }
-    void end_block() { offered_ -= count_; }
-    // Takes the quiet cycles after the last instruction out of the account.
-    void end_stream() {
-        stats.cycles -= quiet_;
-        if (started_) cycles_at[head_] -= quiet_;
-    }
-    // Room that the records of the current block need at most.
-    static constexpr uint64_t IN_FLIGHT = 16;
-
-    // Registers `program` must have been filled; called for every instruction leaving the pipeline.
-    void retire(const Retirement& retirement) {
-        if (stats.retired == stats.accepted) {
-            log.add(Kind::EXTRA_RETIREMENT, stats.retired, stats.cycles, 0, retirement.insn);
-            return;
-        }
-        apply_pokes(shadow, shadow_poke_, stats.retired);
-        checker.retire(program[in_flight_[stats.retired % IN_FLIGHT]], retirement, stats.retired, stats.cycles);
-        ++stats.retired;
-        idle_ = 0;
-    }
+    Memory memory;
+    Stream stream;
+    Driven driven{};  // inputs of the design in the coming cycle
+    Status status{};
+    std::array<HartStatus, HARTS> harts{};
+    std::array<Account, HARTS> accounts;
+    std::array<Records, HARTS> records{};
+    std::vector<Interrupt> interrupts;  // sorted by cycle
+    Grant* grants = nullptr;
+    uint32_t capacity = 0, grant_capacity = 0;
 
     // The clock edge: sees the cycle that ends, chooses the inputs of the next one.
-    void edge(const Outputs& out) {
-        ++stats.cycles;
-        busy_ = out.busy;
-        quiet_ = out.busy || valid ? 0 : quiet_ + 1;
-        const bool requested = out.request && bus.grant;
-        if (requested && !bus.request(stats.cycles, out.address, out.we, out.be, out.wdata)) {
-            if (stats.faults++ == 0) fail(Kind::FAULT, 0, out.address);
+    void edge(const Observed& seen) {
+        const uint64_t cycle = ++status.cycles;
+        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
+            const FetchOut& out = seen.fetch[port];
+            if (out.req && fetches_[port].grant) fetches_[port].request(cycle, out.addr, false, 0, 0);
+            fetches_[port].advance(cycle + 1);
         }
-        const bool accepted = valid && out.ready;
-        if (out.trap) fail(Kind::TRAP, 0, out.cause);
-        if (out.jump && !(accepted && program[current_].properties & JUMPS)) {
-            fail(Kind::JUMP_UNEXPECTED, pc, out.jump_target);
+        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
+            if (seen.data[port].req && buses_[port].grant) access(cycle, port, seen.data[port]);
+            buses_[port].advance(cycle + 1);
         }
-        if (out.branch) branch_taken(out.branch_target);
-        if (accepted) {
-            accept(out);
-        } else {
-            if (started_ && accepted_in_block_ < known_) count_stall(out, requested);
-            if (++idle_ > settings.watchdog) fail(Kind::STUCK, waiting_branch_, 0);
-        }
-        if (started_) ++cycles_at[head_];
-        if (!valid || accepted) offer();
-        bus.advance(stats.cycles + 1);
+        if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
+        for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
+        for (uint32_t hart = 0; hart < HARTS; ++hart) raise(cycle, hart, seen.hart[hart]);
+        drive();
+    }
+
+    // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from.
+    void record(uint32_t hart, const void* fields) {
+        HartStatus& state = harts[hart];
+        const uint32_t at = state.records++;
+        Retirement& to = records[hart].records[at];
+        to.order = state.retired;
+        to.cycle = status.cycles + 1;
+        std::memcpy(reinterpret_cast<char*>(&to) + FIRST_WORD, fields, sizeof to - FIRST_WORD);
+        records[hart].lines[at] = to.intr ? lines_when_taken_[hart] : state.lines;
+        if (state.records == capacity) status.events |= RECORDS_FULL;
     }
 
   private:
-    static constexpr uint32_t QUIET_CYCLES = 4;  // pipeline depth: after so many quiet cycles everything has retired
+    static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
+    static constexpr uint32_t FIRST_WORD = 2 * sizeof(uint64_t);  // in a record, behind the fields sampled here
 
-    void fail(Kind kind, uint32_t expected, uint32_t got) {
-        log.add(kind, stats.accepted, stats.cycles, expected, got);
-    }
+    uint32_t seed(uint32_t port) const { return (settings.seed + 0x2545F491u * port) * 2; }
 
-    void apply_pokes(Memory& target, size_t& cursor, uint64_t position) {
-        while (__builtin_expect(cursor < pokes.size() && pokes[cursor].position <= position, 0)) {
-            target.store(pokes[cursor].address, pokes[cursor].word, sizeof(uint32_t));
-            ++cursor;
+    void drive() {
+        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
+            driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata};
+        }
+        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
+            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
         }
     }
 
-    void accept(const Outputs& out) {
-        const StaticInsn& insn = program[current_];
-        const bool has_next = accepted_in_block_ + 1 < known_;
-        const uint32_t next_pc = has_next ? program[block_[accepted_in_block_ + 1]].pc : 0;
-        const bool departs = has_next && next_pc != insn.pc + insn.length && !(insn.properties & LOOP_END);
-        if (insn.properties & JUMPS) {
-            if (!out.jump) fail(Kind::JUMP_MISSING, next_pc, 0);
-            else if (has_next && out.jump_target != next_pc) fail(Kind::JUMP_TARGET, next_pc, out.jump_target);
-            bubbles_ = 1;
-            bubble_cause_ = JUMP;
-        } else if (insn.properties & BRANCHES) {
-            waiting_branch_ = departs;
-            free_branch_ = !has_next;
-            branch_pc_ = next_pc;
-            if (departs) bubble_cause_ = BRANCH;
-        } else if (departs) {
-            fail(Kind::DISCONTINUITY, insn.pc + insn.length, next_pc);
+    void access(uint64_t cycle, uint32_t port, const DataOut& out) {
+        HartStatus& state = harts[out.hart];
+        const bool inside = buses_[port].request(cycle, out.addr, out.we, out.be, out.wdata);
+        if (settings.collect) {
+            grants[status.grants++] = {cycle, out.hart, out.addr, out.we, out.be, out.wdata, 0};
+            if (status.grants + DATA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
         }
-        apply_pokes(memory, memory_poke_, stats.accepted);
-        in_flight_[stats.accepted % IN_FLIGHT] = current_;
-        head_ = current_;
-        head_misaligned_ = false;
-        ++stats.accepted;
-        ++accepted_in_block_;
-        idle_ = 0;
-    }
-
-    void branch_taken(uint32_t target) {
-        if (free_branch_) {
-            free_branch_ = false;
-        } else if (!waiting_branch_) {
-            log.add(Kind::BRANCH_UNEXPECTED, stats.accepted - 1, stats.cycles, pc, target);
-        } else if (target != branch_pc_) {
-            log.add(Kind::BRANCH_TARGET, stats.accepted - 1, stats.cycles, branch_pc_, target);
-        }
-        waiting_branch_ = false;
-        bubbles_ = 1;
-    }
-
-    // Drives the next instruction of the block unless a redirect is still costing fetch cycles.
-    void offer() {
-        valid = false;
-        if (waiting_branch_) return;
-        if (bubbles_ > 0) {
-            --bubbles_;
-            return;
-        }
-        if (offered_ >= known_) return;
-        current_ = block_[offered_++];
-        const StaticInsn& insn = program[current_];
-        word = insn.word;
-        pc = insn.pc;
-        length = insn.length;
-        valid = true;
-        if (!started_) {
-            started_ = true;
-            head_ = current_;
-            stats.cycles = 0;
+        if (__builtin_expect(!inside, 0)) {
+            if (!state.bad_since) {
+                state.bad_since = cycle;
+                state.address = out.addr;
+                state.write = out.we;
+                state.mask = out.be;
+            }
+        } else if (__builtin_expect(out.we && out.addr == settings.tohost, 0)) {
+            uint32_t word;
+            std::memcpy(&word, memory.locate(out.addr), sizeof word);
+            if (word) {
+                status.events |= TOHOST;
+                status.value = word;
+                status.hart = out.hart;
+            }
         }
     }
 
-    void count_stall(const Outputs& out, bool requested) {
-        const StaticInsn& head = program[head_];
-        const bool accesses = head.properties & (LOADS | STORES);
-        if (requested && accesses && __builtin_popcount(out.be) < head.access) head_misaligned_ = true;
-        Stall cause = OTHER;
-        if (!valid) cause = bubble_cause_;
-        else if (out.request && !bus.grant) cause = GRANT;
-        else if (head_misaligned_ && requested) cause = MISALIGNED;
-        else if (bus.pending() && !requested) cause = RESPONSE;
-        else if (head.properties & LOADS) cause = LOAD_USE;
-        else if (head.properties & MULTICYCLE) cause = MULTICYCLE_UNIT;
-        ++stats.stalls[cause];
+    void watch(uint64_t cycle, uint32_t hart, const Observed& seen) {
+        HartStatus& state = harts[hart];
+        const RetireOut& out = seen.retire[hart];
+        const bool quiet = !state.lines && !settings.irq_rate && next_ == interrupts.size();
+        uint32_t events = 0;
+        if (out.valid) {
+            // older instructions retire before or together with the request of an access
+            if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
+            events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS > 0);
+            ++state.retired;
+            state.last_cycle = cycle;
+            state.previous_pc = state.pc;
+            state.pc = out.pc_rdata;
+            state.cause = out.cause;
+            if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata);
+        } else {
+            events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, settings.watchdog);
+            if (accounts[hart].runs()) accounts[hart].wait(out.wait);
+        }
+        const bool endless = events & ENDLESS_LOOP;
+        if (__builtin_expect(endless != endless_[hart], 0)) {
+            endless_[hart] = endless;
+            if (endless) ++idle_harts_;
+            else --idle_harts_;
+        }
+        // harts that wait for others end nothing
+        if (idle_harts_ < HARTS) events &= ~uint32_t{ENDLESS_LOOP};
+        if (__builtin_expect(events, 0)) {
+            status.events |= events;
+            status.hart = hart;
+        }
     }
 
-    const uint32_t* block_ = nullptr;
-    uint64_t count_ = 0, known_ = 0, offered_ = 0, accepted_in_block_ = 0;
-    uint32_t current_ = 0, head_ = 0;
-    uint32_t in_flight_[IN_FLIGHT] = {};
-    bool started_ = false, busy_ = false, head_misaligned_ = false;
-    bool waiting_branch_ = false, free_branch_ = false;
-    uint32_t branch_pc_ = 0, bubbles_ = 0, idle_ = 0, quiet_ = 0;
-    Stall bubble_cause_ = JUMP;
-    size_t memory_poke_ = 0, shadow_poke_ = 0;
+    void raise(uint64_t cycle, uint32_t hart, const HartOut& seen) {
+        HartStatus& state = harts[hart];
+        if (seen.irq_ack) {
+            lines_when_taken_[hart] = state.lines;
+            state.lines &= ~(1u << seen.irq_id);
+            ++state.interrupts;
+        }
+        while (__builtin_expect(hart == 0 && next_ < interrupts.size() && interrupts[next_].cycle <= cycle, 0)) {
+            state.lines |= 1u << interrupts[next_++].line;
+        }
+        if (settings.irq_rate && random_.next() < settings.irq_rate) {
+            state.lines |= 1u << USABLE_LINES[random_.next() % (sizeof USABLE_LINES / sizeof *USABLE_LINES)];
+        }
+        driven.hart[hart].irq = state.lines;
+    }
+
+    std::vector<Obi> fetches_, buses_;
+    std::array<Ends, HARTS> ends_;
+    std::array<uint32_t, HARTS> lines_when_taken_{};
+    std::array<bool, HARTS> endless_{};
+    uint32_t idle_harts_ = 0;
+    Random random_;
+    size_t next_ = 0;
 };
 
-}  // namespace cosim
+}  // namespace harness

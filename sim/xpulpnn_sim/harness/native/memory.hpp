@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace cosim {
+namespace harness {
 
 class Memory {
   public:
@@ -27,6 +27,14 @@ class Memory {
         std::unique_ptr<Page>& page = pages_[address >> PAGE_BITS];
         if (!page) page = std::make_unique<Page>();
         return page->data() + (address & (PAGE_BYTES - 1));
+    }
+
+    // Replaces the bytes enabled in `be` of the aligned word at `bytes`, which holds `word`.
+    static void write(uint8_t* bytes, uint32_t word, uint32_t be, uint32_t data) {
+        const uint32_t mask = (be & 1) * 0xFFu | (be >> 1 & 1) * 0xFF00u | (be >> 2 & 1) * 0xFF0000u |
+                              (be >> 3 & 1) * 0xFF000000u;
+        const uint32_t updated = (word & ~mask) | (data & mask);
+        std::memcpy(bytes, &updated, sizeof updated);
     }
 
     // Word at any alignment, wrapping at the end of the address space; bytes outside the memory read as 0.
@@ -63,4 +71,4 @@ class Memory {
     std::unordered_map<uint32_t, std::unique_ptr<Page>> pages_;
 };
 
-}  // namespace cosim
+}  // namespace harness

@@ -1,33 +1,35 @@
-// C interface of a Verilated back end; Python calls it a block of instructions at a time (harness/abi.py).
-#include <algorithm>
+// C interface of a Verilated design; Python calls it many cycles at a time (harness/model.py).
 #include <memory>
 
-#include "Vstream_top.h"
+#include "Vtestbench.h"
+#include "checker.hpp"
 #include "driver.hpp"
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_fst_c.h"
 #endif
 
-using cosim::Driver;
+using harness::Checker;
+using harness::Driver;
 
 namespace {
 
-Driver* active = nullptr;  // the driver whose model is being evaluated; set on entry of every call below
+thread_local Driver* active = nullptr;  // of the model being evaluated; set on entry of every call that does
 
-struct Cosim {
-    explicit Cosim(const cosim::Settings& settings) : driver(settings) {
+struct Model {
+    explicit Model(const harness::Settings& settings) : driver(settings) {
         active = &driver;
         context = std::make_unique<VerilatedContext>();
 #if VM_TRACE
         context->traceEverOn(true);
 #endif
-        top = std::make_unique<Vstream_top>(context.get(), "stream_top");
+        top = std::make_unique<Vtestbench>(context.get(), "testbench");
         top->rst = 1;
         for (int i = 0; i < RESET_CYCLES; ++i) clock();
         top->rst = 0;
     }
-    ~Cosim() {
+    ~Model() {
+        active = &driver;
 #if VM_TRACE
         if (wave) wave->close();
 #endif
@@ -36,18 +38,18 @@ struct Cosim {
 
     void clock() {
         top->clk = 1;
-        top->eval_step();
+        top->eval();
         dump();
         top->clk = 0;
-        top->eval_step();
+        top->eval();
         dump();
     }
 
     void dump() {
 #if VM_TRACE
         time += HALF_PERIOD;
-        const cosim::Settings& settings = driver.settings;
-        const uint64_t now = settings.dump_instructions ? driver.stats.accepted : driver.stats.cycles;
+        const harness::Settings& settings = driver.settings;
+        const uint64_t now = settings.dump_instructions ? driver.stream.accepted() : driver.status.cycles;
         if (wave && now >= settings.dump_from && now <= settings.dump_to) wave->dump(time);
 #endif
     }
@@ -67,7 +69,7 @@ struct Cosim {
     static constexpr int RESET_CYCLES = 3;
     Driver driver;
     std::unique_ptr<VerilatedContext> context;
-    std::unique_ptr<Vstream_top> top;
+    std::unique_ptr<Vtestbench> top;
 #if VM_TRACE
     static constexpr int HALF_PERIOD = 5, TRACE_DEPTH = 99;
     uint64_t time = 0;
@@ -77,97 +79,128 @@ struct Cosim {
 
 }  // namespace
 
-// Called by the Verilog shim (harness/shim.py) at every clock edge outside reset.
-extern "C" void cosim_edge(int flags, int be_cause, int jump_target, int branch_target, int address, int wdata,
-                           int* drive, int* word, int* pc, int* rdata) {
-    cosim::Outputs out;
-    out.ready = flags & 1;
-    out.jump = flags >> 1 & 1;
-    out.branch = flags >> 2 & 1;
-    out.request = flags >> 3 & 1;
-    out.we = flags >> 4 & 1;
-    out.trap = flags >> 5 & 1;
-    out.busy = flags >> 6 & 1;
-    out.be = be_cause & 0xF;
-    out.cause = be_cause >> 4;
-    out.jump_target = jump_target;
-    out.branch_target = branch_target;
-    out.address = address;
-    out.wdata = wdata;
-    active->edge(out);
-    *drive = active->valid | (active->length == 2) << 1 | active->bus.grant << 2 | active->bus.rvalid << 3;
-    *word = active->word;
-    *pc = active->pc;
-    *rdata = active->bus.rdata;
+// Called by the Verilog around the design (harness/testbench.py): in reset, at every other clock edge, and before that
+// at each retirement if retirements are recorded.
+extern "C" void testbench_reset(svBitVecVal* driven) {
+    std::memcpy(driven, &active->driven, sizeof active->driven);
 }
 
-extern "C" void cosim_retire(int insn, int pc, int rs1, int rs2, int rd_old, int rd_we, int rd_addr, int rd,
-                             int base_we, int base_addr, int base, int address, int rmask, int wmask, int rdata,
-                             int wdata, int act, int wgt, int nn_we, int nn_addr, int nn) {
-    const auto u = [](int value) { return static_cast<uint32_t>(value); };
-    active->retire({u(insn), u(pc), u(rs1), u(rs2), u(rd_old), u(rd_we), u(rd_addr), u(rd), u(base_we), u(base_addr),
-                    u(base), u(address), u(rmask), u(wmask), u(rdata), u(wdata), u(act), u(wgt), u(nn_we), u(nn_addr),
-                    u(nn)});
+extern "C" void testbench_edge(const svBitVecVal* observed, svBitVecVal* driven) {
+    harness::Observed seen;
+    std::memcpy(&seen, observed, sizeof seen);
+    active->edge(seen);
+    std::memcpy(driven, &active->driven, sizeof active->driven);
+}
+
+extern "C" void testbench_retire(int hart, const svBitVecVal* fields) {
+    if (active->settings.collect) active->record(static_cast<uint32_t>(hart), fields);
 }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void* cosim_create(const cosim::Settings* settings) { return new Cosim(*settings); }
+EXPORT void* model_create(const harness::Settings* settings) { return new Model(*settings); }
 
-EXPORT void cosim_destroy(void* handle) {
-    Cosim* self = static_cast<Cosim*>(handle);
-    active = &self->driver;
-    delete self;
+EXPORT void model_destroy(void* handle) { delete static_cast<Model*>(handle); }
+
+EXPORT int model_open_wave(void* handle, const char* path) { return static_cast<Model*>(handle)->open_wave(path); }
+
+EXPORT void model_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
+    static_cast<Model*>(handle)->driver.memory.add_window(base, size, bytes);
 }
 
-EXPORT int cosim_open_wave(void* handle, const char* path) { return static_cast<Cosim*>(handle)->open_wave(path); }
-
-EXPORT void cosim_set_program(void* handle, const cosim::StaticInsn* program, uint32_t count) {
-    Driver& driver = static_cast<Cosim*>(handle)->driver;
-    driver.program.assign(program, program + count);
-    driver.cycles_at.assign(count, 0);
+EXPORT void model_add_interrupts(void* handle, const harness::Interrupt* interrupts, uint64_t count) {
+    static_cast<Model*>(handle)->driver.interrupts.assign(interrupts, interrupts + count);
 }
 
-EXPORT void cosim_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes, uint8_t* shadow) {
-    Driver& driver = static_cast<Cosim*>(handle)->driver;
-    driver.memory.add_window(base, size, bytes);
-    driver.shadow.add_window(base, size, shadow);
+EXPORT void model_account(void* handle, uint32_t hart, uint32_t base, uint32_t bytes, uint64_t* rows) {
+    static_cast<Model*>(handle)->driver.accounts[hart].start(base, bytes, rows);
 }
 
-EXPORT void cosim_add_pokes(void* handle, const cosim::Poke* pokes, uint64_t count) {
-    Driver& driver = static_cast<Cosim*>(handle)->driver;
-    driver.pokes.insert(driver.pokes.end(), pokes, pokes + count);
+EXPORT void model_set_program(void* handle, const harness::StreamInsn* program, uint32_t count) {
+    static_cast<Model*>(handle)->driver.stream.program.assign(program, program + count);
 }
 
-// Runs `count` instructions; without lookahead the pipeline is then emptied. Returns the records written.
-EXPORT uint32_t cosim_run(void* handle, const uint32_t* indices, uint64_t count, uint32_t lookahead,
-                          const cosim::Records* records) {
-    Cosim& self = *static_cast<Cosim*>(handle);
+EXPORT void model_add_pokes(void* handle, const harness::Poke* pokes, uint64_t count) {
+    auto& all = static_cast<Model*>(handle)->driver.stream.pokes;
+    all.insert(all.end(), pokes, pokes + count);
+}
+
+EXPORT void model_feed(void* handle, const uint32_t* indices, uint64_t count, uint64_t lookahead) {
+    static_cast<Model*>(handle)->driver.stream.feed(indices, count, lookahead);
+}
+
+// Where the records of each hart and the grants of all go until the next call.
+EXPORT void model_collect(void* handle, uint32_t hart, harness::Retirement* records, uint32_t* lines, uint32_t capacity,
+                          harness::Grant* grants, uint32_t grant_capacity) {
+    Driver& driver = static_cast<Model*>(handle)->driver;
+    driver.records[hart] = {records, lines};
+    driver.harts[hart].records = 0;
+    driver.capacity = capacity;
+    driver.grants = grants;
+    driver.grant_capacity = grant_capacity;
+    driver.status.grants = 0;
+}
+
+// Runs until an event, the cycle `limit`, or the end of the stream's block; with `drain`, until all that was accepted
+// has retired.
+EXPORT void model_advance(void* handle, uint64_t limit, uint32_t drain, harness::Status* status,
+                          harness::HartStatus* harts) {
+    Model& self = *static_cast<Model*>(handle);
     Driver& driver = self.driver;
     active = &driver;
-    driver.checker.select(*records);
-    driver.feed(indices, count, lookahead);
-    while (driver.wanting()) self.clock();
-    if (!lookahead) {
-        while (driver.draining()) self.clock();
-        driver.end_stream();
+    driver.status.events = 0;
+    while (!driver.status.events) {
+        if (driver.status.cycles >= limit) {
+            driver.status.events |= harness::CYCLE_LIMIT;
+        } else if (harness::STREAMS && !driver.stream.wanting() &&
+                   (!drain || driver.harts[0].retired >= driver.stream.accepted())) {
+            driver.status.events |= harness::STREAM_DONE;
+        } else {
+            self.clock();
+        }
     }
-    driver.end_block();
-    return driver.checker.written;
+    driver.status.accepted = driver.stream.accepted();
+    driver.status.first_offered = driver.stream.first_offered();
+    driver.status.position = driver.stream.wrong.position;
+    driver.status.expected = driver.stream.wrong.expected;
+    driver.status.got = driver.stream.wrong.got;
+    *status = driver.status;
+    std::copy(driver.harts.begin(), driver.harts.end(), harts);
 }
 
-EXPORT void cosim_stats(void* handle, cosim::Stats* stats, uint64_t* cycles_at) {
-    Driver& driver = static_cast<Cosim*>(handle)->driver;
-    driver.stats.mismatches = driver.log.total;
-    *stats = driver.stats;
-    std::copy(driver.cycles_at.begin(), driver.cycles_at.end(), cycles_at);
+EXPORT void* check_create(const harness::CheckSettings* settings) { return new Checker(*settings); }
+
+EXPORT void check_destroy(void* handle) { delete static_cast<Checker*>(handle); }
+
+EXPORT void check_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
+    static_cast<Checker*>(handle)->shadow.add_window(base, size, bytes);
 }
 
-// Copies the first errors and returns how many there are in `errors`; `fatal` tells whether the run was given up.
-EXPORT uint32_t cosim_errors(void* handle, cosim::Error* errors, uint32_t* fatal) {
-    const cosim::ErrorLog& log = static_cast<Cosim*>(handle)->driver.log;
-    const uint32_t count = log.total < cosim::ErrorLog::KEPT ? log.total : cosim::ErrorLog::KEPT;
-    std::copy(log.first, log.first + count, errors);
-    *fatal = log.fatal;
-    return count;
+EXPORT void check_add_csrs(void* handle, uint32_t hart, const harness::CsrState* csrs, uint32_t count) {
+    static_cast<Checker*>(handle)->hart(hart).add_csrs(csrs, count);
 }
+
+EXPORT void check_add_insns(void* handle, const harness::CheckInsn* insns, uint32_t count) {
+    static_cast<Checker*>(handle)->text.add(insns, count);
+}
+
+// The steps of a block, described in checker.hpp.
+EXPORT uint32_t check_find(void* handle, uint32_t hart, const harness::Retirement* records, uint32_t count,
+                           uint32_t* unknown) {
+    return static_cast<Checker*>(handle)->hart(hart).find(records, count, unknown);
+}
+
+EXPORT void check_distribute(void* handle, uint32_t hart, uint32_t groups, uint32_t* starts, uint32_t* values) {
+    static_cast<Checker*>(handle)->hart(hart).distribute(groups, starts, values);
+}
+
+EXPORT void check_transfers(void* handle, uint32_t hart, const uint32_t* lines, const uint8_t* taken,
+                            const uint32_t* targets) {
+    static_cast<Checker*>(handle)->hart(hart).transfers(lines, taken, targets);
+}
+
+EXPORT uint32_t check_block(void* handle, const harness::Grant* grants, uint32_t count, harness::CheckError* errors) {
+    return static_cast<Checker*>(handle)->check(grants, count, errors);
+}
+
+EXPORT void check_finish(void* handle) { static_cast<Checker*>(handle)->finish(); }

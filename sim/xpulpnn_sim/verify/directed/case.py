@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import VECTORS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.handlers import Handlers
-from xpulpnn_sim.verify.layout import SIGNATURE, VECTORS
+from xpulpnn_sim.verify.layout import SIGNATURE
 from xpulpnn_sim.verify.program import Program
-
-WORD_BYTES = 4
-WORD_MASK = 0xFFFF_FFFF
 
 _HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")

@@ -1,6 +1,7 @@
 """Directed programs of dot products and Mac&Load: dependences that the pipeline must not show."""
 
-from xpulpnn_sim.verify.directed.case import WORD_MASK, Directed, stored, words_at
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn_sim.verify.directed.case import Directed, stored, words_at
 from xpulpnn_sim.verify.layout import WINDOW
 
 _WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))
@@ -143,7 +144,7 @@ def _neighbours() -> Directed:
     p.lw a2, 4(t1!)
     sw a2, 8(s11)
     li a3, 5
-    li a4, 0x{(1 << 32) - 1:x}
+    li a4, 0x{WORD_MASK:x}
     lw a5, -4(t1)
     pv.mlsdotsup.b a5, (t1!), 0
     beq a5, a0, 1f

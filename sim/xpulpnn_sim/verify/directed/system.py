@@ -1,8 +1,9 @@
 """Directed programs of CSRs, traps, interrupts, wfi, fence.i and self-modifying code."""
 
+from xpulpnn.isa.machine import VECTORS
 from xpulpnn_sim.verify.directed.case import Directed, stored
 from xpulpnn_sim.verify.handlers import Handlers
-from xpulpnn_sim.verify.layout import SECOND_TABLE, VECTORS
+from xpulpnn_sim.verify.layout import SECOND_TABLE
 
 _CSRS = Directed(
     "CSRs: write, set, clear, fields, reads without a write",

@@ -91,7 +91,7 @@ function axis(title, range) {
 }
 
 // Instances directly below the top keep their colour in every plot.
-const partNames = [...new Set(Object.values(data.blocks).flatMap((block) => block.parts.map(([name]) => name)))];
+const partNames = [...new Set(Object.values(data.blocks).flatMap((parts) => parts.map(([name]) => name)))];
 const partColour = (name) =>
   name === "(top itself)"
     ? "#b8c0ca"
@@ -126,17 +126,16 @@ function drawArea() {
     colours = [],
     details = [],
     texts = [];
-  const whole = area.rows[0][4],
-    digits = area.unit === "kGE" ? 2 : 0;
+  const whole = area.rows[0][4];
   if (differs(whole, area.figure)) {
     note.textContent =
-      `The instances add up to ${whole.toFixed(digits)} ${area.unit}; ` +
-      `the tables show ${area.figure.toFixed(digits)} ${area.unit} (see the conditions).`;
+      `The instances add up to ${whole.toFixed(2)} kGE; the tables show ${area.figure.toFixed(2)} kGE ` +
+      "(see the conditions).";
   }
   const hasParts = new Set(area.rows.map((row) => row[1])),
     lineage = [];
   const add = (id, label, parent, value, colour, size, module, cells, inner) => {
-    const shownSize = `${size.toFixed(digits)} ${area.unit}`,
+    const shownSize = `${size.toFixed(2)} kGE`,
       share = `${((100 * size) / (whole || 1)).toFixed(1)} %`;
     ids.push(id);
     labels.push(inner ? `${label}  ${shownSize}, ${share}` : label);
@@ -229,15 +228,15 @@ function stacked(target, names, columns, unit, digits) {
 }
 
 function drawBlocks() {
-  const block = data.blocks[state.flow];
-  if (!block) return plot("plot-blocks", null, "This flow has no hierarchy.");
-  const present = data.points.map((_, i) => i).filter((i) => block.parts.some(([, values]) => values[i] > 0));
+  const parts = data.blocks[state.flow];
+  if (!parts) return plot("plot-blocks", null, "This flow has no hierarchy.");
+  const present = data.points.map((_, i) => i).filter((i) => parts.some(([, values]) => values[i] > 0));
   stacked(
     "plot-blocks",
     present.map(pointName),
-    block.parts.map(([name, values]) => [name, present.map((i) => values[i]), partColour(name)]),
-    block.unit,
-    block.unit === "kGE" ? 2 : 0,
+    parts.map(([name, values]) => [name, present.map((i) => values[i]), partColour(name)]),
+    "kGE",
+    2,
   );
 }
 

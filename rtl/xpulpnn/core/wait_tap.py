@@ -1,0 +1,90 @@
+"""Why nothing retires: the cause of every bubble, carried beside the instructions."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.pipeline import RetireInfoSignature
+from xpulpnn.isa.retirement import WaitCause
+
+
+class WaitTap(wiring.Component):
+    """Follows every bubble from where it is made to the end of WB and names its cause. Observes only.
+
+    ID makes a bubble when EX takes something and ID offers nothing, EX when WB is done and EX is not. While ID is empty
+    the cause is that of the last redirect for the one cycle a fetch takes at least, then the instruction memory.
+    Until the first instruction everything is START.
+
+    Members
+    -------
+    insn_valid : In(1)
+        ID holds an instruction.
+    hold : In(1)
+        The front end keeps it there.
+    info : In(RetireInfoSignature)
+        Why, and redirects of the front end.
+    branch : In(1)
+        A branch in EX is taken: what is in ID is dropped.
+    jump, trap, sync : In(1)
+        A jump, an exception or mret, a fence.i leaves ID.
+    stage_wait : In(WaitCause)
+        Why ID keeps its instruction for reasons of its own.
+    ex_ready : In(1)
+        EX hands on what it holds and takes what ID offers, bubbles included.
+    ex_wait : In(WaitCause)
+        Why EX keeps its instruction.
+    wb_leave : In(1)
+        WB is done with what it holds.
+    cause : Out(WaitCause)
+        Why nothing retires in this cycle; means nothing if something does.
+    """
+
+    insn_valid: In(1)
+    hold: In(1)
+    info: In(RetireInfoSignature())
+    branch: In(1)
+    jump: In(1)
+    trap: In(1)
+    sync: In(1)
+    stage_wait: In(WaitCause)
+    ex_ready: In(1)
+    ex_wait: In(WaitCause)
+    wb_leave: In(1)
+    cause: Out(WaitCause)
+
+    def elaborate(self, platform):
+        """Build the cause of an empty ID, that of a bubble from ID, and the two registers that bubbles travel in."""
+        m = Module()
+        redirect, id_wait = Signal(WaitCause), Signal(WaitCause)
+        empty, in_ex, in_wb = (
+            Signal(WaitCause, init=WaitCause.START, name=name) for name in ("empty", "in_ex", "in_wb")
+        )
+        m.d.comb += redirect.eq(self.info.redirect)
+        for event, cause in (
+            (self.branch, WaitCause.BRANCH),
+            (self.jump, WaitCause.JUMP),
+            (self.trap, WaitCause.TRAP),
+            (self.sync, WaitCause.SYNC),
+        ):
+            with m.If(event):
+                m.d.comb += redirect.eq(cause)
+        with m.If(redirect != WaitCause.NONE):
+            m.d.sync += empty.eq(redirect)
+        with m.Elif(self.insn_valid | (empty != WaitCause.START)):
+            m.d.sync += empty.eq(WaitCause.FETCH)
+
+        with m.If(self.branch):
+            m.d.comb += id_wait.eq(WaitCause.BRANCH)
+        with m.Elif(self.info.held != WaitCause.NONE):
+            m.d.comb += id_wait.eq(self.info.held)
+        with m.Elif(~self.insn_valid | self.hold):
+            m.d.comb += id_wait.eq(empty)
+        with m.Else():
+            m.d.comb += id_wait.eq(self.stage_wait)
+
+        with m.If(self.ex_ready):
+            m.d.sync += [in_ex.eq(id_wait), in_wb.eq(in_ex)]
+        with m.Elif(self.wb_leave):
+            m.d.sync += in_wb.eq(self.ex_wait)
+        m.d.comb += self.cause.eq(Mux(self.wb_leave, in_wb, WaitCause.RESPONSE))
+        return m

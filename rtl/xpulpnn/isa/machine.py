@@ -1,0 +1,147 @@
+"""Facts about the machine that gates, simulators, software and harness share; what instructions and CSRs are is beside.
+
+Everything is a plain number or an enumeration, so that every side may import it.
+"""
+
+from enum import Enum, IntEnum
+
+from xpulpnn.isa.retirement import WaitCause
+
+XLEN = 32
+"""Bits of a register, an address and a memory word."""
+
+BYTE_BITS = 8
+HALF_BYTES, WORD_BYTES = 2, 4
+HALF_BITS = HALF_BYTES * BYTE_BITS
+HALF_MASK, WORD_MASK = (1 << HALF_BITS) - 1, (1 << XLEN) - 1
+ADDRESS_SPACE = 1 << XLEN
+REGISTERS = 32
+
+LENGTH_BITS = 2
+LENGTH_MASK = (1 << LENGTH_BITS) - 1
+"""Low bits of an instruction, all set in one of four bytes; any other takes two."""
+
+
+NNRF_ACTIVATIONS, NNRF_WEIGHTS = 2, 4
+NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
+"""Words of the NN-RF with the nn form of Mac&Load; with Compute&Update alone there are the weights only."""
+
+FIRST_WEIGHT = NNRF_ACTIVATIONS
+"""Number of weight 0 in the NN-RF: activations come first (ISA.md section 7.1)."""
+
+
+class ExceptionCause(IntEnum):
+    """Exception codes of mcause (ISA.md section 11)."""
+
+    ILLEGAL_INSTRUCTION = 2
+    BREAKPOINT = 3
+    ENVIRONMENT_CALL = 11
+
+
+class Interrupt(IntEnum):
+    """Interrupt lines with a name, which are their bits in mie and mip and their codes in mcause."""
+
+    SOFTWARE = 3
+    TIMER = 7
+    EXTERNAL = 11
+
+
+IRQ_LINES = 32
+FIRST_CUSTOM_IRQ = 16
+"""Lines from here up are free for the platform."""
+
+IRQ_PRIORITY = (
+    *reversed(range(FIRST_CUSTOM_IRQ, IRQ_LINES)),
+    Interrupt.EXTERNAL.value,
+    Interrupt.SOFTWARE.value,
+    Interrupt.TIMER.value,
+)
+"""Usable interrupt lines, the most urgent first."""
+
+IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)
+"""The usable lines as bits of mie and mip."""
+
+MACHINE_MODE = 3
+"""Code of the only privilege mode."""
+
+MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
+MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
+
+MCAUSE_CODE_BITS = 5
+MCAUSE_INTERRUPT_BIT = XLEN - 1
+MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
+
+MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2
+"""Bits of mcountinhibit that stop mcycle and minstret."""
+
+MTVEC_VECTORED = 1
+"""Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first."""
+
+MTVEC_BASE_LSB = 8
+MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
+VECTOR_BYTES = 4
+VECTORS = 32
+"""Entries of the vector table."""
+
+TEXT_BASE = 0x1C00_0000
+"""Where programs start, with their vector table: the L2 memory of the PULP platforms."""
+
+ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES
+"""First instruction, behind the vector table."""
+
+DATA_BASE = 0x1000_0000
+"""Where data starts: the L1 scratchpad of the PULP platforms."""
+
+
+class Cost(Enum):
+    """Cycles beyond one per instruction, with memories that grant at once and answer in the next cycle.
+
+    What is not here costs nothing. The figures are those of the original core; division goes by its divisor, see
+    :func:`division_cycles`.
+
+    Members
+    -------
+    cycles : int
+        Cycles without a retirement.
+    cause : WaitCause
+        What the retirement port reports in them.
+    meaning : str
+        When they are due.
+    """
+
+    def __init__(self, cycles: int, cause: WaitCause, meaning: str) -> None:
+        self.cycles = cycles
+        self.cause = cause
+        self.meaning = meaning
+
+    MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu"
+    MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
+    LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
+    MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"
+    TAKEN_BRANCH = 2, WaitCause.BRANCH, "branch, taken"
+    JUMP = 1, WaitCause.JUMP, "jal, jalr"
+    JUMP_REGISTER = 1, WaitCause.JUMP_REGISTER, "jalr, its base written by the ALU instruction before"
+    MISALIGNED_TARGET = 1, WaitCause.FETCH, "target of a jump or branch is a 32-bit instruction across a word boundary"
+    TRAP = 1, WaitCause.TRAP, "entry of an exception handler, mret"
+    INTERRUPT = 3, WaitCause.TRAP, "entry of an interrupt handler, if what is older ends at once"
+    CSR_WRITE = 1, WaitCause.CSR, "instruction behind a CSR write"
+    FENCE_I = 1, WaitCause.SYNC, "fence.i, from when everything older is complete"
+
+
+SHORTEST_DIVISION = 3
+"""Cycles of a division by a divisor that cannot move up."""
+
+
+def division_cycles(divisor: int, *, signed: bool) -> int:
+    """Cycles of a division: 3 plus the places the divisor can move up without changing its sign; 35 for 0.
+
+    Parameters
+    ----------
+    divisor : int
+        The divisor as an unsigned word.
+    signed : bool
+        Whether it is div or rem; the dividend does not matter.
+    """
+    if signed and divisor >> (XLEN - 1):
+        return SHORTEST_DIVISION + XLEN - 1 - (divisor ^ WORD_MASK).bit_length()
+    return SHORTEST_DIVISION + XLEN - divisor.bit_length()

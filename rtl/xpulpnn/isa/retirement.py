@@ -1,0 +1,124 @@
+"""The record of a retired instruction, and why in a cycle without one nothing retires: the retirement port as a table.
+
+Ports of the hardware, structures of the harness and columns of its arrays all follow from :data:`RETIREMENT_FIELDS`.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class WaitCause(IntEnum):
+    """Why nothing retires in a cycle; in every cycle after reset there is a retirement or one cause.
+
+    A cause belongs to the bubble that was made where the pipeline stood still and is reported when that bubble reaches
+    the end of WB.
+    """
+
+    NONE = 0
+    """An instruction retires."""
+    START = 1
+    """Nothing has been fetched since reset."""
+    FETCH = 2
+    """The instruction memory or the stream has not delivered."""
+    JUMP = 3
+    """Fetching starts again at the target of jal or jalr."""
+    BRANCH = 4
+    """A taken branch drops the instruction behind it and fetching starts again at its target."""
+    TRAP = 5
+    """An interrupt waits for what is older; fetching starts again at a handler or behind mret."""
+    LOAD_USE = 6
+    """A value is still being loaded."""
+    JUMP_REGISTER = 7
+    """The base of jalr is still being written."""
+    MAC_LOAD = 8
+    """The base or the NN-RF entry that a Mac&Load reloads is still under way."""
+    MULTICYCLE = 9
+    """mulh* or a division computes."""
+    MISALIGNED = 10
+    """The first of two accesses across a word boundary."""
+    GRANT = 11
+    """The data memory does not grant a request."""
+    RESPONSE = 12
+    """The data memory has not answered."""
+    CSR = 13
+    """A CSR write in EX may concern the next instruction."""
+    LOOP = 14
+    """A hardware loop counts an iteration in EX, or fetching went past its end."""
+    SYNC = 15
+    """fence.i and wfi wait for what is older; fetching starts again behind fence.i."""
+    SLEEP = 16
+    """wfi waits for an interrupt."""
+
+
+class RetirementField(NamedTuple):
+    """A column of the record.
+
+    Parameters
+    ----------
+    name : str
+        Name of the port without its prefix.
+    width : int
+        Bits of the port.
+    meaning : str
+        What it says.
+    """
+
+    name: str
+    width: int
+    meaning: str
+
+
+ORDER_BITS = 64
+"""Width of counts of retirements and cycles; every other field fits a word."""
+
+RETIREMENT_FIELDS = (
+    RetirementField("order", ORDER_BITS, "number of the retirement, from 0"),
+    RetirementField("insn", 32, "instruction as it was fetched, upper half 0 if it is compressed"),
+    RetirementField("pc_rdata", 32, "its address"),
+    RetirementField("pc_wdata", 32, "address of the next instruction"),
+    RetirementField("trap", 1, "it raises an exception and has no other effect"),
+    RetirementField("intr", 1, "it is the first of an interrupt handler"),
+    RetirementField("cause", 6, "interrupt bit and code of mcause: of the trap, or of the interrupt with intr"),
+    RetirementField("halt", 1, "0"),
+    RetirementField("mode", 2, "privilege mode: 3, machine"),
+    RetirementField("ixl", 2, "register width: 1, 32 bits"),
+    RetirementField("rs1_addr", 5, "register in field rs1 of the expanded instruction"),
+    RetirementField("rs2_addr", 5, "register in field rs2"),
+    RetirementField("rs1_rdata", 32, "old value of the register in field rs1"),
+    RetirementField("rs2_rdata", 32, "old value of the register in field rs2"),
+    RetirementField("rd_rdata", 32, "old value of the register in field rd: accumulator or rs3"),
+    RetirementField("rd_we", 1, "the register in field rd is written"),
+    RetirementField("rd_addr", 5, "its number"),
+    RetirementField("rd_wdata", 32, "its new value"),
+    RetirementField("base_we", 1, "an incremented base is written"),
+    RetirementField("base_addr", 5, "its number"),
+    RetirementField("base_wdata", 32, "its new value"),
+    RetirementField("mem_addr", 32, "byte address of the memory access"),
+    RetirementField("mem_rmask", 4, "bytes loaded, counted from mem_addr"),
+    RetirementField("mem_wmask", 4, "bytes stored, counted from mem_addr"),
+    RetirementField("mem_rdata", 32, "loaded bytes, not extended, 0 above their number"),
+    RetirementField("mem_wdata", 32, "stored bytes, anything above their number"),
+    RetirementField("nn_act_rdata", 32, "factor from an activation entry of the NN-RF, or rs2"),
+    RetirementField("nn_wgt_rdata", 32, "factor from a weight entry of the NN-RF"),
+    RetirementField("nn_we", 1, "an entry of the NN-RF is written"),
+    RetirementField("nn_addr", 3, "its number: activations 0 and 1, weights 2 to 5"),
+    RetirementField("nn_wdata", 32, "its new value"),
+)
+"""Fields of a retirement in the order of the ports. One is meaningful only if the instruction has that effect."""
+
+CYCLE = RetirementField(
+    "cycle", ORDER_BITS, "clock cycle of the retirement, from 0 after reset; counted by the sampler"
+)
+
+VALID = RetirementField("valid", 1, "an instruction retires in this cycle")
+
+WAIT = RetirementField("wait", max(WaitCause).bit_length(), "WaitCause of this cycle")
+
+WIDTHS = {field.name: field.width for field in (VALID, WAIT, *RETIREMENT_FIELDS)}
+"""Width of every port of the retirement port by its name without prefix, in their order."""
+
+CAUSE_INTERRUPT = 1 << 5
+"""Interrupt bit of field ``cause``."""
+
+CAUSE_CODE = CAUSE_INTERRUPT - 1
+"""Code bits of field ``cause``."""

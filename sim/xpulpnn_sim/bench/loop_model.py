@@ -1,0 +1,199 @@
+"""Hardware loops as a sequential machine executes them (ISA.md section 9), and random executions full of loop ends."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from xpulpnn.isa.machine import WORD_MASK
+
+HARDWARE_LOOPS = 2
+START, END, COUNT = range(3)
+"""Registers of a loop in the order of their CSR addresses."""
+REGISTERS_PER_LOOP = 3
+LOOP_SETUPS = {
+    "STARTI": (START,),
+    "ENDI": (END,),
+    "COUNT": (COUNT,),
+    "COUNTI": (COUNT,),
+    "SETUP": (START, END, COUNT),
+    "SETUPI": (START, END, COUNT),
+}
+"""Registers set by each set-up operation."""
+
+SPAN_BYTES = 96
+"""Executions are led back when they have gone this far beyond their base."""
+_RECENT = 6
+_SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
+_LARGE_COUNTS = (0x0001_0000, 0x8000_0000, 0x8000_0001)
+_LARGE_COUNT_PROBABILITY = 0.1
+_FAR_PROBABILITY = 0.3
+_LATE_PROBABILITY = 0.5
+_TAKEN_PROBABILITY = 0.35
+
+
+class LoopEffect(Enum):
+    """What an instruction does as far as loops are concerned."""
+
+    PLAIN = "neither"
+    SETUP = "sets loop registers when it leaves ID"
+    CSR_READ = "reads the loop registers in EX"
+    CSR_WRITE = "writes one when it leaves EX"
+    BRANCH = "decides in EX where to go"
+    JUMP = "leaves ID for a target"
+    TRAP = "leaves ID for a handler without any effect"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopAction:
+    """An instruction: kind, set-up operation, loop, target or values of the three registers, outcome of a branch."""
+
+    effect: LoopEffect
+    op: str = ""
+    loop: int = 0
+    register: int = 0
+    values: tuple[int, int, int] = (0, 0, 0)
+    taken: bool = False
+    target: int = 0
+
+    @property
+    def blocks(self) -> bool:
+        """Whether what follows in ID cannot leave together with it."""
+        return self.taken or self.effect is LoopEffect.CSR_WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep:
+    """An executed instruction.
+
+    Members
+    -------
+    pc, size, action
+        The instruction.
+    before : tuple of 6 int
+        The loop registers before it.
+    sequel : int
+        Address of the next instruction unless it transfers control; a loop may go back.
+    """
+
+    pc: int
+    size: int
+    action: LoopAction
+    before: tuple[int, ...]
+    sequel: int
+
+
+@dataclass(slots=True)
+class LoopMachine:
+    """The loop registers of a sequential machine."""
+
+    registers: list[int] = field(default_factory=lambda: [0] * HARDWARE_LOOPS * REGISTERS_PER_LOOP)
+
+    def _set(self, loop: int, register: int, value: int) -> None:
+        # bit 0 of an address is always 0
+        self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
+
+    def ending(self, pc: int) -> int | None:
+        """The loop that goes back after the instruction at ``pc``."""
+        for loop in range(HARDWARE_LOOPS):
+            _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
+            if end == pc and count > 1:
+                return loop
+        return None
+
+    def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
+        """Execute an instruction; the record of it and the address of the next one."""
+        loop = self.ending(pc)
+        back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS_PER_LOOP * loop + START]
+        step = LoopStep(pc, size, action, tuple(self.registers), back)
+        if action.effect in (LoopEffect.JUMP, LoopEffect.TRAP) or action.taken:
+            return step, action.target
+        if loop is not None:
+            self.registers[REGISTERS_PER_LOOP * loop + COUNT] -= 1
+        if action.effect is LoopEffect.SETUP:
+            for register in LOOP_SETUPS[action.op]:
+                self._set(action.loop, register, action.values[register])
+        elif action.effect is LoopEffect.CSR_WRITE:
+            self._set(action.loop, action.register, action.values[action.register])
+        return step, back
+
+
+class RandomExecution:
+    """Draws instructions one by one. An address has a fixed size, the rest is new in every execution.
+
+    Parameters
+    ----------
+    base : int
+        Where execution begins.
+    rng : Random
+        Source of everything.
+    """
+
+    _KINDS = {
+        LoopEffect.PLAIN: 10,
+        LoopEffect.SETUP: 5,
+        LoopEffect.CSR_READ: 2,
+        LoopEffect.CSR_WRITE: 3,
+        LoopEffect.BRANCH: 4,
+        LoopEffect.JUMP: 1,
+        LoopEffect.TRAP: 1,
+    }
+
+    def __init__(self, base: int, rng: Random) -> None:
+        self.base = base
+        self.rng = rng
+        self._sizes: dict[int, int] = {}
+        self._recent = [base]
+
+    def size_at(self, pc: int) -> int:
+        """Bytes of the instruction at ``pc``."""
+        return self._sizes.setdefault(pc, self.rng.choice((2, 4)))
+
+    def _ahead(self, pc: int, most: int) -> int:
+        """The address of the instruction up to ``most`` further on."""
+        for _ in range(self.rng.randint(0, most)):
+            pc = (pc + self.size_at(pc)) & WORD_MASK
+        return pc
+
+    def _body(self, pc: int) -> tuple[int, int]:
+        """Start and end of a loop of few instructions nearby, most often of one to three just ahead."""
+        if self.rng.random() < _FAR_PROBABILITY:
+            return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._ahead(pc, 4)])
+        start = self._ahead(pc, 2)
+        return start, self._ahead(start, 2)
+
+    def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
+        """An action; at the end of a loop one that is decided late is likely."""
+        rng = self.rng
+        kind = rng.choices(list(self._KINDS), list(self._KINDS.values()))[0]
+        if at_end and rng.random() < _LATE_PROBABILITY:
+            kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
+        target = rng.choice([*self._recent, self._ahead(pc, 5)])
+        if (pc - self.base) & WORD_MASK > SPAN_BYTES:
+            kind, target = LoopEffect.JUMP, self.base
+        start, end = self._body(pc)
+        large = rng.random() < _LARGE_COUNT_PROBABILITY
+        return LoopAction(
+            kind,
+            op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
+            loop=rng.randrange(HARDWARE_LOOPS),
+            register=rng.randrange(REGISTERS_PER_LOOP),
+            values=(
+                start | rng.getrandbits(1),
+                end | rng.getrandbits(1),
+                rng.choice(_LARGE_COUNTS if large else _SMALL_COUNTS),
+            ),
+            taken=kind is LoopEffect.BRANCH and rng.random() < _TAKEN_PROBABILITY,
+            target=target,
+        )
+
+    def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
+        """The first ``count`` steps."""
+        pc = self.base
+        steps: list[LoopStep] = []
+        for _ in range(count):
+            action = self._draw(pc, at_end=machine.ending(pc) is not None)
+            step, after = machine.execute(pc, self.size_at(pc), action)
+            self._recent = [*self._recent[1 - _RECENT :], pc]
+            steps.append(step)
+            pc = after
+        return steps

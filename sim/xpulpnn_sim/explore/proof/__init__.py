@@ -1,1 +1,0 @@
-"""Proofs about emitted Verilog: gate graphs, polynomials, SAT."""

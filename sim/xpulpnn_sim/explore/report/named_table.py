@@ -1,0 +1,72 @@
+"""Tables as data: headings, rows and remarks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TableCell = str | float | int | None
+"""Text, a number that its column formats, or nothing."""
+
+POINT, ERROR = "point", "error"
+"""Names of the columns of labels, and of the reasons why points failed."""
+
+MISSING = "-"
+"""Shown where there is no figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Heading of a column.
+
+    Parameters
+    ----------
+    name : str
+        What the column holds.
+    unit : str
+        Unit of its numbers, shown in the heading.
+    group : str
+        Heading over neighbouring columns of the same group.
+    digits : int or None
+        Decimals of its numbers; None for a column of text.
+    signed : bool
+        Show the sign of positive numbers too.
+    """
+
+    name: str
+    unit: str = ""
+    group: str = ""
+    digits: int | None = None
+    signed: bool = False
+
+    def show(self, cell: TableCell) -> str:
+        """``cell`` as text."""
+        if cell is None:
+            return MISSING
+        if isinstance(cell, str) or self.digits is None:
+            return str(cell)
+        return f"{cell:{'+' if self.signed else ''}.{self.digits}f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTable:
+    """A table, shown the same in the terminal and in the HTML report.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the table.
+    columns : sequence of Column
+        Headings of the columns.
+    rows : sequence of sequences
+        As many cells as columns in each.
+    notes : sequence of str
+        Conditions and remarks, printed with the table.
+    marked, failed : frozenset of int
+        Rows to set off: the baseline, and points that failed.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[TableCell]]
+    notes: Sequence[str] = ()
+    marked: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()

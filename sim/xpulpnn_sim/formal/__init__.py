@@ -1,0 +1,1 @@
+"""Proofs about emitted Verilog: gate graphs, polynomials, SAT, simulation of all operands."""

@@ -1,0 +1,50 @@
+// What ends the run of a hart, seen at its retirements.
+#pragma once
+#include <cstdint>
+
+#include "memory.hpp"
+#include "schema.hpp"
+
+namespace harness {
+
+class Ends {
+  public:
+    // Looks at a retirement; `quiet`: no interrupt can come any more. Returns events.
+    uint32_t retire(Memory& memory, const RetireOut& seen, bool quiet, bool fetches) {
+        uint32_t events = 0;
+        idle_ = 0;
+        if (__builtin_expect(seen.trap, 0)) {
+            // a handler whose first instruction traps comes back to itself for ever
+            if (trapped_ && seen.pc_rdata == seen.pc_wdata) events |= TRAP_LOOP;
+        } else if (__builtin_expect(seen.pc_wdata == seen.pc_rdata && jumps(seen.insn) && quiet, 0)) {
+            events |= ENDLESS_LOOP;
+        }
+        trapped_ = seen.trap;
+        if (__builtin_expect(fetches && (seen.pc_rdata ^ page_) >> PAGE_BITS, 0)) {
+            if (!memory.locate(seen.pc_rdata)) events |= BAD_FETCH;
+            page_ = seen.pc_rdata;
+        }
+        return events;
+    }
+
+    // A cycle without one.
+    uint32_t wait(bool asleep, bool quiet, uint32_t watchdog) {
+        if (asleep) return quiet ? ENDLESS_LOOP : 0;
+        return ++idle_ > watchdog ? STUCK : 0;
+    }
+
+  private:
+    // Jumps, and branches with the offset 0; one to itself changes nothing but its link.
+    static bool jumps(uint32_t insn) {
+        constexpr uint32_t JAL = 0x6F, C_J = 0xA001, C_JAL = 0x2001;
+        constexpr uint32_t BRANCH = 0x63, BRANCH_OFFSET = 0xFE000F80, C_BRANCH = 0xC001, C_BRANCH_OFFSET = 0x1C7C;
+        return (insn & 0x7F) == JAL || (insn & 0xE003) == C_J || (insn & 0xE003) == C_JAL ||
+               (insn & (0x7F | BRANCH_OFFSET)) == BRANCH || (insn & (0xC003 | C_BRANCH_OFFSET)) == C_BRANCH;
+    }
+
+    static constexpr uint32_t PAGE_BITS = 2;
+    bool trapped_ = false;
+    uint32_t idle_ = 0, page_ = ~0u;
+};
+
+}  // namespace harness

@@ -1,0 +1,403 @@
+// Sequential state of a hart, followed by its retirements: every source, load, next address and CSR must be what the
+// earlier ones left. Results are taken over; Python compares them with the reference models.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "order.hpp"
+#include "schema.hpp"
+#include "text.hpp"
+
+namespace harness {
+
+class ErrorLog {
+  public:
+    void start(CheckError* errors) {
+        first_ = errors;
+        total = 0;
+    }
+    __attribute__((noinline)) void add(uint32_t hart, uint32_t position, size_t field, uint32_t expected, uint32_t got) {
+        if (total < KEPT_ERRORS) first_[total] = {hart, position, static_cast<uint32_t>(field), expected, got};
+        ++total;
+    }
+    uint32_t total = 0;
+
+  private:
+    CheckError* first_ = nullptr;
+};
+
+class Hart {
+  public:
+    Hart(uint32_t number, const CheckSettings& settings, const Text& text, Memory& shadow, Order& order, ErrorLog& log)
+        : number_(number), settings_(settings), text_(text), shadow_(shadow), order_(order), log_(log), pc_(settings.entry & ~1u) {}
+
+    void add_csrs(const CsrState* csrs, uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i) csrs_[csrs[i].address & CSR_MASK] = csrs[i];
+    }
+
+    // Looks the instructions of a block up; returns the number of words not known yet, which go to `unknown`.
+    uint32_t find(const Retirement* records, uint32_t count, uint32_t* unknown) {
+        records_ = records;
+        count_ = count;
+        position_ = 0;
+        chosen_.resize(count);
+        uint32_t missing = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint32_t raw = records[i].insn;
+            Line& line = lines_[records[i].pc_rdata >> 1 & (LINES - 1)];
+            if (__builtin_expect(!line.used || line.raw != raw, 0)) {
+                const uint32_t number = text_.find(raw);
+                if (number == Text::UNKNOWN) {
+                    unknown[missing++] = raw;
+                    continue;
+                }
+                line = {raw, number, true};
+            }
+            chosen_[i] = line.number;
+        }
+        return missing;
+    }
+
+    // Distributes the values of the block to `groups` groups, one array per ValueField; group g starts at `starts[g]`.
+    void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) const {
+        std::vector<uint32_t> next(groups + 1);
+        for (uint32_t i = 0; i < count_; ++i) {
+            const uint32_t group = text_[chosen_[i]].group;
+            if (group != NO_GROUP && !records_[i].trap) ++next[group + 1];
+        }
+        for (uint32_t group = 0; group < groups; ++group) next[group + 1] += next[group];
+        for (uint32_t group = 0; group <= groups; ++group) starts[group] = next[group];
+        for (uint32_t i = 0; i < count_; ++i) {
+            const Retirement& r = records_[i];
+            const CheckInsn& insn = text_[chosen_[i]];
+            if (insn.group == NO_GROUP || r.trap) continue;
+            uint32_t* to = values + next[insn.group]++;
+            to[count_ * VALUE_WORD] = insn.word;
+            to[count_ * VALUE_PC] = r.pc_rdata;
+            to[count_ * VALUE_POSITION] = i;
+            to[count_ * VALUE_RS1] = r.rs1_rdata;
+            to[count_ * VALUE_RS2] = r.rs2_rdata;
+            to[count_ * VALUE_RD_OLD] = r.rd_rdata;
+            to[count_ * VALUE_ACT] = r.nn_act_rdata;
+            to[count_ * VALUE_WGT] = r.nn_wgt_rdata;
+            to[count_ * VALUE_LOADED] = r.mem_rdata;
+            to[count_ * VALUE_RD] = r.rd_wdata;
+            to[count_ * VALUE_BASE] = r.base_wdata;
+            to[count_ * VALUE_ADDRESS] = r.mem_addr;
+            to[count_ * VALUE_STORE] = r.mem_wdata;
+        }
+    }
+
+    // Says of the block whether and where its transfers of control go; `lines` are its interrupt lines, nullptr if
+    // unknown.
+    void transfers(const uint32_t* lines, const uint8_t* taken, const uint32_t* targets) {
+        irq_lines_ = lines;
+        taken_ = taken;
+        targets_ = targets;
+    }
+
+    bool done() const { return position_ == count_; }
+    uint64_t cycle() const { return records_[position_].cycle; }
+
+    // Follows one retirement.
+    void step() {
+        record_ = &records_[position_];
+        insn_ = &text_[chosen_[position_]];
+        retire(taken_[position_], targets_[position_]);
+        if (irq_lines_) watch();
+        ++position_;
+    }
+
+  private:
+    using Field = uint32_t Retirement::*;
+    static constexpr uint32_t CSR_MASK = 0xFFF, LINES = 1u << 12;
+    static constexpr uint32_t START = 0, END = 1, COUNT = 2;  // CSRs of a hardware loop
+    static constexpr uint32_t PATIENCE = 8;  // retirements; those under way when an interrupt comes are fewer
+
+    struct Line {
+        uint32_t raw, number;
+        bool used;
+    };
+
+    void retire(bool taken, uint32_t target) {
+        const Retirement& r = *record_;
+        if (__builtin_expect(started_ && r.order != order_number_ + 1, 0)) {
+            add(offsetof(Retirement, order), static_cast<uint32_t>(order_number_ + 1), static_cast<uint32_t>(r.order));
+        }
+        started_ = true;
+        order_number_ = r.order;
+        const uint32_t line = r.intr ? interrupt() : 0;
+        expect(&Retirement::pc_rdata, pc_);
+        fetch();
+        const uint32_t raised = exception();
+        expect(&Retirement::trap, raised != 0);
+        expect(&Retirement::cause, raised ? raised : line);
+        if (r.trap) {
+            for (Field effect : {&Retirement::rd_we, &Retirement::base_we, &Retirement::nn_we, &Retirement::mem_rmask,
+                                 &Retirement::mem_wmask}) {
+                expect(effect, 0);
+            }
+            pc_ = enter_trap(r.cause & CAUSE_CODE, r.pc_rdata);
+        } else {
+            sources();
+            access();
+            results();
+            pc_ = advance(taken, target);
+        }
+        if (settings_.has_front_end) {
+            expect(&Retirement::pc_wdata, pc_);
+            pc_ = r.pc_wdata;
+        }
+    }
+
+    // The word in memory. Nothing is known about one outside or one that the host changes.
+    void fetch() {
+        const Retirement& r = *record_;
+        uint32_t word = shadow_.load(r.pc_rdata);
+        if ((word & 3) != 3) word &= 0xFFFF;
+        if (__builtin_expect(word != r.insn, 0) && ((word ^ r.insn) & known_bits(r.pc_rdata))) {
+            add(offsetof(Retirement, insn), word, r.insn);
+        }
+    }
+
+    // The cause if the instruction is to trap, or 0.
+    uint32_t exception() const {
+        const uint32_t action = insn_->action;
+        if (action == RAISE) return insn_->number;
+        if (action >= CSR_READ && action <= CSR_CLEAR) {
+            const uint32_t flags = csrs_[insn_->number & CSR_MASK].flags;
+            if (!(flags & PRESENT) || (flags & READ_ONLY && action != CSR_READ)) return ILLEGAL_INSTRUCTION;
+        }
+        return 0;
+    }
+
+    void sources() {
+        const CheckInsn& insn = *insn_;
+        const uint32_t has = insn.properties;
+        if (has & READS_RS1) {
+            expect(&Retirement::rs1_rdata, gpr_[insn.rs1]);
+            expect(&Retirement::rs1_addr, insn.rs1);
+        }
+        if (has & READS_RS2) {
+            expect(&Retirement::rs2_rdata, gpr_[insn.rs2]);
+            expect(&Retirement::rs2_addr, insn.rs2);
+        }
+        if (has & READS_RD) expect(&Retirement::rd_rdata, gpr_[insn.rd]);
+        if (has & READS_ACT) expect(&Retirement::nn_act_rdata, nnrf_[insn.act]);
+        if (has & READS_WGT) expect(&Retirement::nn_wgt_rdata, nnrf_[insn.wgt]);
+    }
+
+    // The memory access: what the bus did for it must be what it says, and what it loaded what the bus order gives.
+    void access() {
+        const Retirement& r = *record_;
+        const CheckInsn& insn = *insn_;
+        const bool loads = insn.properties & LOADS, stores = insn.properties & STORES;
+        const uint32_t lanes = (1u << insn.access) - 1;
+        expect(&Retirement::mem_rmask, loads ? lanes : 0);
+        expect(&Retirement::mem_wmask, stores ? lanes : 0);
+        if (!loads && !stores) return;
+        const uint32_t bits = insn.access == 4 ? ~0u : (1u << 8 * insn.access) - 1;
+        const uint32_t skipped = r.mem_addr & 3, shift = 8 * skipped;
+        const uint32_t enables = lanes << skipped;
+        uint64_t word = transfer(r.mem_addr & ~3u, stores, enables & 0xF, r.mem_wdata << shift);
+        if (enables >> 4) {
+            const uint32_t rest = static_cast<uint32_t>(uint64_t{r.mem_wdata} << shift >> 32);
+            word |= uint64_t{transfer((r.mem_addr & ~3u) + 4, stores, enables >> 4, rest)} << 32;
+        }
+        const uint32_t loaded = static_cast<uint32_t>(word >> shift) & bits;
+        if (loads && __builtin_expect(loaded != r.mem_rdata, 0) &&
+            ((loaded ^ r.mem_rdata) & (known_bits(r.mem_addr) | ~bits))) {
+            add(offsetof(Retirement, mem_rdata), loaded, r.mem_rdata);
+        }
+    }
+
+    // One access of the bus; returns the word that was there.
+    uint32_t transfer(uint32_t address, bool we, uint32_t be, uint32_t wdata) {
+        const Access* access = order_.claim(number_, record_->cycle);
+        if (!access) {
+            add(BUS_REQ, 1, 0);
+            return shadow_.load(address);
+        }
+        const Grant& grant = access->grant;
+        if (grant.address != address) add(BUS_ADDR, address, grant.address);
+        if (grant.we != we) add(BUS_WE, we, grant.we);
+        if (we) {
+            uint32_t mask = 0;
+            for (uint32_t lane = 0; lane < 4; ++lane) mask |= (be >> lane & 1) * 0xFFu << 8 * lane;
+            if (grant.be != be) add(BUS_BE, be, grant.be);
+            if ((grant.wdata ^ wdata) & mask) add(BUS_WDATA, wdata & mask, grant.wdata & mask);
+        }
+        return access->word;
+    }
+
+    // Writes of registers. Those of x0 are not reported; with rd = rs1 the incremented base may be.
+    void results() {
+        const Retirement& r = *record_;
+        const CheckInsn& insn = *insn_;
+        const uint32_t has = insn.properties;
+        const bool writes_rd = (has & WRITES_RD) && insn.rd, writes_base = (has & WRITES_BASE) && insn.rs1;
+        const bool rd_we = r.rd_we && r.rd_addr, base_we = r.base_we && r.base_addr;
+        if (rd_we != writes_rd) add(offsetof(Retirement, rd_we), writes_rd, rd_we);
+        if (base_we != writes_base && !(writes_rd && insn.rd == insn.rs1)) {
+            add(offsetof(Retirement, base_we), writes_base, base_we);
+        }
+        if (base_we) {
+            expect(&Retirement::base_addr, insn.rs1);
+            gpr_[insn.rs1] = r.base_wdata;
+        }
+        if (rd_we) {
+            expect(&Retirement::rd_addr, insn.rd);
+            gpr_[insn.rd] = r.rd_wdata;
+        }
+        gpr_[0] = 0;
+        expect(&Retirement::nn_we, (has & WRITES_NN) != 0);
+        if (has & WRITES_NN) {
+            expect(&Retirement::nn_addr, insn.reloaded);
+            expect(&Retirement::nn_wdata, r.mem_rdata);
+            nnrf_[insn.reloaded] = r.mem_rdata;
+        }
+    }
+
+    // The next address; CSRs and loops change. A loop that ends here counts before the instruction writes.
+    uint32_t advance(bool taken, uint32_t target) {
+        const Retirement& r = *record_;
+        const CheckInsn& insn = *insn_;
+        if (insn.action == TRANSFER && taken) return target;
+        if (insn.action == RETURN) return leave_trap();
+        const uint32_t operand = insn.is_constant ? insn.constant : r.rs1_rdata;
+        CsrState& csr = csrs_[insn.number & CSR_MASK];
+        const uint32_t old = csr.value;
+        const uint32_t next = follow_loops(r.pc_rdata, r.pc_rdata + insn.length);
+        const uint32_t loop = CSR_LPSTART0 + LOOP_CSRS * insn.number;
+        if (insn.action >= CSR_READ && insn.action <= CSR_CLEAR && insn.rd && !(csr.flags & FREE)) {
+            expect(&Retirement::rd_wdata, old);
+        }
+        switch (insn.action) {
+            case CSR_WRITE: write(csr, operand); break;
+            case CSR_SET: write(csr, old | operand); break;
+            case CSR_CLEAR: write(csr, old & ~operand); break;
+            case SET_LOOP_START: write(csrs_[loop + START], r.pc_rdata + insn.offset); break;
+            case SET_LOOP:
+                write(csrs_[loop + START], r.pc_rdata + insn.length);
+                write(csrs_[loop + COUNT], operand);
+                [[fallthrough]];
+            case SET_LOOP_END: write(csrs_[loop + END], r.pc_rdata + insn.offset); break;
+            case SET_LOOP_COUNT: write(csrs_[loop + COUNT], operand); break;
+            default: break;
+        }
+        return next;
+    }
+
+    static void write(CsrState& csr, uint32_t value) {
+        csr.value = (csr.value & ~csr.writable) | (value & csr.writable);
+    }
+
+    uint32_t follow_loops(uint32_t pc, uint32_t next) {
+        for (uint32_t loop : {CSR_LPSTART0, CSR_LPSTART0 + LOOP_CSRS}) {
+            uint32_t& count = csrs_[loop + COUNT].value;
+            if (csrs_[loop + END].value == pc && count > 1) {
+                --count;
+                return csrs_[loop + START].value;
+            }
+        }
+        return next;
+    }
+
+    // An interrupt that stays pending and enabled must be taken soon.
+    void watch() {
+        const bool ready = csrs_[CSR_MSTATUS].value & MSTATUS_MIE && irq_lines_[position_] & csrs_[CSR_MIE].value;
+        waiting_ = ready ? waiting_ + 1 : 0;
+        if (__builtin_expect(waiting_ > PATIENCE, 0)) add(offsetof(Retirement, intr), 1, 0);
+    }
+
+    // Takes the interrupt before the instruction; returns the cause to be reported.
+    uint32_t interrupt() {
+        const Retirement& r = *record_;
+        const uint32_t mtvec = csrs_[CSR_MTVEC].value, enabled = csrs_[CSR_MIE].value;
+        uint32_t line = r.cause & CAUSE_CODE;
+        if (r.trap) {
+            // the trap's cause is reported instead; with one handler for all there is no trace of the line
+            const uint32_t lowest = enabled ? static_cast<uint32_t>(__builtin_ctz(enabled)) : 0;
+            line = mtvec & MTVEC_VECTORED ? (r.pc_rdata - (mtvec & MTVEC_BASE)) / VECTOR_BYTES & CAUSE_CODE : lowest;
+        }
+        expect(&Retirement::intr, csrs_[CSR_MSTATUS].value & MSTATUS_MIE && enabled >> line & 1);
+        pc_ = enter_trap(MCAUSE_INTERRUPT | line, pc_);
+        if (!irq_lines_ || r.trap) return CAUSE_INTERRUPT | line;
+        const uint32_t pending = irq_lines_[position_] & enabled;
+        expect(&Retirement::intr, pending != 0);
+        return CAUSE_INTERRUPT | (pending ? most_urgent(pending) : line);
+    }
+
+    static uint32_t most_urgent(uint32_t pending) {
+        for (uint32_t line : IRQ_PRIORITY) {
+            if (pending >> line & 1) return line;
+        }
+        return 0;
+    }
+
+    // Returns the address of the handler.
+    uint32_t enter_trap(uint32_t cause, uint32_t pc) {
+        uint32_t& status = csrs_[CSR_MSTATUS].value;
+        const bool enabled = status & MSTATUS_MIE;
+        status = (status & ~(MSTATUS_MIE | MSTATUS_MPIE)) | (enabled ? MSTATUS_MPIE : 0);
+        csrs_[CSR_MEPC].value = pc;
+        csrs_[CSR_MCAUSE].value = cause;
+        const uint32_t mtvec = csrs_[CSR_MTVEC].value;
+        const bool vectored = cause & MCAUSE_INTERRUPT && mtvec & MTVEC_VECTORED;
+        return (mtvec & MTVEC_BASE) + (vectored ? VECTOR_BYTES * (cause & CAUSE_CODE) : 0);
+    }
+
+    // Returns the address to continue at.
+    uint32_t leave_trap() {
+        uint32_t& status = csrs_[CSR_MSTATUS].value;
+        const bool enabled = status & MSTATUS_MPIE;
+        status = (status & ~MSTATUS_MIE) | MSTATUS_MPIE | (enabled ? MSTATUS_MIE : 0);
+        return csrs_[CSR_MEPC].value;
+    }
+
+    // Bits of the word at `address` that the shadow memory knows.
+    uint32_t known_bits(uint32_t address) {
+        uint32_t bits = 0;
+        for (uint32_t i = 0; i < 4; ++i) {
+            const uint32_t word = (address + i) & ~3u;
+            const bool hosts = word == (settings_.tohost & ~3u) || word == (settings_.fromhost & ~3u);
+            if (!hosts && shadow_.locate(word)) bits |= 0xFFu << 8 * i;
+        }
+        return bits;
+    }
+
+    void expect(Field field, uint32_t expected) {
+        const uint32_t got = record_->*field;
+        if (__builtin_expect(expected == got, 1)) return;
+        const auto* base = reinterpret_cast<const char*>(record_);
+        add(static_cast<size_t>(reinterpret_cast<const char*>(&(record_->*field)) - base), expected, got);
+    }
+
+    void add(size_t field, uint32_t expected, uint32_t got) { log_.add(number_, position_, field, expected, got); }
+
+    const uint32_t number_;
+    const CheckSettings& settings_;
+    const Text& text_;
+    Memory& shadow_;
+    Order& order_;
+    ErrorLog& log_;
+    std::array<CsrState, CSR_MASK + 1> csrs_{};
+    std::array<Line, LINES> lines_{};  // instructions found by address
+    std::vector<uint32_t> chosen_;     // instruction of each retirement of the block
+    uint32_t gpr_[32] = {};
+    uint32_t nnrf_[NNRF_ENTRIES] = {};
+    uint32_t pc_;
+    uint64_t order_number_ = 0;
+    bool started_ = false;
+    const Retirement* records_ = nullptr;
+    const uint32_t* irq_lines_ = nullptr;
+    const uint8_t* taken_ = nullptr;
+    const uint32_t* targets_ = nullptr;
+    const Retirement* record_ = nullptr;
+    const CheckInsn* insn_ = nullptr;
+    uint32_t count_ = 0, position_ = 0, waiting_ = 0;
+};
+
+}  // namespace harness

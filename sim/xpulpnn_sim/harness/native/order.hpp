@@ -1,0 +1,69 @@
+// Memory as the bus orders it: granted accesses change the shadow memory one after the other, whoever made them, and
+// each hart finds its own in the order of its instructions.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "memory.hpp"
+#include "schema.hpp"
+
+namespace harness {
+
+struct Access {
+    Grant grant;
+    uint32_t word;  // of a read: what the memory held
+};
+
+class Order {
+  public:
+    Order(Memory& shadow, uint32_t harts) : shadow_(shadow), waiting_(harts) {}
+
+    void append(const Grant* grants, uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i) {
+            waiting_[grants[i].hart].push_back(first_ + log_.size());
+            log_.push_back({grants[i], 0});
+        }
+    }
+
+    // The oldest access of a hart that no instruction has claimed, granted before `cycle`; nullptr if there is none.
+    // All accesses up to it take effect.
+    const Access* claim(uint32_t hart, uint64_t cycle) {
+        std::deque<uint64_t>& own = waiting_[hart];
+        if (own.empty() || log_[own.front() - first_].grant.cycle >= cycle) return nullptr;
+        const uint64_t number = own.front();
+        own.pop_front();
+        apply(number + 1);
+        return &log_[number - first_];
+    }
+
+    // Forgets what has taken effect and been claimed.
+    void trim() {
+        uint64_t oldest = applied_;
+        for (const auto& own : waiting_) {
+            if (!own.empty() && own.front() < oldest) oldest = own.front();
+        }
+        log_.erase(log_.begin(), log_.begin() + static_cast<std::ptrdiff_t>(oldest - first_));
+        first_ = oldest;
+    }
+
+    void finish() { apply(first_ + log_.size()); }
+
+  private:
+    void apply(uint64_t end) {
+        for (; applied_ < end; ++applied_) {
+            Access& access = log_[applied_ - first_];
+            uint8_t* bytes = shadow_.locate(access.grant.address);
+            if (!bytes) continue;
+            std::memcpy(&access.word, bytes, sizeof access.word);
+            if (access.grant.we) Memory::write(bytes, access.word, access.grant.be, access.grant.wdata);
+        }
+    }
+
+    Memory& shadow_;
+    std::vector<std::deque<uint64_t>> waiting_;  // numbers of the accesses of each hart
+    std::vector<Access> log_;
+    uint64_t first_ = 0, applied_ = 0;  // number of log_[0], of the first access without effect yet
+};
+
+}  // namespace harness

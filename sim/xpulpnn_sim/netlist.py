@@ -1,0 +1,128 @@
+"""Netlists as Yosys writes them (``write_json``), and the order in which their gates can be evaluated."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xpulpnn.errors import ToolError
+
+ZERO, ONE, DONT_CARE = 0, 1, -1
+"""Nets of the constants: Yosys numbers its own from 2 on."""
+
+_CONSTANTS = {"0": ZERO, "1": ONE, "x": DONT_CARE, "z": DONT_CARE}
+_SKIPPED = "$scopeinfo"
+
+_Gate = TypeVar("_Gate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NetlistCell:
+    """A cell: name, type, nets of each pin (lowest bit first), parameters, and which pins Yosys knows to be outputs."""
+
+    name: str
+    type: str
+    pins: dict[str, list[int]]
+    parameters: dict[str, str]
+    outputs: frozenset[str]
+
+    @property
+    def driven(self) -> list[int]:
+        """Nets of the output pins; none if Yosys does not know the type."""
+        return [net for pin, nets in self.pins.items() if pin in self.outputs for net in nets]
+
+    @property
+    def read(self) -> list[int]:
+        """Nets of the other pins."""
+        return [net for pin, nets in self.pins.items() if pin not in self.outputs for net in nets]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetlistWire:
+    """A named word of nets, lowest bit first; ``hidden`` if Yosys made the name up."""
+
+    name: str
+    nets: list[int]
+    hidden: bool = False
+    offset: int = 0
+
+    @property
+    def bits(self) -> Iterator[tuple[str, int]]:
+        """Name, such as ``rs1[3]``, and net of each bit."""
+        if len(self.nets) == 1:
+            yield self.name, self.nets[0]
+        else:
+            yield from ((f"{self.name}[{index}]", net) for index, net in enumerate(self.nets, self.offset))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NetlistModule:
+    """A module: ports and wires by name, and its cells."""
+
+    name: str
+    inputs: dict[str, NetlistWire]
+    outputs: dict[str, NetlistWire]
+    wires: dict[str, NetlistWire]
+    cells: list[NetlistCell]
+
+
+def read_module(path: Path, name: str) -> NetlistModule:
+    """The module ``name`` of a file; raises :class:`ToolError` if the file or the module is not there."""
+    try:
+        found = json.loads(path.read_text())["modules"][name]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error
+
+    def ports(direction: str) -> dict[str, NetlistWire]:
+        return {
+            port: NetlistWire(port, _nets(described["bits"]))
+            for port, described in found["ports"].items()
+            if described["direction"] == direction
+        }
+
+    return NetlistModule(
+        name=name,
+        inputs=ports("input"),
+        outputs=ports("output"),
+        wires={
+            wire: NetlistWire(wire, _nets(described["bits"]), bool(described["hide_name"]), described.get("offset", 0))
+            for wire, described in found["netnames"].items()
+        },
+        cells=[_cell(cell, described) for cell, described in found["cells"].items() if described["type"] != _SKIPPED],
+    )
+
+
+def _nets(bits: list[int | str]) -> list[int]:
+    return [_CONSTANTS[bit] if isinstance(bit, str) else bit for bit in bits]
+
+
+def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
+    directions = described.get("port_directions", {})
+    return NetlistCell(
+        name=name,
+        type=described["type"],
+        pins={pin: _nets(bits) for pin, bits in described["connections"].items() if bits},
+        parameters=described.get("parameters", {}),
+        outputs=frozenset(pin for pin, direction in directions.items() if direction == "output"),
+    )
+
+
+def in_order(
+    gates: Sequence[_Gate], read: Callable[[_Gate], Iterable[int]], driven: Callable[[_Gate], Iterable[int]]
+) -> list[_Gate]:
+    """Gates sorted so that each comes after those that drive the nets it reads.
+
+    Raises :class:`ToolError` if there is no such order.
+    """
+    drivers = {net: number for number, gate in enumerate(gates) for net in driven(gate)}
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
+    for number, gate in enumerate(gates):
+        sorter.add(number, *{drivers[net] for net in read(gate) if net in drivers})
+    try:
+        return [gates[number] for number in sorter.static_order()]
+    except CycleError as error:
+        raise ToolError(
+            f"netlist must be free of combinational loops, not have one of {len(error.args[1]) - 1} gates"
+        ) from None

@@ -1,0 +1,86 @@
+"""Argument structures of the kernel functions, a 32-bit word per field."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field.
+
+    Parameters
+    ----------
+    name : str
+        Name in C and in the kernel.
+    meaning : str
+        What it is, and its unit.
+    pointer : bool
+        Whether it is an address; those are never constants of a specialised kernel.
+    """
+
+    name: str
+    meaning: str
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """An argument structure.
+
+    Parameters
+    ----------
+    name : str
+        In C.
+    fields : tuple of Field
+        In their order in memory.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+_OPERANDS = (
+    Field("input", "activations", pointer=True),
+    Field("weights", "packed filter rows", pointer=True),
+    Field("parameters", "biases, lambda and kappa", pointer=True),
+    Field("output", "results, room for whole pixel groups", pointer=True),
+)
+_RESULTS = (
+    Field("out_channels", "output channels"),
+    Field("out_stride", "bytes from one output pixel to the next"),
+    Field("weight_stride", "bytes from one weight stream to the next"),
+    Field("row_stride", "bytes from one activation row to the next"),
+    Field("shift", "right shift of the requantisation"),
+)
+
+MATMUL_ARGUMENTS = Structure(
+    "xp_matmul_arguments",
+    (
+        *_OPERANDS,
+        *_RESULTS,
+        Field("pixels", "activation rows"),
+        Field("row_words", "words of a packed filter row"),
+    ),
+)
+"""Of a matrix product."""
+
+CONV_ARGUMENTS = Structure(
+    "xp_conv_arguments",
+    (
+        *_OPERANDS,
+        Field("buffer", "im2col rows of core 0, then those of the others", pointer=True),
+        Field("buffer_stride", "bytes from one core's im2col rows to the next's"),
+        *_RESULTS,
+        Field("height", "input rows"),
+        Field("width", "input columns"),
+        Field("pixel_bytes", "bytes of an input pixel"),
+        Field("out_height", "output rows"),
+        Field("out_width", "output columns"),
+        Field("kernel_height", "filter rows"),
+        Field("kernel_width", "filter columns"),
+        Field("stride_y", "step in y"),
+        Field("stride_x", "step in x"),
+        Field("pad_top", "zero rows above the input"),
+        Field("pad_left", "zero columns left of the input"),
+    ),
+)
+"""Of a convolution."""

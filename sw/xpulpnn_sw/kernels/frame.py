@@ -1,0 +1,309 @@
+"""Where a kernel finds its numbers: constants, registers, or words of its stack frame.
+
+Everything a kernel derives from its arguments is written down once, as a :class:`Term` over their names. A term whose
+names are all known when the kernel is generated becomes a constant; any other is computed when the function starts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.registers import register_number
+
+SP = register_number("sp")
+ARGUMENTS_POINTER, CORE, CORES = map(register_number, ("a0", "a1", "a2"))
+
+FREE = tuple(
+    map(
+        register_number,
+        (*(f"a{n}" for n in range(8)), *(f"t{n}" for n in range(7)), *(f"s{n}" for n in range(12)), "ra"),
+    )
+)
+"""Registers a kernel may use, those of the caller last; ``sp``, ``gp`` and ``tp`` are never touched."""
+
+RA = register_number("ra")
+SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))
+"""Those that the caller gets back."""
+
+STACK_ALIGNMENT = 16
+
+
+class Registers:
+    """Hands out the registers of :data:`FREE`, each once."""
+
+    def __init__(self) -> None:
+        """All are free."""
+        self._free = list(FREE)
+
+    def take(self, count: int) -> list[int]:
+        """The next ``count`` registers."""
+        taken, self._free = self._free[:count], self._free[count:]
+        assert len(taken) == count
+        return taken
+
+    def one(self) -> int:
+        """The next register."""
+        return self.take(1)[0]
+
+    def rest(self) -> list[int]:
+        """All that are left."""
+        return self.take(len(self._free))
+
+
+class Term:
+    """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
+
+    def __add__(self, other: "Term | int") -> "Term":
+        """Sum."""
+        return Operation("add", self, term(other))
+
+    def __sub__(self, other: "Term | int") -> "Term":
+        """Difference."""
+        return Operation("sub", self, term(other))
+
+    def __mul__(self, other: "Term | int") -> "Term":
+        """Product."""
+        return Operation("mul", self, term(other))
+
+    def __floordiv__(self, other: "Term | int") -> "Term":
+        """Quotient of numbers that are not negative."""
+        return Operation("divu", self, term(other))
+
+    def __and__(self, other: "Term | int") -> "Term":
+        """Common bits."""
+        return Operation("and", self, term(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Term):
+    """A constant."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Term):
+    """A field of the argument structure, or ``core`` or ``cores``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Term):
+    """A number defined before."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Term):
+    """Result of the register instruction ``mnemonic``, or of ``max0``: the left side if positive, else 0."""
+
+    mnemonic: str
+    left: Term
+    right: Term
+
+
+def term(value: Term | int) -> Term:
+    """A constant as a term."""
+    return Number(value) if isinstance(value, int) else value
+
+
+def positive(value: Term) -> Term:
+    """The value if it is positive, else 0."""
+    return Operation("max0", value, Number(0))
+
+
+_IMMEDIATE = {"add": "addi", "and": "andi"}
+_SHIFTS = {"mul": "slli", "divu": "srli"}
+"""Operations with a power of two as shifts."""
+
+_COMPUTE: Mapping[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "divu": lambda a, b: a // b,
+    "and": lambda a, b: a & b,
+    "max0": lambda a, b: max(a, 0),
+}
+
+
+class Frame:
+    """The numbers of one kernel.
+
+    Parameters
+    ----------
+    b : Builder
+        Takes the instructions.
+    fields : sequence of str
+        Fields of the argument structure, a word each, in their order.
+    known : mapping of str to int
+        Arguments that are constants.
+    terms : mapping of str to Term
+        What is defined, in an order that defines names before their use.
+    homes : mapping of str to int
+        Registers of those that live in one, even if they are constants.
+    wanted : sequence of str
+        Those to put into the registers ``spare``, first come first served, unless they are constants.
+    spare : list of int
+        Registers for them; those left over stay in the list.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        fields: Sequence[str],
+        known: Mapping[str, int],
+        terms: Mapping[str, Term],
+        homes: Mapping[str, int],
+        wanted: Sequence[str],
+        spare: list[int],
+    ) -> None:
+        """Decide where each number lives."""
+        self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
+        self._offsets = {name: number * WORD for number, name in enumerate(fields)}
+        self._constants: dict[str, int] = {}
+        for name, value in terms.items():
+            constant = self._fold(value)
+            if constant is not None:
+                self._constants[name] = constant
+        for name in wanted:
+            if name not in self._constants and name not in homes and spare:
+                self._homes[name] = spare.pop(0)
+        in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
+        self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
+        words = len(self._slots) * WORD + len(SAVED) * WORD
+        self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
+
+    # -- in the body of the kernel
+
+    def value(self, name: str, temporary: int) -> Value:
+        """The number: a constant, in its register, or loaded into ``temporary``."""
+        if name in self._homes:
+            return Held(self._homes[name])
+        if name in self._constants:
+            return self._constants[name]
+        self._b("lw", temporary, self._slots[name], SP)
+        return Held(temporary)
+
+    def register(self, name: str, temporary: int) -> int:
+        """The register that holds the number, ``temporary`` unless it has one."""
+        value = self.value(name, temporary)
+        if isinstance(value, Held):
+            return value.register
+        self._b.li(temporary, value)
+        return temporary
+
+    def constant(self, name: str) -> int | None:
+        """The number if it is known when the kernel is generated."""
+        return self._constants.get(name)
+
+    def home(self, name: str) -> int | None:
+        """The register in which the number lives, if it does."""
+        return self._homes.get(name)
+
+    def load(self, name: str, register: int) -> None:
+        """Copy the number to a register."""
+        if (source := self.register(name, register)) != register:
+            self._b.mv(register, source)
+
+    def store(self, name: str, register: int) -> None:
+        """Change a number that is no constant."""
+        home = self._homes.get(name)
+        if home is None:
+            self._b("sw", register, self._slots[name], SP)
+        elif home != register:
+            self._b.mv(home, register)
+
+    # -- around it
+
+    def begin(self) -> None:
+        """Save the caller's registers and compute all numbers; the arguments are then no longer needed."""
+        self._b("addi", SP, SP, -self._size)
+        for number, register in enumerate(SAVED):
+            self._b("sw", register, self._saved(number), SP)
+        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
+        pool = [register for register in FREE if register not in taken]
+        for name, value in self._terms.items():
+            if name in self._constants and name not in self._homes:
+                continue
+            register = self._evaluate(value, pool)
+            self.store(name, register)
+            self._give_back(register, pool)
+
+    def end(self) -> None:
+        """Give the registers back and return."""
+        for number, register in enumerate(SAVED):
+            self._b("lw", register, self._saved(number), SP)
+        self._b("addi", SP, SP, self._size)
+        self._b("jalr", ZERO, 0, RA)
+
+    def _saved(self, number: int) -> int:
+        return self._size - (number + 1) * WORD
+
+    def _fold(self, value: Term) -> int | None:
+        """The number if everything in it is known."""
+        match value:
+            case Number(number):
+                return number
+            case Argument(name):
+                return self._known.get(name)
+            case Name(name):
+                return self._constants.get(name)
+            case Operation(mnemonic, left, right):
+                a, b = self._fold(left), self._fold(right)
+                return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
+            case _:
+                return None
+
+    def _give_back(self, register: int, pool: list[int]) -> None:
+        if register in FREE and register not in (*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES):
+            pool.insert(0, register)
+
+    def _evaluate(self, value: Term, pool: list[int]) -> int:
+        """Instructions that put a term into a register, one of the pool unless it has one already."""
+        constant = self._fold(value)
+        if constant is not None:
+            register = pool.pop(0)
+            self._b.li(register, constant)
+            return register
+        match value:
+            case Argument("core"):
+                return CORE
+            case Argument("cores"):
+                return CORES
+            case Argument(name):
+                register = pool.pop(0)
+                self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
+                return register
+            case Name(name):
+                register = pool.pop(0)
+                source = self.register(name, register)
+                if source != register:
+                    pool.insert(0, register)
+                return source
+            case Operation(mnemonic, left, right):
+                return self._operate(mnemonic, left, right, pool)
+            case _:
+                raise AssertionError(value)
+
+    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int]) -> int:
+        constant = self._fold(right)
+        a = self._evaluate(left, pool)
+        if mnemonic == "max0":
+            result, temporary = pool.pop(0), pool[1]
+            self._b.mv(result, a)
+            self._b.positive(result, temporary)
+        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
+            result = pool.pop(0)
+            self._b(_IMMEDIATE[mnemonic], result, a, constant)
+        elif mnemonic in _SHIFTS and constant is not None and constant.bit_count() == 1:
+            result = pool.pop(0)
+            self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
+        else:
+            b = self._evaluate(right, pool)
+            result = pool.pop(0)
+            self._b(mnemonic, result, a, b)
+            self._give_back(b, pool)
+        self._give_back(a, pool)
+        return result

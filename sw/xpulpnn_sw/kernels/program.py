@@ -1,0 +1,79 @@
+"""The static text of a kernel, with what the harness has to know about its instructions."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.insn import Insn
+
+Bools = NDArray[np.bool_]
+
+REGIONS = ("call", "setup", "im2col", "matmul", "quant")
+"""Parts of a program: registers for the call; begin and end of the function, and its pixel loop; patch copy;
+accumulators and products; requantisation and stores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instructions at consecutive addresses.
+
+    Parameters
+    ----------
+    words : array of uint32
+        Instruction words, all 32 bits long.
+    pcs : array of uint32
+        Their addresses, consecutive.
+    insns : tuple of Insn
+        Their rows in the instruction table.
+    regions : tuple of str
+        The part of the kernel each belongs to, out of :data:`REGIONS`.
+    hwloop_end : array of bool
+        Set for the last instruction of a hardware-loop body.
+    inner : array of bool
+        Set for the instructions of the innermost MatMul loop.
+    """
+
+    words: NDArray[np.uint32]
+    pcs: NDArray[np.uint32]
+    insns: tuple[Insn, ...]
+    regions: tuple[str, ...]
+    hwloop_end: Bools
+    inner: Bools
+
+    def __len__(self) -> int:
+        """Static instructions."""
+        return len(self.insns)
+
+    def region(self, name: str) -> Bools:
+        """Which static instructions belong to the part ``name``."""
+        return np.array([region == name for region in self.regions], dtype=np.bool_)
+
+    @cached_property
+    def is_dotp(self) -> Bools:
+        """Which static instructions multiply and accumulate whole words: sum-of-dot-product and Mac&Load.
+
+        The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted.
+        """
+        products = [
+            insn.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot")) and insn.decode(int(word))["rd"] != 0
+            for insn, word in zip(self.insns, self.words, strict=True)
+        ]
+        return np.array(products, dtype=np.bool_)
+
+    @cached_property
+    def is_mul(self) -> Bools:
+        """Which static instructions of the inner loop are scalar multiplications."""
+        return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
+
+    @cached_property
+    def products(self) -> NDArray[np.int64]:
+        """Multiplications each static instruction adds to an accumulator."""
+        lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
+        return np.where(self.is_dotp, np.array(lanes, dtype=np.int64), self.is_mul.astype(np.int64))
+
+    @property
+    def opef(self) -> float:
+        """Operand efficiency: products over instructions of the innermost loop, from the static text."""
+        return float((self.inner & (self.is_dotp | self.is_mul)).sum() / self.inner.sum())

@@ -1,0 +1,72 @@
+"""Widths and signs of a layer's inputs, weights and outputs, and the text that names them."""
+
+import re
+from dataclasses import dataclass
+
+from xpulpnn.errors import LayerError
+
+ACCUMULATOR_BITS = 32
+
+_WIDTHS = (ACCUMULATOR_BITS, 16, 8, 4, 2)
+_SIGNED = {"u": False, "i": True}
+_USUAL = (False, True, False)
+"""Signs where the text names none: unsigned inputs, signed weights, unsigned outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Element widths in bits and signs.
+
+    Parameters
+    ----------
+    x, w, y : int
+        Width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised.
+    x_signed, w_signed, y_signed : bool
+        Two's complement, or unsigned.
+    """
+
+    x: int
+    w: int
+    y: int
+    x_signed: bool = False
+    w_signed: bool = True
+    y_signed: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject widths that no element has."""
+        for width in (self.x, self.w, self.y):
+            if width not in _WIDTHS:
+                raise LayerError(f"precision must be widths out of {','.join(map(str, _WIDTHS))}, not {width}")
+
+    @classmethod
+    def uniform(cls, bits: int) -> "Precision":
+        """``bits`` for inputs, weights and outputs."""
+        return cls(bits, bits, bits)
+
+    @classmethod
+    def parse(cls, text: str) -> "Precision":
+        """The precision written ``XxWxY``: three widths, each with ``u`` or ``i`` before it if the sign is unusual."""
+        match = re.fullmatch(r"([ui]?)(\d{1,2})x([ui]?)(\d{1,2})x([ui]?)(\d{1,2})", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}")
+        x_signed, w_signed, y_signed = (
+            _SIGNED.get(letter, usual) for letter, usual in zip(match.groups()[::2], _USUAL, strict=True)
+        )
+        x, w, y = map(int, match.groups()[1::2])
+        return cls(x, w, y, x_signed, w_signed, y_signed)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without the usual signs."""
+        signs = (self.x_signed, self.w_signed, self.y_signed)
+        letters = ("" if sign == usual else "ui"[sign] for sign, usual in zip(signs, _USUAL, strict=True))
+        return "x".join(f"{letter}{width}" for letter, width in zip(letters, (self.x, self.w, self.y), strict=True))
+
+    @property
+    def accumulators(self) -> "Precision":
+        """The same operands, the results left in 32 bits."""
+        return Precision(self.x, self.w, ACCUMULATOR_BITS, self.x_signed, self.w_signed, y_signed=True)
+
+    @property
+    def requantised(self) -> bool:
+        """Whether results are requantised, not the accumulators."""
+        return self.y != ACCUMULATOR_BITS

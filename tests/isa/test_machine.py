@@ -1,0 +1,75 @@
+"""The facts of the machine against the manual's figures, typed from there, and the table of the retirement port."""
+
+import pytest
+
+from xpulpnn.isa import machine
+from xpulpnn.isa.machine import Cost, ExceptionCause, Interrupt, division_cycles
+from xpulpnn.isa.retirement import ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
+from xpulpnn_sim.retirement import RETIREMENT, WORD_FIELDS
+
+pytestmark = pytest.mark.unit
+
+COSTS = {
+    "MULTIPLY_HIGH": 5,
+    "MISALIGNED_ACCESS": 2,
+    "LOAD_USE": 2,
+    "MAC_LOAD_USE": 2,
+    "TAKEN_BRANCH": 3,
+    "JUMP": 2,
+    "JUMP_REGISTER": 2,
+    "MISALIGNED_TARGET": 2,
+    "TRAP": 2,
+    "INTERRUPT": 4,
+    "CSR_WRITE": 2,
+    "FENCE_I": 2,
+}
+"""Cycles with the instruction's own."""
+
+
+def test_traps_and_interrupts():
+    assert [(cause.name, cause.value) for cause in ExceptionCause] == [
+        ("ILLEGAL_INSTRUCTION", 2),
+        ("BREAKPOINT", 3),
+        ("ENVIRONMENT_CALL", 11),
+    ]
+    assert (Interrupt.SOFTWARE, Interrupt.TIMER, Interrupt.EXTERNAL) == (3, 7, 11)
+    assert machine.IRQ_PRIORITY == (31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 11, 3, 7)
+    assert machine.IRQ_BITS == 0xFFFF_0888
+
+
+def test_memory_map():
+    assert (machine.TEXT_BASE, machine.ENTRY, machine.DATA_BASE) == (0x1C00_0000, 0x1C00_0080, 0x1000_0000)
+
+
+def test_costs():
+    assert {cost.name: 1 + cost.cycles for cost in Cost} == COSTS
+    assert all(cost.cause is not WaitCause.NONE and cost.meaning for cost in Cost)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "signed", "cycles"),
+    [
+        (0, False, 35),
+        (1, False, 34),
+        (1 << 31, False, 3),
+        (0xFFFFFFFF, True, 34),
+        (1 << 31, True, 3),
+        (7, True, 32),
+    ],
+)
+def test_division_formula(divisor, signed, cycles):
+    assert division_cycles(divisor, signed=signed) == cycles
+
+
+def test_retirement_port():
+    names = [field.name for field in RETIREMENT_FIELDS]
+    assert len(set(names)) == len(names)
+    assert list(WIDTHS) == ["valid", "wait", *names]
+    assert all(0 < field.width <= machine.XLEN or field.width == ORDER_BITS for field in RETIREMENT_FIELDS)
+    assert max(WaitCause) < 1 << WIDTHS["wait"] <= 2 * max(WaitCause)
+
+
+def test_blocks_of_retirements_follow_the_table():
+    assert RETIREMENT.names == ("order", "cycle", *WORD_FIELDS)
+    assert WORD_FIELDS == tuple(field.name for field in RETIREMENT_FIELDS if field.name != "order")
+    assert RETIREMENT.itemsize == 2 * 8 + 4 * len(WORD_FIELDS)

@@ -1,0 +1,34 @@
+"""Precisions and the text that names them."""
+
+import pytest
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.precision import Precision
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("text", "precision", "shown"),
+    [
+        ("8x4x8", Precision(8, 4, 8), "8x4x8"),
+        ("u8xi4xu8", Precision(8, 4, 8), "8x4x8"),
+        ("i8xu2xi16", Precision(8, 2, 16, x_signed=True, w_signed=False, y_signed=True), "i8xu2xi16"),
+        ("2x2xi32", Precision.uniform(2).accumulators, "2x2xi32"),
+    ],
+)
+def test_text(text: str, precision: Precision, shown: str):
+    assert Precision.parse(text) == precision
+    assert str(precision) == shown
+    assert Precision.parse(shown) == precision
+
+
+@pytest.mark.parametrize("text", ["", "8", "8x8", "8x8x8x8", "s8x8x8", "8X8X8", "8x8x888", "8x٨x8"])
+def test_other_text(text: str):
+    with pytest.raises(LayerError, match=f"^precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}$"):
+        Precision.parse(text)
+
+
+def test_other_widths():
+    with pytest.raises(LayerError, match=r"^precision must be widths out of 32,16,8,4,2, not 3$"):
+        Precision.parse("8x3x8")
