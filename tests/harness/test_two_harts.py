@@ -115,7 +115,10 @@ def two_harts(config) -> Rig:
     for hart in range(HARTS):
         fetch = {name: f"instr{hart}__{name}" for name in (*FETCH.seen, *FETCH.driven)}
         adapters += [Adapter(FETCH, fetch), Adapter(RETIRE, {name: f"rvfi{hart}_{name}" for name in WIDTHS})]
-    adapters += [Adapter(HART, {"hart_id": "hart_id0", "boot_addr": "boot_addr"}), Adapter(HART, {"hart_id": "hart_id1"})]
+    adapters += [
+        Adapter(HART, {"hart_id": "hart_id0", "boot_addr": "boot_addr"}),
+        Adapter(HART, {"hart_id": "hart_id1"}),
+    ]
     return Rig(verilog=emitted.text, manifest=emitted.manifest, adapters=tuple(adapters))
 
 
@@ -135,7 +138,9 @@ def program(rounds: int) -> Executable:
         entry=TEXT,
         segments=(Segment(DATA_BASE, b"", 0x100), Segment(TEXT, code, len(code))),
         symbols={},
-        functions=tuple(Function(address, end - address, name) for (address, name), end in zip(names, ends, strict=True)),
+        functions=tuple(
+            Function(address, end - address, name) for (address, name), end in zip(names, ends, strict=True)
+        ),
         tohost=TOHOST,
         fromhost=None,
     )

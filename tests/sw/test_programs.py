@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from xpulpnn_sim.harness.core_run import Machine, run
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.golden import layers
-from xpulpnn_sim.harness.core_run import Machine, run
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.conv import conv_kernel

@@ -78,8 +78,6 @@ class Case:
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
-        if not 0 <= self.irq_rate < 1:
-            raise InputError(f"--irq-rate must be a probability from 0 up to, not including, 1, not {self.irq_rate}")
         chosen = variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)

@@ -273,7 +273,9 @@ def _loaded(vector: Vector, address: int) -> int:
     if address in vector.mem:
         return vector.mem[address]
     held = {
-        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE for at, word in vector.mem.items() for i in range(WORD_BYTES)
+        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE
+        for at, word in vector.mem.items()
+        for i in range(WORD_BYTES)
     }
     return sum(held.get((address + i) % ADDRESS_SPACE, 0) << BYTE_BITS * i for i in range(WORD_BYTES))
 
