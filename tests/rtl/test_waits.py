@@ -21,7 +21,7 @@ from xpulpnn_sim.verify.generator import generate
 from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sw.asm import assemble
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.flow
 
 LIMIT = 30_000
 IRQ_PERIOD = 400
