@@ -9,8 +9,8 @@ from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
 FULL = preset("xpulpnn-full")
