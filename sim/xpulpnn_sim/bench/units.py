@@ -204,6 +204,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _nnrf(6),
     "nnrf-4": _nnrf(4),
     "regfile": BenchedUnit("regfile", RegFile),
+    "regfile-array": BenchedUnit("regfile", lambda: RegFile("array")),
     "dotp-shared": _dotp(DotpConfig()),
     "dotp-shared-inferred": _dotp(DotpConfig(adders="inferred")),
     "dotp-register": _dotp(_REGISTERED),
