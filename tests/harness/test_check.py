@@ -15,7 +15,7 @@ from xpulpnn_sim.harness.check import Findings, RetirementCheck
 from xpulpnn_sim.harness.machine import Machine, load_memory
 from xpulpnn_sim.harness.model import Lines, Windows
 from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.session import run
+from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.trace import text_of
 from xpulpnn_sw.asm import assemble
@@ -123,7 +123,7 @@ def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: C
 
 
 def test_run_checks_long_programs() -> None:
-    result = run(executable(PROGRAM.replace("li t4, 60", "li t4, 40000")), CONFIG, Machine(), check=True)
+    result = run_program(executable(PROGRAM.replace("li t4, 60", "li t4, 40000")), CONFIG, Machine(), check=True)
     assert result.exit.ok
     assert result.instructions > 2 * 65536
     assert (result.mismatches, result.difference, result.output) == (0, None, TEXT.encode())

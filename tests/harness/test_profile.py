@@ -7,7 +7,7 @@ from xpulpnn.config import preset
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.profile import MEANING, Profile
-from xpulpnn_sim.harness.session import run
+from xpulpnn_sim.harness.program_run import run_program
 
 pytestmark = pytest.mark.cosim
 
@@ -50,7 +50,7 @@ done: nop
 
 
 def measured(program, machine=None, **checks):
-    result = run(program, CONFIG, machine, account=True, **checks)
+    result = run_program(program, CONFIG, machine, account=True, **checks)
     assert result.exit.ok, result.difference or result.exit.text
     (account,) = result.accounts
     assert account.sum() == result.cycles
