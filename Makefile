@@ -1,6 +1,6 @@
 # Every target is one command; "make help" lists them.
 .DEFAULT_GOAL := help
-.PHONY: setup cosim test bench lint docs clean help
+.PHONY: setup cosim test quick unit bench lint docs clean help
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -13,6 +13,10 @@ cosim: $(READY) ## Run the papers' layer on the RTL, every result checked (more 
 	@$(BIN)/xpulpnn cosim conv --json build/cosim.json $(ARGS)
 test: $(READY) ## Run all tests
 	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc opensta=sta chromium && $(BIN)/python -m pytest -n 2 -q $(ARGS)
+quick: $(READY) ## Check style, types and units in a minute, before a commit
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint unit
+unit: $(READY) ## Run the tests that need no external tool
+	@$(BIN)/python -m pytest -n 2 -q -m unit $(ARGS)
 bench: $(READY) ## Measure simulation and checking speed
 	@$(BIN)/python benchmarks/speed.py $(ARGS)
 lint: $(READY) ## Check style and types

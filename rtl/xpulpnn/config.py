@@ -4,19 +4,24 @@ Configurations are frozen dataclasses; every constructor of a component takes on
 :class:`~xpulpnn.errors.ConfigError` on construction, before any gate exists.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import EnumType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS
 
+Config = TypeVar("Config")
+
 Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth"]
+RegFileStorage = Literal["flip-flops", "array"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
@@ -24,7 +29,13 @@ XPULPV2_WIDTHS = frozenset({16, 8})
 
 def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value}")
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}")
+
+
+def _check_choices(config: Any) -> None:
+    for item in fields(config):
+        if get_origin(item.type) is Literal:
+            _choice(item.name, getattr(config, item.name), get_args(item.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +65,7 @@ class DotpConfig:
         if not self.widths or not self.widths <= ALL_WIDTHS:
             shown = ",".join(map(str, sorted(self.widths, reverse=True))) or "an empty set"
             raise ConfigError(f"widths must be a non-empty set out of 16,8,4,2, not {shown}")
-        _choice("multipliers", self.multipliers, get_args(Multipliers))
-        _choice("isolation", self.isolation, get_args(Isolation))
-        _choice("adders", self.adders, get_args(Adders))
+        _check_choices(self)
         if self.multipliers == "shared" and self.isolation == "register":
             raise ConfigError("isolation must be none or and with shared multipliers, not register")
 
@@ -85,6 +94,8 @@ class CoreConfig:
     multiplier : "inferred" or "booth"
         Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth recoding with
         carry-save trees and parallel-prefix adders.
+    regfile : "flip-flops" or "array"
+        Storage of the general-purpose registers; the array is for simulators.
     performance_counters : bool
         Adds the PULP performance counters (ISA.md section 10).
     rvfi : bool
@@ -97,13 +108,14 @@ class CoreConfig:
     mac_load_cu: bool = False
     dotp: DotpConfig = field(default_factory=DotpConfig)
     multiplier: Multiplier = "booth"
+    regfile: RegFileStorage = "flip-flops"
     performance_counters: bool = False
     rvfi: bool = False
 
     def __post_init__(self) -> None:
         if self.xpulpnn and not self.xpulpv2:
             raise ConfigError("xpulpv2 must be true with xpulpnn, not false")
-        _choice("multiplier", self.multiplier, get_args(Multiplier))
+        _check_choices(self)
         for name in ("mac_load_nn", "mac_load_cu"):
             if getattr(self, name) and not self.xpulpnn:
                 raise ConfigError(f"xpulpnn must be true with {name}, not false")
@@ -176,45 +188,75 @@ def preset(name: str) -> CoreConfig:
         raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {name}") from None
 
 
-def _parse_bool(key: str, text: str) -> bool:
-    try:
-        return {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}[text.lower()]
-    except KeyError:
-        raise ConfigError(f"{key} must be true or false, not {text}") from None
+_TRUTH = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 
-def _parse_widths(key: str, text: str) -> frozenset[int]:
-    try:
-        return frozenset(int(part) for part in text.replace("+", ",").split(","))
-    except ValueError:
-        raise ConfigError(f"{key} must be a list of widths such as 16,8,4,2, not {text}") from None
+def parse_value(name: str, text: str, kind: Any) -> Any:
+    """The value that ``text`` spells for a field of type ``kind``: bool, int, set of int, enum or ``Literal`` word.
 
-
-def with_setting(config: CoreConfig, key: str, text: str) -> dict[str, Any]:
-    """Parse one ``KEY=VALUE`` setting of the command line.
-
-    Returns a nested mapping for :func:`apply_settings`. Keys of :class:`DotpConfig` may be written with or without
-    the prefix ``dotp.``.
+    Raises :class:`ConfigError` naming the field and the rule.
     """
-    name = key.removeprefix("dotp.").replace("-", "_")
-    if name == "widths":
-        return {"dotp": {name: _parse_widths(key, text)}}
-    if name in {f.name for f in fields(DotpConfig)}:
-        return {"dotp": {name: text}}
-    if name == "multiplier":
-        return {name: text}
-    if not key.startswith("dotp.") and name in {f.name for f in fields(CoreConfig)} - {"dotp"}:
-        return {name: _parse_bool(key, text)}
-    known = sorted(({f.name for f in fields(CoreConfig)} - {"dotp"}) | {f.name for f in fields(DotpConfig)})
-    raise ConfigError(f"setting must be one of {', '.join(known)}, not {key}")
+    if kind is bool:
+        if text.lower() not in _TRUTH:
+            raise ConfigError(f"{name} must be true or false, not {text}")
+        return _TRUTH[text.lower()]
+    if kind is int or get_origin(kind) is frozenset:
+        try:
+            return int(text, 0) if kind is int else frozenset(int(part, 0) for part in re.split("[,+]", text))
+        except ValueError:
+            rule = "an integer" if kind is int else "a list of integers such as 16,8"
+            raise ConfigError(f"{name} must be {rule}, not {text or 'empty'}") from None
+    if isinstance(kind, EnumType):
+        _choice(name, text, tuple(kind.__members__))
+        return kind[text]
+    _choice(name, text, get_args(kind))
+    return text
 
 
-def apply_settings(config: CoreConfig, settings: Mapping[str, str]) -> CoreConfig:
+def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
+    in (``dotp.widths``)."""
+    found: dict[str, tuple[tuple[str, ...], Any]] = {}
+    for item in fields(config):
+        inner = getattr(config, item.name)
+        if is_dataclass(inner):
+            for name, (path, kind) in _settings(inner).items():
+                found[name] = found[f"{item.name}.{name}"] = (item.name, *path), kind
+        else:
+            found[item.name] = (item.name,), item.type
+    return found
+
+
+def with_setting(config: object, key: str, text: str) -> dict[str, Any]:
+    """Parse one ``KEY=VALUE`` setting of the command line by the type of its field.
+
+    Returns a mapping for :func:`apply_settings`, nested as the fields are. ``KEY`` may have hyphens for underscores;
+    keys of :class:`DotpConfig` may be written with or without the prefix ``dotp.``.
+    """
+    known = _settings(config)
+    name = key.replace("-", "_")
+    if name not in known:
+        shown = sorted(setting for setting in known if "." not in setting)
+        raise ConfigError(f"setting must be one of {', '.join(shown)}, not {key}")
+    path, kind = known[name]
+    change = parse_value(path[-1], text, kind)
+    for part in reversed(path):
+        change = {part: change}
+    return change
+
+
+def _changed(config: Any, changes: Iterable[Mapping[str, Any]]) -> Any:
+    """``config`` with all ``changes`` at once."""
+    values: dict[str, Any] = {}
+    inner: dict[str, list[Any]] = {}
+    for name, value in (item for change in changes for item in change.items()):
+        if is_dataclass(getattr(config, name)):
+            inner.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    return replace(config, **values, **{name: _changed(getattr(config, name), found) for name, found in inner.items()})
+
+
+def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
     """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
-    core: dict[str, Any] = {}
-    dotp: dict[str, Any] = {}
-    for key, text in settings.items():
-        change = with_setting(config, key, text)
-        dotp |= change.pop("dotp", {})
-        core |= change
-    return replace(config, dotp=replace(config.dotp, **dotp), **core)
+    return _changed(config, [with_setting(config, key, text) for key, text in settings.items()])

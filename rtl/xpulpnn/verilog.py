@@ -1,6 +1,8 @@
 """Emission of components as Verilog-2005, with a manifest of ports, configuration and names."""
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -53,16 +55,15 @@ def plain(value: object) -> Any:
 class _Emission:
     """Collects the modules of one call."""
 
-    def __init__(self, top: str, top_path: str) -> None:
+    def __init__(self, top: wiring.Component, name: str) -> None:
         self.top = top
-        self.top_path = top_path
+        self.name = name
         self.texts: dict[str, ModuleText] = {}
         self.outputs: dict[str, frozenset[str]] = {}
-        self.hierarchy: dict[str, str] = {}
         self.described: dict[str, dict[str, Any]] = {}
 
-    def build(self, component: wiring.Component, text: str, path: str) -> Emitted:
-        """Add one component; equal ones share a module."""
+    def build(self, component: wiring.Component, text: str) -> Emitted:
+        """Add one component; those whose text is the same share a module."""
         module = rtlil.parse(text)
         ports = [port for port in component_ports(component) if port.width]
         known = {port.name for port in ports}
@@ -70,8 +71,8 @@ class _Emission:
             wire.name[1:] for wire in module.wires.values() if wire.port == "input" and wire.name[1:] not in known
         )
         written = ModuleWriter(module, [*clocking, *(port.name for port in ports)], self.outputs).write()
-        name = self.top if path == self.top_path else self._module_name(snake_case(type(component).__name__), written)
-        self.hierarchy[path] = name
+        is_top = component is self.top
+        name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
         self.outputs[name] = frozenset(port.name for port in ports if port.direction == "output")
         self.described[name] = _describe(component, clocking, ports, written)
@@ -79,10 +80,16 @@ class _Emission:
 
     def _module_name(self, wanted: str, written: ModuleText) -> str:
         name, number = wanted, 1
-        while name == self.top or (name in self.texts and self.texts[name] != written):
+        while name == self.name or (name in self.texts and self.texts[name] != written):
             number += 1
             name = f"{wanted}_{number}"
         return name
+
+    def hierarchy(self, path: str, module: str) -> Iterator[tuple[str, str]]:
+        """Instance paths from ``path``, an instance of ``module``, downwards, and their modules."""
+        yield path, module
+        for instance, inner in self.texts[module].instances:
+            yield from self.hierarchy(f"{path}.{instance}", inner)
 
 
 def _describe(
@@ -118,6 +125,18 @@ def _clock_meaning(name: str) -> str:
     return _CLOCKING[kind] + (f" Domain {domain}." if domain else "")
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection of cycles, which would search the growing graph of live values again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def emit(component: wiring.Component, name: str, *, config: object) -> EmittedVerilog:
     """Verilog of ``component`` as module ``name``.
 
@@ -132,14 +151,15 @@ def emit(component: wiring.Component, name: str, *, config: object) -> EmittedVe
     config : dataclass or mapping
         What to echo as ``configuration`` in the manifest.
     """
-    emission = _Emission(name, name)
-    walk(component, emission.build, name)
+    emission = _Emission(component, name)
+    with _uncollected():
+        walk(component, emission.build)
     text = _HEADER + "".join(f"\nmodule {module}{written.text}" for module, written in emission.texts.items())
     manifest = {
         "top": name,
         "ports": emission.described[name]["ports"],
         "configuration": plain(config),
-        "hierarchy": dict(sorted(emission.hierarchy.items())),
+        "hierarchy": dict(sorted(emission.hierarchy(name, name))),
         "modules": emission.described,
     }
     return EmittedVerilog(text, manifest)

@@ -4,49 +4,59 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.commands import (
-    cc,
-    check_vectors,
-    cosim,
-    costs,
-    doctor,
-    equivalence,
-    explore,
-    generate,
-    iss,
-    kernel,
-    run,
-    verify,
-)
 from xpulpnn_sim.commands.common import Parser
 
-COMMANDS = (doctor, generate, cosim, check_vectors, kernel, cc, run, iss, verify, costs, explore, equivalence)
-"""Modules with NAME, HELP, ``add_arguments(parser)`` and ``run(arguments) -> int``."""
+COMMANDS = {
+    "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
+    "generate": ("", "write the Verilog of a component and a description of its ports, configuration and names"),
+    "cosim": ("sim", "run kernels on the design, check every instruction and result, and show the cycles"),
+    "check-vectors": ("sim", "execute single-instruction vectors and report mismatches"),
+    "kernel": (
+        "sim",
+        "write a kernel as an assembly function, its tensors, a plain C version and a main that compares them",
+    ),
+    "cc": ("sim", "compile C and assembly to an ELF program for the core"),
+    "run": ("sim", "run a program on the design, cycle by cycle"),
+    "iss": ("sim", "run a program on the instruction-set simulator; an instruction counts as a cycle"),
+    "verify": ("sim", "run random programs in lock step with the simulator; the first failure is made minimal"),
+    "costs": ("sim", "measure every cycle cost on the core and compare it with the documented one"),
+    "explore": ("explore", "show area, timing, energy and cycles of configurations side by side, with open tools"),
+    "equivalence": ("explore", "prove all structures of the dot-product unit equal"),
+}
+"""Extra of this project that installs what a subcommand needs, and what it does. Its module has
+``add_arguments(parser)`` and ``run(arguments) -> int``; only the one that runs is imported."""
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all subcommands."""
+def parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The parser of all subcommands, with the options of the chosen one."""
     top = Parser(prog="xpulpnn", description="Quantised-neural-network hardware for RISC-V: generate, run, check.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for command in COMMANDS:
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=f"{command.HELP}.")
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+    for name, (_extra, text) in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=f"{text}.")
+        if name == chosen:
+            module = import_module(f"xpulpnn_sim.commands.{name.replace('-', '_')}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand: 0 = done and correct, 1 = a check failed, 2 = bad input or missing tool, told in one line."""
+    words = sys.argv[1:] if argv is None else argv
+    chosen = next((word for word in words if not word.startswith("-")), None)
     try:
-        arguments = parser().parse_args(argv)
+        arguments = parser(chosen).parse_args(words)
         return arguments.run(arguments)
     except XpulpnnError as error:
         return _report(str(error), BAD_INPUT)
+    except ModuleNotFoundError as error:
+        return _report(_missing(error, str(chosen)), BAD_INPUT)
     except BrokenPipeError:
         # the reader of our output has gone; keep the interpreter from complaining while it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,6 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:
         # --help
         return int(done.code or 0)
+
+
+def _missing(error: ModuleNotFoundError, command: str) -> str:
+    """What to install for a subcommand; raises ``error`` again if the missing module is our own."""
+    module = (error.name or "").partition(".")[0]
+    if module in ("", "xpulpnn", "xpulpnn_sim", "xpulpnn_sw"):
+        raise error
+    extra, _text = COMMANDS[command]
+    where = f"'.[{extra}]'" if extra else "."
+    return f"{module} must be installed for {command}, not missing: pip install {where}"
 
 
 def _report(text: str, code: int) -> int:

@@ -86,6 +86,11 @@ class ConvLayer:
         return (self.width + left + right - self.kernel_width) // self.stride[1] + 1
 
     @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return self.out_height, self.out_width
+
+    @property
     def pixels(self) -> int:
         """Pixels of the output map."""
         return self.out_height * self.out_width
@@ -162,6 +167,11 @@ class MatmulLayer:
         _elements("input", self.pixels * self.reduction)
         _elements("weights", self.out_channels * self.reduction)
         _elements("output", self.pixels * self.out_channels)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return (self.pixels,)
 
     @property
     def macs(self) -> int:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.bench.runner import SIMULATORS, Design, available, build, run_bench, seed_from_environment
-from xpulpnn_sim.harness.units import UNITS
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.bench.handover import seed_from_environment
+from xpulpnn_sim.bench.runner import SIMULATORS, available, compile_design, run_bench
+from xpulpnn_sim.bench.units import UNITS
 
 pytestmark = pytest.mark.bench
 
@@ -18,24 +20,25 @@ def test_failing_bench_names_the_seed(simulator: str, pytestconfig: pytest.Confi
     if not available(simulator):
         pytest.skip(f"{simulator} is not installed")
     unit = UNITS["div"]
-    design, data = unit.design(), dict(unit.describe())
+    data = dict(unit.describe())
     controls = [control for _, _, control in data["rows"]]
     data["rows"] = [
         (mnemonic, operands, control)
         for (mnemonic, operands, _), control in zip(data["rows"], reversed(controls), strict=True)
     ]
     cache = pytestconfig.rootpath / "build" / "benches"
-    with pytest.raises(ToolError, match=f"bench_div on {simulator} must pass, not fail .XPULPNN_SEED={SEED}"):
-        run_bench(design, "xpulpnn_sim.bench.bench_div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)
+    with pytest.raises(ToolError, match=f"bench of div on {simulator} must pass, not fail .XPULPNN_SEED={SEED}"):
+        run_bench(unit.emit(), "div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_build_failure_shows_the_log(simulator: str, tmp_path: Path) -> None:
     if not available(simulator):
         pytest.skip(f"{simulator} is not installed")
-    broken = Design("broken", "module broken(input clk); assign missing = clk +; endmodule\n", ["clk"], [])
+    manifest = {"top": "broken", "ports": [{"name": "clk", "direction": "input"}]}
+    broken = EmittedVerilog("module broken(input clk); assign missing = clk +; endmodule\n", manifest)
     with pytest.raises(ToolError, match=rf"build of broken for {simulator} must succeed, not fail:\n(.|\n)*error"):
-        build(broken, simulator, tmp_path)
+        compile_design(broken, simulator, tmp_path)
 
 
 def test_seed_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,6 +147,14 @@ def test_difference_in_one_of_a_billion_operands_is_found(method: str):
 
 
 @pytest.mark.flow
+def test_a_bit_without_a_value_is_a_difference():
+    manifest = design_of(isolation="none")[1]
+    undefined = RARE.replace("RARE;", " | {31'h0, 1'bx};")
+    (one,) = check(undefined, manifest, formats=[ElemFmt.H], signs=[BOTH])
+    assert one.verdict == DIFFERENT
+
+
+@pytest.mark.flow
 def test_stale_register_is_found():
     design = design_of(multipliers="replicated", isolation="register")
     outcome = first(broken(design, "else if (enable)", "else if (enable & ~ctrl[3])"), ElemFmt.B)

@@ -1,5 +1,6 @@
 """Kernels on both engines: the same figures, right results, and wrong ones reported."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
@@ -57,11 +59,25 @@ def test_every_cycle_of_the_function_has_a_reason(engine):
 
 
 @pytest.mark.cosim
-def test_interrupts_in_the_middle_of_a_kernel():
-    quiet = run_case(case(MATMUL, 8, "cu_4x2"), "core").record
-    busy = run_case(case(MATMUL, 8, "cu_4x2", checked=True, irq_rate=0.01), "core").record
-    assert busy["mismatches"] == 0
-    assert busy["cycles"] > quiet["cycles"]
+@pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_interrupts_at_any_time(variant, bits):
+    """A handler that uses the stack, about every 50 cycles."""
+    quiet = run_case(case(CONV, bits, variant), "core").record
+    result = run_case(case(CONV, bits, variant, irq_rate=0.02, checked=True), "core")
+    assert result.record["mismatches"] == 0, result.reports
+    assert result.record["instructions"] == quiet["instructions"]
+    assert result.record["cycles"] > 1.5 * quiet["cycles"]
+
+
+@pytest.mark.cosim
+def test_a_specialised_kernel_takes_fewer_cycles():
+    general = case(CONV, 4, "nn_4x4", checked=True)
+    special = run_case(replace(general, specialise=True)).record
+    general = run_case(general).record
+    assert special["mismatches"] == general["mismatches"] == 0
+    assert special["cycles"] < general["cycles"]
+    assert special["sdotp"] == general["sdotp"]
 
 
 @pytest.mark.cosim

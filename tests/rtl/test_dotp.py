@@ -39,15 +39,13 @@ def splat(fmt: ElemFmt, element: int) -> int:
     return sum(element << (fmt.width * lane) for lane in range(fmt.lanes))
 
 
-def operations(config: DotpConfig, count: int, *, all_corners: bool = True) -> list[tuple]:
+def operations(config: DotpConfig, count: int) -> list[tuple]:
     """Corners of every format and sign combination and random operations, shuffled so that formats alternate."""
     rng = random.Random(SEED)
     found = []
     for fmt, a_signed, b_signed in product(config.formats, (False, True), (False, True)):
         top = 1 << (fmt.width - 1)
         corners = [splat(fmt, value) for value in (top, 2 * top - 1)]
-        if all_corners:
-            corners += [splat(fmt, top - 1), 0, splat(fmt, 1), top, top << (32 - fmt.width)]
         found += [(fmt, a_signed, b_signed, True, a, b, 2**32 - 1) for a, b in product(corners, repeat=2)]
     for _ in range(count):
         signs = (bool(rng.getrandbits(1)) for _ in range(3))
@@ -92,17 +90,21 @@ def check(config: DotpConfig, found: list[tuple]) -> None:
     simulate(dut, registered if config.isolation == "register" else combinational)
 
 
-@pytest.mark.parametrize(("multipliers", "isolation", "adders"), STRUCTURES)
-def test_all_formats(multipliers: str, isolation: str, adders: str) -> None:
-    config = DotpConfig(multipliers=multipliers, isolation=isolation, adders=adders)
-    check(config, operations(config, 100))
-
-
-@pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
-@pytest.mark.parametrize(("multipliers", "isolation", "adders"), STRUCTURES)
-def test_every_set_of_widths(multipliers: str, isolation: str, adders: str, widths: frozenset[int]) -> None:
+@pytest.mark.parametrize(
+    ("structure", "widths"),
+    [
+        (structure, widths)
+        for structure in STRUCTURES
+        for widths in SUBSETS
+        if structure == STRUCTURES[-1] or widths == ALL_WIDTHS
+    ],
+    ids=lambda value: "+".join(map(str, value)),
+)
+def test_formats_of_every_structure(structure: tuple[str, str, str], widths: frozenset[int]) -> None:
+    """Few vectors each: the benches run many more, and ``xpulpnn equivalence`` proves the structures equal."""
+    multipliers, isolation, adders = structure
     config = DotpConfig(widths=widths, multipliers=multipliers, isolation=isolation, adders=adders)
-    check(config, operations(config, 20, all_corners=False))
+    check(config, operations(config, 10))
 
 
 def test_registered_result_stays_while_not_enabled() -> None:
@@ -137,7 +139,7 @@ def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest
     dut = DotpUnit(config)
 
     async def testbench(ctx: SimulatorContext) -> None:
-        for operation in operations(config, 50, all_corners=False):
+        for operation in operations(config, 50):
             set_factors(ctx, dut, operation)
             ctx.set(dut.rd, operation[-1])
             idle = [region for region in regions if region.fmt != operation[0]]

@@ -297,7 +297,7 @@ def test_same_configuration_gives_same_bytes():
 
 @pytest.mark.unit
 def test_bare_module_inside_is_refused():
-    with pytest.raises(ToolError, match=r"^submodule rows\.inner must be a Component, not a bare Module$"):
+    with pytest.raises(ToolError, match=r"^submodule inner of Rows must be a Component, not a bare Module$"):
         emit(Rows(), "rows", config={})
 
 

@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 from xpulpnn.config import PRESETS
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.core import Core
-from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE, WORD_BYTES, Cost, Interrupt
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, TEXT_BASE, WORD_BYTES, Cost, Interrupt
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import cost_program
@@ -21,9 +21,11 @@ from xpulpnn_sim.verify.generator import generate
 from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sw.asm import assemble
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.flow
 
 LIMIT = 30_000
+IRQ_PERIOD = 400
+"""Cycles between interrupts of a random program."""
 BRANCH_OPCODE = 0b1100011
 
 
@@ -156,11 +158,12 @@ def test_documented_costs_are_reported_under_their_cause():
     assert {cost.cause for cost in Cost} <= set(run.waits)
 
 
-@pytest.mark.parametrize(("seed", "rate"), [(0, 0.0), (1, 0.3)])
-def test_random_programs(seed, rate):
+@pytest.mark.parametrize(("seed", "rate", "interrupts"), [(0, 0.0, False), (1, 0.3, False), (2, 0.2, True)])
+def test_random_programs(seed, rate, interrupts):
     """The causes that memories and transfers decide, counted where they are made."""
     config = PRESETS["xpulpnn-full"]
-    executable = generate(config, seed, budget=200).executable()
+    rng = Random(seed)
+    executable = generate(config, seed, interrupts=interrupts, budget=200).executable()
     run = Run(
         config,
         words_of(executable),
@@ -168,6 +171,7 @@ def test_random_programs(seed, rate):
         executable.tohost,
         fetch={"rate": rate, "seed": seed},
         data={"rate": rate, "seed": seed + 1},
+        irq=[(cycle, 1 << rng.choice(IRQ_PRIORITY)) for cycle in range(0, LIMIT, IRQ_PERIOD) if interrupts],
     )
     waits = counted(run.waits)
     assert waits.total() + len(run.retired) == len(run.waits)
@@ -175,10 +179,13 @@ def test_random_programs(seed, rate):
         insn & 0x7F == BRANCH_OPCODE and after not in (pc + 2, pc + 4) for pc, insn, after in run.retired.values()
     )
     assert taken
-    end, records, _ = ReferenceDesign(config).run(executable, limit=LIMIT)
-    assert end.ok
-    # the store that ends the run has not retired yet
-    assert [pc for pc, _, _ in run.retired.values()] == records["pc_rdata"][: len(run.retired)].tolist()
+    if interrupts:
+        assert waits[WaitCause.TRAP] > Cost.INTERRUPT.cycles
+    else:
+        end, records, _ = ReferenceDesign(config).run(executable, limit=LIMIT)
+        assert end.ok
+        # the store that ends the run has not retired yet
+        assert [pc for pc, _, _ in run.retired.values()] == records["pc_rdata"][: len(run.retired)].tolist()
     # the last cycle's own bubbles are still on their way
     assert run.data.refused - waits[WaitCause.GRANT] in (0, 1)
     assert run.data.unanswered - waits[WaitCause.RESPONSE] in (0, 1)

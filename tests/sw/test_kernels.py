@@ -9,9 +9,10 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sw.kernels.call import Call, kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
-from xpulpnn_sw.kernels.frame import SAVED, SP
+from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
@@ -25,15 +26,27 @@ pytestmark = pytest.mark.unit
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths)]
 SPLITS = [1, 2, 3, 8]
 SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
+LIMIT = 1 << 20
+"""Instructions of the longest kernel here."""
+
+KEPT = ("gp", "tp", *(f"s{number}" for number in range(12)))
+"""Registers that are the same after a call as before, besides sp."""
+
 OWN = ("im2col", "output", "stack")
 """Memory a kernel may write."""
 
 
 def kernel(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, **options) -> KernelRun:
-    if isinstance(layer, ConvLayer):
-        return conv_kernel(layer, precision, name, tensors, **options)
-    options.pop("cores", None)
-    return matmul_kernel(layer, precision, name, tensors, **options)
+    build = conv_kernel if isinstance(layer, ConvLayer) else matmul_kernel
+    return build(layer, precision, name, tensors, **options)
+
+
+def hart_before(run: KernelRun, call: Call, memory: Memory) -> Iss:
+    """A hart with the extensions of the variant, at the start of the call."""
+    entry = int(call.program.pcs[call.entry])
+    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)
+    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
+    return hart
 
 
 def expected(layer: Layer, precision: Precision, tensors: LayerTensors) -> NDArray[np.integer]:
@@ -56,8 +69,12 @@ def check(
     run = kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
     memory = kernel_memory(run)
     for core in range(cores):
-        for _ in executed(run, kernel_call(run, core, cores), memory):
-            pass
+        call, before = kernel_call(run, core, cores), memory.read_bytes(run.image.base, run.image.data.size)
+        sequence = np.concatenate(list(executed(run, call, memory, limit=LIMIT)))
+        followed = kernel_memory(run)
+        followed.write_bytes(run.image.base, before)
+        same = np.concatenate(list(executed(run, call, followed, products=False, limit=LIMIT)))
+        np.testing.assert_array_equal(same, sequence)
     np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
     image = run.image
     after = np.frombuffer(memory.read_bytes(image.base, image.data.size), np.uint8)
@@ -87,6 +104,42 @@ def test_matrix_product(name: str, bits: int, specialise: bool):
 def test_shares_of_a_convolution(name: str, bits: int, cores: int):
     """Buffers of their own, borders and odd runs in every share; with eight cores some have nothing to do."""
     check(ConvLayer.parse("4x3x4:4x3x3"), Precision.uniform(bits), name, cores=cores)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_shares_at_the_same_time(name: str):
+    """Three harts on one memory, a few instructions of each in turn: one function, buffers and stacks of their own."""
+    layer, precision, cores = ConvLayer.parse("4x3x8:4x3x3"), Precision.uniform(8), 3
+    rng = np.random.default_rng(3)
+    tensors = random_tensors(layer, precision, rng)
+    run = conv_kernel(layer, precision, name, tensors, cores=cores)
+    memory = kernel_memory(run)
+    calls = [kernel_call(run, core, cores) for core in range(cores)]
+    ends = [int(call.program.pcs[-1]) for call in calls]
+    harts = []
+    for call in calls:
+        harts.append(hart_before(run, call, memory))
+        # past the caller, which the next one replaces
+        harts[-1].run(100, until=int(call.program.pcs[0]))
+    while any(hart.state.pc != end for hart, end in zip(harts, ends, strict=True)):
+        for hart, end in zip(harts, ends, strict=True):
+            hart.run(int(rng.integers(1, 40)), until=end)
+            assert not hart.csrs["mcause"]
+            assert hart.executed < LIMIT
+    np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
+
+
+def test_padded_activation_rows():
+    """A word between the rows of the im2col buffer, which keeps them apart in the banks of a memory."""
+    layer, precision = ConvLayer.parse("4x4x8:8x3x3"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(4))
+    run = conv_kernel(layer, precision, "nn_4x2", tensors)
+    place = [field.name for field in run.structure.fields].index("row_stride") * 4
+    run.image.view("arguments")[place : place + 4].view("<u4")[0] += 4
+    memory = kernel_memory(run)
+    for _ in executed(run, kernel_call(run), memory):
+        pass
+    np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
 
 
 @pytest.mark.parametrize("cores", SPLITS)
@@ -145,9 +198,8 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     tensors = random_tensors(layer, precision, np.random.default_rng(1))
     run = conv_kernel(layer, precision, name, tensors, specialise=specialise)
     call, memory = kernel_call(run), kernel_memory(run)
-    hart = Iss(int(call.program.pcs[call.entry]), extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)
-    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
-    kept = {register: 0x5A5A_0000 + register for register in (*SAVED[1:], *map(register_number, ("gp", "tp")))}
+    hart = hart_before(run, call, memory)
+    kept = {register: 0x5A5A_0000 + register for register in map(register_number, KEPT)}
     for register, value in kept.items():
         hart.state.regs[register] = value
     hart.run(1 << 10, until=int(call.program.pcs[0]))
@@ -156,6 +208,7 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     seen = set()
     while hart.state.pc != int(call.program.pcs[-1]):
         assert hart.step().cause is None
+        assert hart.executed < LIMIT
         seen.add(hart.state.regs[SP])
         assert all(hart.state.regs[register] == kept[register] for register in untouched)
     # two values: that of the caller and that below the frame

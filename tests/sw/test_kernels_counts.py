@@ -75,7 +75,7 @@ def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
 def counted(name: str, bits: int, text: str = CORNER) -> Counted:
     run = kernel(name, bits, text)
     call = kernel_call(run)
-    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run)))))
+    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run), products=False))))
 
 
 def load_uses(kernel: Counted) -> NDArray[np.bool_]:

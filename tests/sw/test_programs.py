@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
+from xpulpnn_sim.harness.core_run import Machine, run
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.session import Session
+from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.conv import conv_kernel
+from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
-from xpulpnn_sw.kernels.tensors import random_tensors
+from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
-from xpulpnn_sw.programs.function import kernel_function
+from xpulpnn_sw.programs.function import arguments_header, kernel_function
 from xpulpnn_sw.toolchain import Options, build, find
 
 pytestmark = pytest.mark.flow
@@ -43,10 +47,15 @@ def run_program(program: CProgram, name: str, folder) -> tuple[str, Session, dic
     return printed.decode(), session, dict(executable.symbols)
 
 
+def conv_run(bits: int, variant: str, seed: int, **options) -> tuple[KernelRun, LayerTensors]:
+    precision = Precision.uniform(bits)
+    tensors = random_tensors(CONV, precision, np.random.default_rng(seed))
+    return conv_kernel(CONV, precision, variant, tensors, **options), tensors
+
+
 @pytest.mark.parametrize(("variant", "bits"), CASES)
 def test_a_convolution_called_from_c_equals_plain_c_and_numpy(variant, bits, tmp_path):
-    tensors = random_tensors(CONV, bits, np.random.default_rng(1), requantise=True)
-    run = conv_kernel(CONV, bits, variant, tensors)
+    run, tensors = conv_run(bits, variant, seed=1)
     program = c_program(run, tensors)
     printed, session, symbols = run_program(program, "gcc", tmp_path)
     assert printed.endswith("0 wrong bytes\n")
@@ -63,21 +72,27 @@ def test_a_convolution_called_from_c_equals_plain_c_and_numpy(variant, bits, tmp
 
 
 def test_the_other_compiler_gives_the_same_results(tmp_path):
-    tensors = random_tensors(CONV, 4, np.random.default_rng(2), requantise=True)
-    printed, _, _ = run_program(c_program(conv_kernel(CONV, 4, "nn_4x4", tensors), tensors), "zig", tmp_path)
+    printed, _, _ = run_program(c_program(*conv_run(4, "nn_4x4", seed=2)), "zig", tmp_path)
+    assert printed.endswith("0 wrong bytes\n")
+
+
+def test_a_specialised_convolution_called_from_c(tmp_path):
+    program = c_program(*conv_run(4, "nn_4x4", seed=2, specialise=True))
+    assert program.name == "conv_4x4x4_nn_4x4_4x5x6_5x3x3_s_2x1"
+    printed, _, _ = run_program(program, "gcc", tmp_path)
     assert printed.endswith("0 wrong bytes\n")
 
 
 def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):
-    layer = MatmulLayer.parse("6x20x5")
-    tensors = random_tensors(layer, 8, np.random.default_rng(3), requantise=False)
-    printed, _, _ = run_program(c_program(matmul_kernel(layer, 8, "nn_4x2", tensors), tensors), "gcc", tmp_path)
+    layer, precision = MatmulLayer.parse("6x20x5"), Precision.uniform(8).accumulators
+    tensors = random_tensors(layer, precision, np.random.default_rng(3))
+    program = c_program(matmul_kernel(layer, precision, "nn_4x2", tensors), tensors)
+    printed, _, _ = run_program(program, "gcc", tmp_path)
     assert printed.endswith("0 wrong bytes\n")
 
 
 def test_a_wrong_weight_is_noticed(tmp_path):
-    tensors = random_tensors(CONV, 8, np.random.default_rng(4), requantise=True)
-    program = c_program(conv_kernel(CONV, 8, "nn_4x4", tensors), tensors)
+    program = c_program(*conv_run(8, "nn_4x4", seed=4))
     files = dict(program.files)
     name = f"{program.name}_tensors.S"
     before, after = files[name].split(f"{program.name}_filters:\n    .byte ", 1)
@@ -89,21 +104,58 @@ def test_a_wrong_weight_is_noticed(tmp_path):
     assert not Session(load(elf), FULL, output=lambda output: None).run(ENOUGH).ok
 
 
+HANDLERS = """
+static volatile unsigned taken;
+
+/* Uses the stack for more than registers. */
+static void handle(unsigned line) {
+    volatile unsigned local[16];
+    for (unsigned i = 0; i < 16; ++i) local[i] = taken + line + i;
+    taken += local[15] - local[14];
+}
+
+#define HANDLER(line) void xp_irq_##line(void) { handle(line); }
+""" + "".join(f"HANDLER({line})\n" for line in range(1, 32))
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("kind", ["gcc", "zig"])
+def test_interrupts_of_a_c_program_while_kernels_run(kind, tmp_path):
+    """On the core, about every 300 cycles: handlers are C functions, entered through the runtime's own entries."""
+    program = c_program(*conv_run(8, "nn_4x4", seed=5))
+    main = f"{program.name}_main.c"
+    before, call, after = program.files[main].partition("    uint32_t start = xp_cycles();\n")
+    assert call
+    text = before.replace("int main(void)", HANDLERS + "int main(void)")
+    text += "    XP_CSR_WRITE(XP_MIE, -1);\n    xp_irq_on();\n" + call
+    text += after.replace("    return wrong != 0;", "    return wrong != 0 || taken < 20;")
+    program = CProgram(program.name, {**program.files, main: text}, program.sources)
+    elf = tmp_path / "program.elf"
+    build(program.write(tmp_path), elf, compiler=compiler(kind), options=Options(config=FULL))
+    result = run(load(elf), FULL, Machine(irq_rate=1 / 300, seed=1), check=True)
+    assert result.exit.ok, result.exit.text
+    assert (result.mismatches, result.interrupts > 20) == (0, True)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_becomes_a_function_without_absolute_addresses(variant):
-    tensors = random_tensors(CONV, 8, np.random.default_rng(5), requantise=True)
-    run = conv_kernel(CONV, 8, variant, tensors)
-    text = kernel_function(run)
-    assert text.count(".word") + len(run.relocations) == len(run.program.words)
-    base, end = run.image.base, run.image.base + run.image.data.size
-    words = [int(line.split()[1], 16) for line in text.splitlines() if line.startswith("    .word")]
-    pages = {word >> 12 for word in words if word & 0x7F == 0x37}
-    assert not {page for page in pages if base >> 12 <= page <= end >> 12}
+def test_the_assembly_is_the_function(variant):
+    run, _ = conv_run(8, variant, seed=5)
+    lines = kernel_function(run).splitlines()
+    words = [int(line.split()[1], 16) for line in lines if line.startswith("    .word")]
+    assert words == run.function.words.tolist()
+
+
+def test_the_structures_in_c_have_the_order_of_the_fields():
+    text = arguments_header()
+    for structure in (CONV_ARGUMENTS, MATMUL_ARGUMENTS):
+        body = text.partition(f"struct {structure.name} {{")[2].partition("}")[0]
+        names = [line.partition(";")[0].replace("*", " ").split()[-1] for line in body.strip().splitlines()]
+        assert names == [field.name for field in structure.fields]
 
 
 def test_interleaved_rows_have_no_plain_c_version():
-    layer = MatmulLayer.parse("8x16x4")
-    tensors = random_tensors(layer, 8, np.random.default_rng(6), requantise=False)
+    layer, precision = MatmulLayer.parse("8x16x4"), Precision.uniform(8).accumulators
+    tensors = random_tensors(layer, precision, np.random.default_rng(6))
     interleaved = next(name for name, variant in VARIANTS.items() if variant.interleaved)
     with pytest.raises(InputError, match=f"^variant must be one with plain activation rows .*, not {interleaved}$"):
-        c_program(matmul_kernel(layer, 8, interleaved, tensors), tensors)
+        c_program(matmul_kernel(layer, precision, interleaved, tensors), tensors)

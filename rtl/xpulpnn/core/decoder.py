@@ -1,8 +1,9 @@
 """Instruction decoder, generated from the instruction table."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data, wiring
@@ -10,11 +11,12 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
-from xpulpnn.core.control_rows import Fields, control_fields
+from xpulpnn.core.control_rows import control_fields
 from xpulpnn.core.cover import expanded_cover, merged
 from xpulpnn.isa.table import Insn, enabled
 
 OPCODE_BITS = 7
+WORD_BITS = 32
 
 
 def legal_patterns(insn: Insn) -> list[str]:
@@ -33,6 +35,55 @@ def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+class Choice(NamedTuple):
+    """An output within one major opcode: its commonest value, and patterns that cover every other value."""
+
+    default: int
+    covers: Mapping[int, list[str]]
+
+
+def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
+    """The 32-bit rows of a configuration by the bits of their major opcode."""
+    rows: dict[str, list[Insn]] = defaultdict(list)
+    for insn in enabled(config.extensions, config.widths):
+        if len(insn.pattern) == WORD_BITS:
+            rows[insn.pattern[-OPCODE_BITS:]].append(insn)
+    return rows
+
+
+@cache
+def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
+    """Patterns of the legal words of every major opcode."""
+    by_opcode = _by_opcode(config).items()
+    return {opcode: merged([text for insn in rows for text in legal_patterns(insn)]) for opcode, rows in by_opcode}
+
+
+@cache
+def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
+    """Every output that is not always 0, by its dotted name and major opcode; where it is 0 it has no choice."""
+    by_opcode = _by_opcode(config)
+    fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
+    outputs: dict[str, dict[str, Choice]] = {}
+    for name in {name: None for controls in fields.values() for name in controls}:
+        for opcode, insns in by_opcode.items():
+            rows: dict[int, list[str]] = defaultdict(list)
+            for insn in insns:
+                rows[Const.cast(fields[insn].get(name, 0)).value].append(insn.pattern)
+            if rows.keys() != {0}:
+                outputs.setdefault(name, {})[opcode] = _choice(rows)
+    return outputs
+
+
+def _choice(rows: Mapping[int, list[str]]) -> Choice:
+    """The choice between the values of ``rows``, each with the patterns of its instructions."""
+    default = max(rows, key=lambda value: len(rows[value]))
+    covers: dict[int, list[str]] = {}
+    for value in rows.keys() - {default}:
+        others = [pattern for other, kept in rows.items() if other != value for pattern in kept]
+        covers[value] = expanded_cover(rows[value], others)
+    return Choice(default, covers)
 
 
 class Decoder(wiring.Component):
@@ -68,51 +119,30 @@ class Decoder(wiring.Component):
     def elaborate(self, platform):
         """Build a Switch per output from the rows of the table."""
         m = Module()
-        by_opcode: dict[str, list[tuple[Insn, Fields]]] = defaultdict(list)
-        for insn in enabled(self.config.extensions, self.config.widths):
-            if insn.size * 8 == len(self.word):
-                by_opcode[insn.pattern[-OPCODE_BITS:]].append((insn, control_fields(insn)))
-
-        self._legality(m, {opcode: [insn for insn, _ in rows] for opcode, rows in by_opcode.items()})
+        m.d.comb += self.illegal.eq(1)
+        with m.Switch(self.word[:OPCODE_BITS]):
+            for opcode, patterns in _legal(self.config).items():
+                with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
+                    m.d.comb += self.illegal.eq(0)
         for name, output in leaves(self.ctrl):
-            values = {
-                opcode: {insn: Const.cast(fields.get(name, 0)).value for insn, fields in rows}
-                for opcode, rows in by_opcode.items()
-            }
-            if any(value for rows in values.values() for value in rows.values()):
+            choices = _choices(self.config).get(name)
+            if choices is not None:
                 named = Signal(len(Value.cast(output)), name=name.replace(".", "_"))
-                self._output(m, named, values)
+                self._output(m, named, choices)
                 m.d.comb += Value.cast(output).eq(named)
         return m
 
-    def _legality(self, m: Module, by_opcode: Mapping[str, Iterable[Insn]]) -> None:
-        """The ``illegal`` output: 1 unless a pattern of the major opcode matches."""
-        m.d.comb += self.illegal.eq(1)
+    def _output(self, m: Module, output: Signal, choices: Mapping[str, Choice]) -> None:
+        """One output: per major opcode a constant, or a Switch with the commonest value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
-            for opcode, insns in by_opcode.items():
-                patterns = [pattern for insn in insns for pattern in legal_patterns(insn)]
-                with m.Case(opcode), m.Switch(self.word), m.Case(*merged(patterns)):
-                    m.d.comb += self.illegal.eq(0)
-
-    def _output(self, m: Module, output: Signal, values: Mapping[str, Mapping[Insn, int]]) -> None:
-        """One output: per major opcode a constant, or a Switch over the patterns of each value but the commonest,
-        which is the default."""
-        with m.Switch(self.word[:OPCODE_BITS]):
-            for opcode, by_insn in values.items():
-                rows: dict[int, list[str]] = defaultdict(list)
-                for insn, value in by_insn.items():
-                    rows[value].append(insn.pattern)
-                default = max(rows, key=lambda value: len(rows[value]))
-                if rows.keys() == {0}:
-                    continue
-                if len(rows) == 1:
+            for opcode, choice in choices.items():
+                if not choice.covers:
                     with m.Case(opcode):
-                        m.d.comb += output.eq(default)
+                        m.d.comb += output.eq(choice.default)
                     continue
                 with m.Case(opcode), m.Switch(self.word):
-                    for value in rows.keys() - {default}:
-                        others = [pattern for other, kept in rows.items() if other != value for pattern in kept]
-                        with m.Case(*expanded_cover(rows[value], others)):
+                    for value, patterns in choice.covers.items():
+                        with m.Case(*patterns):
                             m.d.comb += output.eq(value)
                     with m.Default():
-                        m.d.comb += output.eq(default)
+                        m.d.comb += output.eq(choice.default)

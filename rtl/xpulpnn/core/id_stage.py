@@ -174,7 +174,7 @@ class IdStage(wiring.Component):
     def _operand_reads(self, m):
         """Register file and forwarding for the three register fields."""
         word = self.insn.payload.word
-        m.submodules.regfile = regfile = RegFile()
+        m.submodules.regfile = regfile = RegFile(self.config.regfile)
         m.d.comb += [
             regfile.we_a.eq(self.wb_write),
             regfile.addr_a.eq(self.wb.addr),

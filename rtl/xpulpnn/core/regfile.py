@@ -2,8 +2,10 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.config import RegFileStorage
 from xpulpnn.isa.machine import REGISTERS
 
 
@@ -13,6 +15,12 @@ class RegFile(wiring.Component):
     Reads are combinational and see the registers before the writes of the same cycle. If both ports write one register,
     port B (the younger instruction, in EX) wins over port A (in WB). x0 reads 0; writes to it are dropped. Reset clears
     every register.
+
+    Parameters
+    ----------
+    storage : "flip-flops" or "array"
+        A register each with its own write enable; or one array and, for the reset, a bit per register that tells
+        whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
 
     Members
     -------
@@ -39,9 +47,40 @@ class RegFile(wiring.Component):
     addr_b: In(5)
     data_b: In(32)
 
+    def __init__(self, storage: RegFileStorage = "flip-flops"):
+        self.storage = storage
+        super().__init__()
+
     def elaborate(self, platform):
         """Build the registers, their write selection and the read multiplexers."""
         m = Module()
+        if self.storage == "array":
+            self._array(m)
+        else:
+            self._flip_flops(m)
+        return m
+
+    def _reads(self):
+        return ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3))
+
+    def _array(self, m):
+        m.submodules.registers = registers = Memory(shape=len(self.data_a), depth=REGISTERS, init=[])
+        write_a, write_b = registers.write_port(), registers.write_port()
+        written = Signal(REGISTERS)
+        m.d.comb += [
+            write_a.addr.eq(self.addr_a),
+            write_a.data.eq(self.data_a),
+            write_a.en.eq(self.we_a & self.addr_a.any() & ~(self.we_b & (self.addr_a == self.addr_b))),
+            write_b.addr.eq(self.addr_b),
+            write_b.data.eq(self.data_b),
+            write_b.en.eq(self.we_b & self.addr_b.any()),
+        ]
+        m.d.sync += written.eq(written | write_a.en << self.addr_a | write_b.en << self.addr_b)
+        for addr, value in self._reads():
+            read = registers.read_port(domain="comb")
+            m.d.comb += [read.addr.eq(addr), value.eq(Mux(written.bit_select(addr, 1), read.data, 0))]
+
+    def _flip_flops(self, m):
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
         for number, register in registers.items():
             hit_a = Signal(name=f"write_a_x{number}")
@@ -52,9 +91,8 @@ class RegFile(wiring.Component):
             ]
             with m.If(hit_a | hit_b):
                 m.d.sync += register.eq(Mux(hit_b, self.data_b, self.data_a))
-        for addr, value in ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3)):
+        for addr, value in self._reads():
             with m.Switch(addr):
                 for number, register in registers.items():
                     with m.Case(number):
                         m.d.comb += value.eq(register)
-        return m

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
-from xpulpnn.emit.netlist import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
+from xpulpnn.emit.netlist import ARITHMETIC, BITWISE, COMPARISONS, MEMORY_READ, REDUCTIONS, SHIFTS, UNARY
 from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, const_bits, sig_width
 from xpulpnn.errors import ToolError
 
@@ -60,6 +60,8 @@ def self_width(cell: Cell) -> int:
         return 1
     if cell.type in SHIFTS or cell.type in UNARY:
         return sig_width(cell.ports["A"])
+    if cell.type == MEMORY_READ:
+        return sig_width(cell.ports["DATA"])
     return max(sig_width(cell.ports["A"]), sig_width(cell.ports["B"]))
 
 
@@ -72,11 +74,14 @@ class Printer:
         Text of a slice: a net's name, a select of it or the name of a field.
     inlined : dict
         Operators written where their result is read, by result net.
+    memories : dict
+        Names of the memories, by their names in RTLIL.
     """
 
-    def __init__(self, name: Callable[[Slice], str], inlined: dict[str, Cell]) -> None:
+    def __init__(self, name: Callable[[Slice], str], inlined: dict[str, Cell], memories: dict[str, str]) -> None:
         self._name = name
         self._inlined = inlined
+        self._memories = memories
 
     def sig(self, sig: Sig) -> Text:
         """A value."""
@@ -98,6 +103,10 @@ class Printer:
     def cell(self, cell: Cell) -> Text:
         """An operator."""
         kind = cell.type
+        if kind == MEMORY_READ:
+            if cell.flag("CLK_ENABLE"):
+                raise ToolError("read port of a memory must be in the domain comb, not clocked")
+            return Text(self.word(cell))
         if kind in REDUCTIONS:
             return Text(REDUCTIONS[kind] + self.sig(cell.ports["A"]).operand, primary=False)
         if kind in COMPARISONS:
@@ -118,6 +127,10 @@ class Printer:
             text = f"{left} {(BITWISE | ARITHMETIC)[kind]} {self._operand(cell, 'B', width)}"
             return Text(text, primary=False, stable=False, signed=signed)
         raise ToolError(f"operator must be one that Verilog has too, not {kind}")
+
+    def word(self, port: Cell) -> str:
+        """The word of a memory that a port addresses."""
+        return f"{self._memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
     def _fit(self, sig: Sig, width: int) -> str:
         """A value as operand in a context of ``width`` bits."""

@@ -6,11 +6,13 @@ instantiates it by name; two instances of equal components then share one module
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, ResetSignal, Value
+from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
@@ -78,33 +80,100 @@ class Emitted:
     clocking: tuple[str, ...]
 
 
-def walk(component: wiring.Component, build: Callable[[wiring.Component, str, str], Emitted], path: str) -> None:
+_LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
+"""How the names of attributes begin that Amaranth's classes keep to themselves."""
+
+
+class _VariableError(Exception):
+    """A value that may change, or of which nothing is known."""
+
+
+def _constant(value: Any) -> Hashable:
+    """An immutable value with its types, so that 1 and True differ; raises :class:`_VariableError` for any other."""
+    kind: Any = type(value)
+    if value is None or kind in (bool, int, str):
+        return kind, value
+    if kind in (tuple, frozenset):
+        return kind, kind(map(_constant, value))
+    if isinstance(value, Enum):
+        return kind, value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        return kind, tuple(_constant(getattr(value, item.name)) for item in fields(value))
+    raise _VariableError
+
+
+def _port(path: tuple[str | int, ...], member: wiring.Member, value: object) -> Hashable:
+    """All there is to a port; raises :class:`_VariableError` if it is not the signal that the signature made."""
+    signal = Value.cast(value)
+    if not isinstance(signal, Signal) or signal.name != "__".join(map(str, path)):
+        raise _VariableError
+    return signal.name, member.flow, repr(signal.shape()), signal.init
+
+
+class _Walk:
+    """Converts a hierarchy; components that elaborate alike are converted once.
+
+    Two components count as alike if they have the same type, the same immutable attributes and ports, the same
+    children under the same names, and statements that read the same. A component with any other attribute (a signal, a
+    list, a function), with a clock domain or a memory of its own is like none.
+    """
+
+    def __init__(self, build: Callable[[wiring.Component, str], Emitted]) -> None:
+        self._build = build
+        self._known: dict[Hashable, Emitted] = {}
+
+    def convert(self, component: wiring.Component, fragment: Fragment) -> Emitted:
+        """Convert a component and everything inside it, children first."""
+        children: list[tuple[str, str | None]] = []
+        for index, (child, name, src_loc) in enumerate(fragment.subfragments):
+            if isinstance(child, MemoryInstance):
+                children.append((name, None))
+                continue
+            inner = _component_of(child)
+            if inner is None:
+                raise ToolError(
+                    f"submodule {name} of {type(component).__name__} must be a Component, not a bare Module"
+                )
+            emitted = self.convert(inner, child)
+            children.append((name, emitted.module))
+            fragment.subfragments[index] = (_instance(emitted, inner), name, src_loc)
+        key = self._key(component, fragment, children)
+        if key is not None and key in self._known:
+            return self._known[key]
+        text = rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
+        self._known[key] = self._build(component, text)
+        return self._known[key]
+
+    @staticmethod
+    def _key(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
+        """What two components have in common that elaborate alike; None if nothing is like this one."""
+        members = component.signature.members
+        own = {name: v for name, v in vars(component).items() if name not in members and not name.startswith(_LIBRARY)}
+        try:
+            ports = tuple(_port(path, member, value) for path, member, value in component.signature.flatten(component))
+            attributes = tuple((name, _constant(value)) for name, value in own.items())
+        except _VariableError:
+            return None
+        if fragment.domains or any(module is None for _name, module in children):
+            return None
+        return type(component), attributes, ports, tuple(children), repr(fragment.statements)
+
+
+def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
+    """A component as instance of its module."""
+    connections: dict[str, Any] = {
+        f"{'i' if member.flow is wiring.In else 'o'}_{'__'.join(map(str, path))}": value
+        for path, member, value in component.signature.flatten(component)
+        if len(Value.cast(value))
+    }
+    connections |= {f"i_{clock}": _clocking(clock) for clock in emitted.clocking}
+    return Instance(emitted.module, **connections)
+
+
+def walk(component: wiring.Component, build: Callable[[wiring.Component, str], Emitted]) -> None:
     """Convert a component and everything inside it, children first.
 
-    Calls ``build(component, RTLIL text, instance path)`` for every component of the hierarchy.
+    Calls ``build(component, RTLIL text)`` once for all components of the hierarchy that are alike, last for
+    ``component`` itself.
     """
-    _walk(component, Fragment.get(component, None), build, path)
-
-
-def _walk(
-    component: wiring.Component,
-    fragment: Fragment,
-    build: Callable[[wiring.Component, str, str], Emitted],
-    path: str,
-) -> Emitted:
-    for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-        if isinstance(child, Instance):
-            continue
-        inner = _component_of(child)
-        if inner is None:
-            raise ToolError(f"submodule {path}.{name} must be a Component, not a bare Module")
-        emitted = _walk(inner, child, build, f"{path}.{name}")
-        connections = {
-            f"{'i' if member.flow is wiring.In else 'o'}_{'__'.join(map(str, port))}": value
-            for port, member, value in inner.signature.flatten(inner)
-            if len(Value.cast(value))
-        }
-        connections |= {f"i_{clock}": _clocking(clock) for clock in emitted.clocking}
-        fragment.subfragments[index] = (Instance(emitted.module, **connections), name, src_loc)
-    text = rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
-    return build(component, text, path)
+    _Walk(build).convert(component, Fragment.get(component, None))

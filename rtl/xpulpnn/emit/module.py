@@ -6,9 +6,17 @@ from dataclasses import dataclass
 
 from xpulpnn.emit.expr import Printer, literal, self_width
 from xpulpnn.emit.names import NameSpace, field_base, is_private, plain_name, port_name
-from xpulpnn.emit.netlist import REGISTERS, Netlist, process_target
+from xpulpnn.emit.netlist import (
+    MEMORY_WRITE,
+    REGISTER,
+    Netlist,
+    is_operator,
+    is_submodule,
+    process_target,
+)
 from xpulpnn.emit.process import INDENT, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, const_bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
+from xpulpnn.errors import ToolError
 
 _MAX_OPERATORS = 6
 """Operators in one expression, beyond which an intermediate net reads better."""
@@ -57,19 +65,22 @@ class ModuleWriter:
         self._ports = [f"\\{name}" for name in port_names]
         self._names = {port: port_name(port[1:]) for port in self._ports}
         self._space = NameSpace(self._names.values())
-        self._aliases = {name: sig for name, sig in module.connects.items() if field_base(name) is None}
-        self._fields = {name: sig for name, sig in module.connects.items() if field_base(name) is not None}
+        shown = {name: sig for name, sig in module.connects.items() if not is_private(name)}
+        self._aliases = {name: sig for name, sig in shown.items() if field_base(name) is None}
+        self._fields = {name: sig for name, sig in shown.items() if field_base(name) is not None}
         self._part_names: dict[Slice, str] = {}
         self._shown_fields: list[str] = []
         self._inlined: dict[str, Cell] = {}
-        self._printer = Printer(self._slice, self._inlined)
+        self._memories: dict[str, str] = {}
+        self._printer = Printer(self._slice, self._inlined, self._memories)
         self._next_state: dict[str, list[Statement]] = {}
 
     def write(self) -> ModuleText:
         """The text of the module."""
-        submodules = [cell for cell in self._module.cells if cell.type[0] == "\\"]
+        submodules = [cell for cell in self._module.cells if is_submodule(cell)]
         for cell in submodules:
             self._names[cell.name] = self._space.take(plain_name(cell.name))
+        self._memories |= {name: self._space.take(plain_name(name)) for name in self._module.memories}
         for cell in submodules:
             self._name_connections(cell)
         self._adopt_aliases()
@@ -82,8 +93,9 @@ class ModuleWriter:
         for process in self._module.processes:
             if process_target(process) not in self._next_state:
                 body += self._combinational(process)
-        registers = [cell for cell in self._module.cells if cell.type in REGISTERS]
+        registers = self._registers()
         body += [line for cell in registers for line in self._sequential(cell)]
+        body += self._memory_writes()
         body += self._assigns()
         declarations = self._declarations(registers)
         text = "\n".join([*self._header(), *(INDENT + line for line in [*declarations, *body]), "endmodule"])
@@ -210,9 +222,7 @@ class ModuleWriter:
         """Move processes that compute nothing but a register's next state into the register's block."""
         uses = self._uses()
         processes = {process_target(process): process for process in self._module.processes}
-        for cell in self._module.cells:
-            if cell.type not in REGISTERS:
-                continue
+        for cell in self._registers():
             wire = self._whole(cell.ports["D"])
             if wire in processes and is_private(wire) and wire not in self._names and uses[wire] == 1:
                 self._next_state[wire] = processes[wire]
@@ -221,17 +231,12 @@ class ModuleWriter:
         """Write operators that are read once where they are read, up to a readable size."""
         uses = self._uses()
         sizes: dict[str, int] = {}
-        cells = {
-            self._netlist.result(cell): cell
-            for cell in self._module.cells
-            if cell.type[0] == "$" and cell.type not in REGISTERS
-        }
+        cells = {self._netlist.result(cell): cell for cell in self._module.cells if is_operator(cell)}
         clocks = {
             chunk.wire
             for cell in self._module.cells
-            if cell.type in REGISTERS
-            for port in ("CLK", "ARST")
-            for chunk in cell.ports.get(port, ())
+            if cell.type in (REGISTER, MEMORY_WRITE)
+            for chunk in cell.ports["CLK"]
             if isinstance(chunk, Slice)
         }
         whole = {self._whole((chunk,)) for sig in (*self._netlist.sigs(), *self._aliases.values()) for chunk in sig}
@@ -275,8 +280,11 @@ class ModuleWriter:
 
     def _procedural(self) -> set[str]:
         """Nets assigned in ``always`` blocks."""
-        clocked = {self._netlist.result(cell) for cell in self._module.cells if cell.type in REGISTERS}
+        clocked = {self._netlist.result(cell) for cell in self._registers()}
         return clocked | {process_target(process) for process in self._module.processes}
+
+    def _registers(self) -> list[Cell]:
+        return [cell for cell in self._module.cells if cell.type == REGISTER]
 
     def _register(self, cell: Cell) -> Net:
         wire = self._wires[self._netlist.result(cell)]
@@ -287,7 +295,7 @@ class ModuleWriter:
 
     def _signals(self) -> list[str]:
         """Declared nets other than registers and ports that bear a name from the source."""
-        clocked = {self._netlist.result(cell) for cell in self._module.cells if cell.type in REGISTERS}
+        clocked = {self._netlist.result(cell) for cell in self._registers()}
         names = dict.fromkeys([*self._driven(), *self._aliases, *self._shown_fields])
         return [name for name in names if name not in self._hidden() | clocked and not is_private(name)]
 
@@ -296,7 +304,11 @@ class ModuleWriter:
         clocked = [self._netlist.result(cell) for cell in registers]
         names = dict.fromkeys([*clocked, *self._driven(), *self._aliases, *self._shown_fields])
         hidden = self._hidden()
-        return [
+        arrays = [
+            f"reg {_range(memory.width)}{self._memories[memory.name]} [0:{memory.depth - 1}];"
+            for memory in self._module.memories.values()
+        ]
+        return arrays + [
             f"{'reg' if name in procedural else 'wire'} {_range(self._wires[name].width)}{self._names[name]};"
             for name in names
             if name not in hidden
@@ -307,14 +319,11 @@ class ModuleWriter:
         return [f"{cell.type[1:]} {self._names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
 
     def _operators(self) -> list[str]:
-        lines = []
-        for cell in self._module.cells:
-            if cell.type[0] == "\\" or cell.type in REGISTERS:
-                continue
-            result = self._netlist.result(cell)
-            if result not in self._inlined:
-                lines.append(f"assign {self._names[result]} = {self._printer.cell(cell).text};")
-        return lines
+        return [
+            f"assign {self._names[result]} = {self._printer.cell(cell).text};"
+            for cell in self._module.cells
+            if is_operator(cell) and (result := self._netlist.result(cell)) not in self._inlined
+        ]
 
     def _combinational(self, process: list[Statement]) -> list[str]:
         lines = ProcessPrinter(self._printer, self._select, "=").lines(process)
@@ -337,20 +346,38 @@ class ModuleWriter:
         printer = ProcessPrinter(self._printer, target, "<=")
         reset = statements.pop() if statements and self._is_reset(statements[-1], width) else None
         lines = printer.lines(statements)
-        edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
-        events = f"{edge} {self._printer.sig(cell.ports['CLK']).text}"
         if isinstance(reset, Switch):
             condition = self._printer.sig(reset.selector)
             lines = printer.if_else(condition.text, f"!{condition.operand}", printer.lines(reset.cases[0][1]), lines)
-        if cell.type == "$adff":
-            condition = self._printer.sig(cell.ports["ARST"])
-            value = [f"{self._names[register]} <= {literal(str(self._wires[register].init))};"]
-            lines = printer.if_else(condition.text, f"!{condition.operand}", value, lines)
-            events += f" or posedge {condition.text}"
         # An initial value in the declaration would be set before any process waits for its change.
         init = self._wires[register].init
         start = [] if init is None else [f"initial {self._names[register]} = {literal(init)};"]
-        return [*start, f"always @({events}) begin", *(INDENT + line for line in lines), "end"]
+        return [*start, *self._clocked(cell, lines)]
+
+    def _clocked(self, cell: Cell, lines: list[str]) -> list[str]:
+        """``lines`` at the clock edge of a register or write port."""
+        edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
+        clock = self._printer.sig(cell.ports["CLK"]).text
+        return [f"always @({edge} {clock}) begin", *(INDENT + line for line in lines), "end"]
+
+    def _memory_writes(self) -> list[str]:
+        """Initial contents and write ports of the memories."""
+        lines: list[str] = []
+        for memory in self._module.memories.values():
+            words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
+            name = self._memories[memory.name]
+            fill = [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
+            lines += ["initial begin", *(INDENT + line for line in fill), "end"]
+        for port in self._module.cells:
+            if port.type != MEMORY_WRITE:
+                continue
+            first, *others = (bits(port.ports["EN"], bit, 1) for bit in range(sig_width(port.ports["EN"])))
+            if any(other != first for other in others):
+                raise ToolError("write port of a memory must write whole words, not parts of them")
+            enable = self._printer.sig(first).text
+            data = self._printer.sig(port.ports["DATA"]).text
+            lines += self._clocked(port, [f"if ({enable})", f"{INDENT}{self._printer.word(port)} <= {data};"])
+        return lines
 
     @staticmethod
     def _is_reset(statement: Statement, width: int) -> bool:

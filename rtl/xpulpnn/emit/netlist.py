@@ -12,7 +12,9 @@ COMPARISONS = {"$eq": "==", "$ne": "!=", "$lt": "<", "$le": "<=", "$gt": ">", "$
 REDUCTIONS = {"$reduce_and": "&", "$reduce_or": "|", "$reduce_xor": "^", "$reduce_bool": "|"}
 UNARY = {"$not": "~", "$neg": "-"}
 SHIFTS = {"$shl": "<<", "$shr": ">>", "$sshr": ">>>"}
-REGISTERS = frozenset({"$dff", "$adff"})
+REGISTER = "$dff"
+MEMORY_READ = "$memrd_v2"
+MEMORY_WRITE = "$memwr_v2"
 
 LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
 """Operators whose low result bits depend on the low operand bits alone."""
@@ -20,9 +22,22 @@ LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
 
-def output_port(cell: Cell) -> str | None:
-    """Name of the result port of an operator or register; ``None`` for a submodule."""
-    return None if cell.type[0] == "\\" else "Q" if cell.type in REGISTERS else "Y"
+_RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}
+
+
+def is_submodule(cell: Cell) -> bool:
+    """Whether a cell is an instance of a module."""
+    return cell.type[0] == "\\"
+
+
+def has_result(cell: Cell) -> bool:
+    """Whether a cell is an operator, register or read port: drives one net."""
+    return not is_submodule(cell) and cell.type != MEMORY_WRITE
+
+
+def is_operator(cell: Cell) -> bool:
+    """Whether a cell drives one net with what it reads now."""
+    return has_result(cell) and cell.type != REGISTER
 
 
 def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:
@@ -128,8 +143,9 @@ class Netlist:
 
     def cell_outputs(self, cell: Cell) -> frozenset[str]:
         """Ports of a cell that drive nets."""
-        output = output_port(cell)
-        return self.outputs[cell.type[1:]] if output is None else frozenset({output})
+        if is_submodule(cell):
+            return self.outputs[cell.type[1:]]
+        return frozenset({_RESULTS.get(cell.type, "Y")}) if has_result(cell) else frozenset()
 
     def _rewrite(self, substitute: dict[str, Sig]) -> None:
         """Replace whole nets by other values wherever they are read."""
@@ -237,7 +253,7 @@ class Netlist:
         def unread(wire: str) -> bool:
             return is_private(wire) and not needed[wire]
 
-        cells = [cell for cell in self.module.cells if cell.type[0] == "\\" or not unread(self.result(cell))]
+        cells = [cell for cell in self.module.cells if not has_result(cell) or not unread(self.result(cell))]
         processes = [process for process in self.module.processes if not unread(process_target(process))]
         dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
         self.module.cells, self.module.processes = cells, processes
@@ -245,8 +261,8 @@ class Netlist:
 
     @staticmethod
     def result(cell: Cell) -> str:
-        """The net an operator or register drives."""
-        chunk = cell.ports[str(output_port(cell))][0]
+        """The net an operator, register or read port drives."""
+        chunk = cell.ports[_RESULTS.get(cell.type, "Y")][0]
         assert isinstance(chunk, Slice)
         return chunk.wire
 

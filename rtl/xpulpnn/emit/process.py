@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xpulpnn.emit.expr import Printer, literal
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, Switch, sig_width
+from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, Switch, bits, sig_width
 
 Case = tuple[tuple[str, ...], list[str]]
 """Patterns (none: default) and the lines they select."""
@@ -53,13 +53,7 @@ def _one_hot(patterns: tuple[str, ...]) -> bool:
 
 def _select(sig: Sig, pattern: str) -> Sig:
     """The bit of ``sig`` that a one-hot pattern tests."""
-    place = pattern.index("1")
-    for chunk in sig:
-        if place < chunk.width:
-            assert isinstance(chunk, Slice)
-            return (Slice(chunk.wire, chunk.low + chunk.width - 1 - place, 1),)
-        place -= chunk.width
-    raise AssertionError("a pattern is as wide as its selector")
+    return bits(sig, len(pattern) - 1 - pattern.index("1"), 1)
 
 
 class ProcessPrinter:

@@ -109,10 +109,21 @@ Statement = Assign | Switch
 
 
 @dataclass(slots=True)
+class Memory:
+    """An array of ``depth`` words; its ports are cells with its name as ``MEMID``. ``init`` holds word 0 last."""
+
+    name: str
+    width: int
+    depth: int
+    init: str = ""
+
+
+@dataclass(slots=True)
 class Module:
     """One RTLIL module. ``connects`` gives further names to values that are driven elsewhere."""
 
     wires: dict[str, Wire] = field(default_factory=dict)
+    memories: dict[str, Memory] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     processes: list[list[Statement]] = field(default_factory=list)
     connects: dict[str, Sig] = field(default_factory=dict)
@@ -143,8 +154,10 @@ def _parse_sig(text: str, wires: dict[str, Wire]) -> Sig:
 
 def _parse_param(text: str) -> int | str:
     if text[0] == '"':
-        return text[1:-1]
+        return text[1:-1].replace("\\\\", "\\")
     width, quote, bits = text.partition("'")
+    if "x" in bits:
+        return bits
     return int(bits, 2) if quote and bits else int(width)
 
 
@@ -169,10 +182,13 @@ class _Parser:
                 self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
             elif keyword == "cell":
                 self._cell(rest[0], rest[1])
+            elif keyword == "memory":
+                width, _size, depth, name = " ".join(rest).split()[1:]
+                self.module.memories[name] = Memory(name, int(width), int(depth))
             elif keyword == "process":
                 self.module.processes.append(self._body("end")[0])
             elif keyword not in ("module", "end"):
-                raise ToolError(f"RTLIL statement must be a wire, connect, cell or process, not {keyword}")
+                raise ToolError(f"RTLIL statement must be a wire, connect, cell, memory or process, not {keyword}")
             init = None
         return self.module
 
@@ -193,7 +209,10 @@ class _Parser:
                 cell.params[key] = _parse_param(value)
             elif keyword == "connect":
                 cell.ports[key] = _parse_sig(value, self.module.wires)
-        self.module.cells.append(cell)
+        if kind == "$meminit_v2":
+            self.module.memories[str(cell.params["MEMID"])].init = const_bits(cell.ports["DATA"]) or ""
+        else:
+            self.module.cells.append(cell)
 
     def _body(self, *stops: str) -> tuple[list[Statement], list[str]]:
         """Statements up to a line starting with one of ``stops``, and that line."""

@@ -1,18 +1,15 @@
 """Bench of the ALU: every row of the instruction table it executes, against the reference model."""
 
-from random import Random
-
 import cocotb
 
+from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
 from xpulpnn_sim.bench.operands import alu_expectation
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.unit_rows import batch_of_rows
+from xpulpnn_sim.bench.row_batches import batch_of_rows
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def rows_match_golden(dut: Dut) -> None:
     """All rows interleaved, corner cases and random operands."""
-    batch = batch_of_rows(Random(seed_from_environment()), alu_expectation)
-    await start(dut)
-    batch.check(Scoreboard("alu"), await run_vectors(dut, batch.stimulus, list(batch.expected)))
+    batch = batch_of_rows(await start(dut), alu_expectation)
+    batch.check(Scoreboard(), await run_vectors(dut, batch.stimulus, list(batch.expected)))

@@ -1,66 +1,64 @@
-"""Bench of the back end: dependent pairs and random sequences against the sequential machine, and their cycle costs."""
+"""Bench of the back end: dependent pairs and random sequences against the simulator, and their cycle costs."""
 
+from collections.abc import Sequence
 from random import Random
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn_sim.bench.costs import PipelineTiming
-from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, start
-from xpulpnn_sim.bench.programs import dependent_pairs, filling, random_words
-from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirement
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.stream import Executed, Reference, StreamDriver
+from xpulpnn_sim.bench.backend_words import dependent_pairs, filling, words_of_every_row
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.bench.pipeline_timing import PipelineTiming
+from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirements
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.bench.stream import StreamDriver, StreamMemory, lockstep_of, name_of, stream_of
+from xpulpnn_sim.iss.observe import Retired
 
 PAUSE = 0.15
 RESET_AFTER = 40
 
 
-def configuration() -> CoreConfig:
+def _configuration() -> CoreConfig:
     """The preset under test."""
     return preset(bench_data()["preset"])
 
 
-async def run_stream(dut: Dut, words: list[int], timing: Timing, pause: float, rng: Random) -> None:
+async def run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float, rng: Random) -> None:
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
-    config, board = configuration(), Scoreboard("backend")
-    reference = Reference(config)
-    stream = list(reference.stream(words))
-    memory, driver, monitor = ObiMemory(dut, timing, rng), StreamDriver(dut, rng, pause), RetirementMonitor(dut)
-    memory.start()
-    sampling = cocotb.start_soon(monitor.run())
-    await driver.run(stream)
-    await driver.drain()
-    sampling.cancel()
-    check_retirement(stream, monitor.records, board.seed)
-    board.equal(dict(memory.words), dict(reference.memory.words), "memory at the end")
-    if timing is IDEAL and not pause:
+    config, board, memory = _configuration(), Scoreboard(), WordMemory()
+    stream, driver = list(stream_of(config, words)), StreamDriver(dut, rng, pause)
+    with ObiResponder(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
+        await driver.run(stream)
+        await driver.drain()
+    expected = StreamMemory(words)
+    # Their number is compared last: the first wrong record tells more than a wrong count.
+    check_retirements(lockstep_of(config, expected), monitor.records()[: len(stream)], bus.log, board)
+    board.equal(len(monitor.rows), len(stream), "retirements")
+    board.equal(dict(memory), dict(expected.data), "memory at the end")
+    if timing is PROMPT and not pause:
         check_costs(stream, driver.accepted, board)
-    memory.stop()
     await pulse_reset(dut)
 
 
-def check_costs(stream: list[Executed], accepted: list[int], board: Scoreboard) -> None:
+def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
     """Compare the distance of every two instructions with the documented costs."""
     wanted = PipelineTiming().accept_cycles(stream)
     for number in range(1, len(stream)):
-        before, item = stream[number - 1], stream[number]
-        name = " -> ".join("illegal" if x.insn is None else f"{x.insn.mnemonic} {x.word:#010x}" for x in (before, item))
+        pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])
         got, want = (times[number] - times[number - 1] for times in (accepted, wanted))
-        board.equal(got, want, f"cycles of instruction {number - 1}: {name}")
+        board.equal(got, want, f"cycles of instruction {number - 1}: {pair}")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[IDEAL, SLOW])
-async def dependent_pairs_are_sequential(dut: Dut, timing: Timing) -> None:
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     """All pairs of instruction classes times dependences, back to back."""
-    rng = Random(seed_from_environment())
-    await start(dut)
-    pairs = dependent_pairs(configuration(), bench_data()["pairs"], rng)
+    rng = await start(dut)
     words = filling(rng)
-    for number, pair in enumerate(pairs):
+    for number, pair in enumerate(dependent_pairs(_configuration(), bench_data()["pairs"], rng)):
         words += pair
         if number % 8 == 0:
             words += filling(rng)[: rng.randrange(8)]
@@ -68,30 +66,26 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: Timing) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "pause"), [(IDEAL, 0.0), (SLOW, PAUSE)]))
-async def random_sequences_are_sequential(dut: Dut, timing: Timing, pause: float) -> None:
+@cocotb.parametrize((("timing", "pause"), [(PROMPT, 0.0), (SLOW, PAUSE)]))
+async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: float) -> None:
     """Every row of the configuration in random order, with fetch pauses."""
-    rng = Random(seed_from_environment())
-    await start(dut)
-    words = filling(rng) + random_words(configuration(), bench_data()["words_per_row"], rng)
+    rng = await start(dut)
+    words = filling(rng) + words_of_every_row(_configuration(), rng)
     await run_stream(dut, words, timing, pause, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def reset_in_flight_clears_everything(dut: Dut) -> None:
     """A reset in the middle of a stream, memory accesses outstanding; the next stream finds a clean machine."""
-    rng = Random(seed_from_environment())
-    await start(dut)
+    rng = await start(dut)
     for _ in range(4):
-        words = filling(rng) + random_words(configuration(), 1, rng)
-        memory, driver = ObiMemory(dut, SLOW, rng), StreamDriver(dut, rng, 0.0)
-        memory.start()
-        feeding = cocotb.start_soon(driver.run(Reference(configuration()).stream(words)))
-        for _ in range(RESET_AFTER + rng.randrange(RESET_AFTER)):
-            await RisingEdge(dut.clk)
-        feeding.cancel()
-        memory.stop()
+        stream = stream_of(_configuration(), filling(rng) + words_of_every_row(_configuration(), rng))
+        with ObiResponder(dut, "data", WordMemory(), SLOW, rng):
+            feeding = cocotb.start_soon(StreamDriver(dut, rng, 0.0).run(stream))
+            for _ in range(RESET_AFTER + rng.randrange(RESET_AFTER)):
+                await RisingEdge(dut.clk)
+            feeding.cancel()
         dut.insn__valid.value = 0
         await pulse_reset(dut)
         # Without filling, so that a register that kept its value shows.
-        await run_stream(dut, random_words(configuration(), 1, rng)[:RESET_AFTER], SLOW, 0.0, rng)
+        await run_stream(dut, words_of_every_row(_configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)

@@ -2,75 +2,83 @@
 
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 import cocotb
+import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn_sim.bench.core_fetch import FetchTiming, InstructionMemory
-from xpulpnn_sim.bench.core_program import BOOT_ADDRESS, DATA_BASE, DATA_WORDS, DONE_ADDRESS, WORD_BYTES, program
-from xpulpnn_sim.bench.core_retirement import CoreMonitor, Hart, Interrupt
-from xpulpnn_sim.bench.obi import IDEAL, ObiMemory, Timing
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
+from xpulpnn.isa.retirement import CAUSE_CODE
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.core_program import DATA_WORDS, DONE_ADDRESS, program
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.bench.retirement import RetirementMonitor, check_retirements
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.iss.lockstep import Lockstep
+from xpulpnn_sim.retirement import Records
 
-USABLE_LINES = (3, 7, 11, *range(16, 32))
 HART_ID = 0x0000_03E5
 IDLE_CYCLES = 8
 """Cycles that the core sleeps, or waits for ``fetch_enable``, before the bench goes on."""
-CYCLE_LIMIT = 20_000
+_CYCLE_LIMIT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Memories of a run and the probability per cycle that an interrupt line rises."""
 
-    fetch: FetchTiming
-    data: Timing
+    fetch: ObiTiming
+    data: ObiTiming
     interrupts: float
 
 
-QUIET = Surroundings(FetchTiming(), IDEAL, 0.0)
-BUSY = Surroundings(FetchTiming(), IDEAL, 0.03)
-SLOW = Surroundings(FetchTiming(0.4, 1, 6), Timing(0.5, 3), 0.005)
+QUIET = Surroundings(PROMPT, PROMPT, 0.0)
+BUSY = Surroundings(PROMPT, PROMPT, 0.03)
+STALLING = Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 
 
-class InterruptDriver:
+class Acknowledged(NamedTuple):
+    """An acknowledged interrupt and all lines that were high."""
+
+    line: int
+    lines: int
+
+
+class InterruptDriver(Background):
     """Raises lines at random, and one whenever the core sleeps; a line falls when it is acknowledged."""
 
     def __init__(self, dut: Dut, rate: float, rng: Random) -> None:
-        self.dut = dut
-        self.rate = rate
-        self.rng = rng
-        self.taken: list[Interrupt] = []
+        self.taken: list[Acknowledged] = []
+        self._dut, self._rate, self._rng = dut, rate, rng
 
-    async def run(self) -> None:
-        """Drive until cancelled."""
-        dut, rng = self.dut, self.rng
+    async def _run(self) -> None:
+        dut, rng = self._dut, self._rng
         lines = asleep = 0
         while True:
-            if rng.random() < self.rate or asleep >= IDLE_CYCLES:
-                lines |= 1 << rng.choice(USABLE_LINES)
+            if rng.random() < self._rate or asleep >= IDLE_CYCLES:
+                lines |= 1 << rng.choice(IRQ_PRIORITY)
             dut.irq.value = lines
             await FallingEdge(dut.clk)
             asleep = asleep + 1 if sample(dut.core_sleep) else 0
-            assert not (asleep and sample(dut.data__req)), "a sleeping core accesses data"
             if sample(dut.irq_ack):
                 line = sample(dut.irq_id)
-                self.taken.append(Interrupt(line, lines))
+                self.taken.append(Acknowledged(line, lines))
                 lines &= ~(1 << line)
             await RisingEdge(dut.clk)
 
 
-def configuration() -> CoreConfig:
+def _configuration() -> CoreConfig:
     """The preset under test."""
     return preset(bench_data()["preset"])
 
 
 async def boot(dut: Dut) -> None:
     """Nothing is fetched before ``fetch_enable``, which need not stay and is ignored once it has been seen."""
-    dut.boot_addr.value = BOOT_ADDRESS | 1
-    dut.hart_id.value = HART_ID
+    drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
         assert not sample(dut.instr__req), "an instruction is fetched before fetch_enable"
@@ -83,6 +91,18 @@ async def boot(dut: Dut) -> None:
             await RisingEdge(dut.clk)
 
 
+def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
+    """The lines at every retirement, of the first instruction of a handler those when the interrupt was taken."""
+    lines, first = list(sampled), np.flatnonzero(records["intr"])
+    # the last one may have been acknowledged after the last record
+    assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"
+    for at, interrupt in zip(first, taken, strict=False):
+        lines[at] = interrupt.lines
+        if not records["trap"][at]:
+            board.equal(records["cause"][at] & CAUSE_CODE, interrupt.line, f"acknowledged interrupt, retirement {at}")
+    return lines
+
+
 async def run_program(
     dut: Dut, around: Surroundings, rng: Random, *, reset_after: int | None = None, gated: bool = False
 ) -> None:
@@ -90,43 +110,55 @@ async def run_program(
 
     With ``gated`` the clock could be stopped while the core sleeps: then nothing may be fetched either.
     """
-    config, board = configuration(), Scoreboard("core")
-    words = program(config, rng)
-    data = ObiMemory(dut, around.data, rng)
-    data.words.update(words)
-    asleep = dut.core_sleep if gated else None
-    fetch = InstructionMemory(dut, around.fetch, lambda address: data.words[address], rng, asleep=asleep)
-    interrupts, monitor = InterruptDriver(dut, around.interrupts, rng), CoreMonitor(dut)
-    fetch.start()
-    data.start()
-    tasks = [cocotb.start_soon(interrupts.run()), cocotb.start_soon(monitor.run())]
-    await boot(dut)
-    for cycle in range(CYCLE_LIMIT):
-        await RisingEdge(dut.clk)
-        if monitor.stored(DONE_ADDRESS) or cycle == reset_after:
-            break
-    for task in tasks:
-        task.cancel()
-    fetch.stop()
-    data.stop()
+    config, board, memory = _configuration(), Scoreboard(), WordMemory()
+    executable = program(config, rng)
+    memory.update(words_of(executable))
+    with (
+        ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep) as data,
+        ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep if gated else None),
+        InterruptDriver(dut, around.interrupts, rng) as interrupts,
+        RetirementMonitor(dut, "rvfi_", extra=["irq"]) as monitor,
+    ):
+        await boot(dut)
+        done = False
+        for cycle in range(_CYCLE_LIMIT):
+            await RisingEdge(dut.clk)
+            done = bool(data.log) and data.log[-1].address == DONE_ADDRESS
+            if done or cycle == reset_after:
+                break
+        # the store at the end has yet to retire
+        for _ in range(IDLE_CYCLES):
+            await RisingEdge(dut.clk)
     dut.irq.value = 0
     if reset_after is None:
+        lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY)
+        records = monitor.records()
+        lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached
-        hart = Hart(config, BOOT_ADDRESS, HART_ID, words)
-        hart.check(monitor.records, interrupts.taken, board)
-        assert monitor.stored(DONE_ADDRESS), f"no end within {CYCLE_LIMIT} cycles (seed {board.seed})"
+        check_retirements(lockstep, records, data.log, board, lines)
+        for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", 1)):
+            board.compare({name: np.full(len(records), value)}, {name: records[name]})
+        assert done, f"no end within {_CYCLE_LIMIT} cycles (seed {board.seed})"
         places = [DATA_BASE + WORD_BYTES * index for index in range(DATA_WORDS)]
-        want = [hart.iss.memory.read(address, WORD_BYTES) for address in places]
-        board.compare({"memory": want}, {"memory": [data.words[address] for address in places]}, {"address": places})
+        want = [lockstep.iss.memory.read(address, WORD_BYTES) for address in places]
+        board.compare({"memory": want}, {"memory": [memory[address] for address in places]}, {"address": places})
     await pulse_reset(dut)
 
 
+def words_of(executable: Executable) -> dict[int, int]:
+    """The content of memory by aligned address."""
+    return {
+        segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
+        for segment in executable.segments
+        for at in range(0, segment.size, WORD_BYTES)
+    }
+
+
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(around=[QUIET, BUSY, SLOW])
+@cocotb.parametrize(around=[QUIET, BUSY, STALLING])
 async def programs_match_the_simulator(dut: Dut, around: Surroundings) -> None:
     """With ideal and slow memories, with and without interrupts at random times."""
-    rng = Random(seed_from_environment())
-    await start(dut)
+    rng = await start(dut)
     for _ in range(bench_data()["programs"]):
         await run_program(dut, around, rng)
 
@@ -134,17 +166,15 @@ async def programs_match_the_simulator(dut: Dut, around: Surroundings) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
     """Resets at random times, accesses under way; the next program finds a clean core."""
-    rng = Random(seed_from_environment())
-    await start(dut)
+    rng = await start(dut)
     for _ in range(3):
-        await run_program(dut, SLOW, rng, reset_after=rng.randrange(20, 300))
+        await run_program(dut, STALLING, rng, reset_after=rng.randrange(20, 300))
     await run_program(dut, QUIET, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(around=[QUIET, SLOW])
+@cocotb.parametrize(around=[QUIET, STALLING])
 async def nothing_is_under_way_in_a_sleeping_core(dut: Dut, around: Surroundings) -> None:
     """No fetch is requested or awaited with ``core_sleep``: its answer would be lost without a clock."""
-    rng = Random(seed_from_environment())
-    await start(dut)
+    rng = await start(dut)
     await run_program(dut, around, rng, gated=True)

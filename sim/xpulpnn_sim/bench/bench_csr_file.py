@@ -1,4 +1,4 @@
-"""Bench of the CSR file: every register, traps and counters against the description of the registers."""
+"""Bench of the CSR file: every register, traps and counters against the simulator."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +9,11 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.csr import ALL_BITS, CSRS, Csr, CsrAccess, CsrGroup
-from xpulpnn_sim.bench.core_csrs import LOOP_NAMES, XLEN, CsrModel, Cycle
-from xpulpnn_sim.bench.parts import Columns, Dut, Scoreboard, bench_data, pulse_reset, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.csr_model import LOOP_NAMES, CsrCycle, CsrModel
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_word
 
 RANDOM_CYCLES = 1500
@@ -46,9 +48,9 @@ def registers() -> list[Csr]:
     return [csr for csr in CSRS if csr.group in groups()]
 
 
-def surroundings(rng: Random) -> Cycle:
+def surroundings(rng: Random) -> CsrCycle:
     """A cycle without an access: random inputs, counters counting."""
-    return Cycle(
+    return CsrCycle(
         address=rng.choice(CSRS).address,
         boot_address=random_word(rng),
         hart_id=random_word(rng),
@@ -64,18 +66,18 @@ def surroundings(rng: Random) -> Cycle:
     )
 
 
-def access(csr: Csr, op: str, operand: int, rng: Random) -> Cycle:
+def access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """A write, set or clear; of a read-only register only a read."""
     write = csr.access is not CsrAccess.RO
     return replace(surroundings(rng), address=csr.address, op=op, valid=True, write=write, operand=operand)
 
 
-def read(csr: Csr, rng: Random) -> Cycle:
+def read(csr: Csr, rng: Random) -> CsrCycle:
     """A look at a register without an access to it."""
     return replace(surroundings(rng), address=csr.address)
 
 
-def directed(rng: Random) -> Iterator[Cycle]:
+def directed(rng: Random) -> Iterator[CsrCycle]:
     """Reset values; all ones, all zeros, sets and clears of every register; full counters; traps in both modes."""
     every = registers()
     yield from (read(csr, rng) for csr in every)
@@ -100,7 +102,7 @@ def directed(rng: Random) -> Iterator[Cycle]:
     yield from full_counters(by_name, rng)
 
 
-def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[Cycle]:
+def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
     """Counters across the end of their range, inhibited or not; performance counters in every mode."""
     yield access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
@@ -118,7 +120,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[Cycle]:
             yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
 
 
-def anything(rng: Random) -> Iterator[Cycle]:
+def anything(rng: Random) -> Iterator[CsrCycle]:
     """Random accesses, traps and returns; a trap never comes together with a write."""
     every = registers()
     for _ in range(RANDOM_CYCLES):
@@ -129,7 +131,7 @@ def anything(rng: Random) -> Iterator[Cycle]:
             yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
 
-def columns(cycles: list[Cycle]) -> Columns:
+def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     """The inputs by port."""
     data = bench_data()
     stimulus = {port: [int(getattr(cycle, name)) for cycle in cycles] for port, name in PORTS.items()}
@@ -145,10 +147,9 @@ def columns(cycles: list[Cycle]) -> Columns:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(draw=[directed, anything])
-async def registers_match_their_description(dut: Dut, draw) -> None:
+async def registers_match_the_simulator(dut: Dut, draw) -> None:
     """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
-    rng, board = Random(seed_from_environment()), Scoreboard("csr_file")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         model, cycles = CsrModel(groups()), list(draw(rng))
         want: dict[str, list[int]] = {}
@@ -163,11 +164,10 @@ async def registers_match_their_description(dut: Dut, draw) -> None:
             board.compare(
                 {port: [values[index] for index in checked]},
                 {port: observed[port][checked]},
-                {name: [column[index] for index in checked] for name, column in stimulus.items()},
+                {name: column[checked] for name, column in stimulus.items()},
                 phase,
             )
-        for port in ("csr__valid", "enter", "leave", "boot"):
-            getattr(dut, port).value = 0
+        drive(dut, dict.fromkeys(("csr__valid", "enter", "leave", "boot"), 0))
         await FallingEdge(dut.clk)
         await RisingEdge(dut.clk)
         await pulse_reset(dut)

@@ -10,9 +10,10 @@ from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.unit_rows import rows_with_controls
+from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.row_batches import rows_with_controls
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import instruction_words
 
 UNIFORM_WORDS = 500
@@ -38,7 +39,7 @@ def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def words_match_the_table(dut: Dut) -> None:
     """``illegal`` exactly where no enabled row matches, else the control word of the row."""
-    rng, data = Random(seed_from_environment()), bench_data()
+    rng, data = await start(dut), bench_data()
     config = preset(data["preset"])
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     controls = {insn.key: control for insn, control in rows_with_controls()}
@@ -46,10 +47,9 @@ async def words_match_the_table(dut: Dut) -> None:
     stimulus = list(words(data["vectors_per_row"], data["neighbours"], rng))
     rng.shuffle(stimulus)
     decoded: list[Insn | None] = [decoder.decode(word) for word in stimulus]
-    await start(dut)
     ports = sorted(next(iter(controls.values())))
     observed = await run_vectors(dut, {"word": stimulus}, ["illegal", *ports])
-    board = Scoreboard("decoder")
+    board = Scoreboard()
     board.compare({"illegal": [insn is None for insn in decoded]}, observed, {"word": stimulus})
     legal = {index: controls[insn.key] for index, insn in enumerate(decoded) if insn is not None}
     positions = list(legal)

@@ -5,22 +5,12 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.bench.operands import Operands, prepare
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.unit_rows import Batch, batch_of_rows, value_of_rd
-from xpulpnn_sim.golden.effects import Sources
+from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.row_batches import Batch, batch_of_rows
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 IDLE_PROBABILITY = 0.25
-
-
-def factors(insn: Insn, src: Sources) -> Operands:
-    """Factors and accumulator as the unit sees them: a and b of the dot product, whatever they come from."""
-    if insn.is_mac_load:
-        return {"rs1": src.wgt, "rs2": src.act if insn.op == "pv.mlsdot" else src.rs2, "rd": src.rd}
-    operands = prepare(insn, src)
-    return {"rs1": operands["op_a"], "rs2": operands["op_b"], "rd": operands["op_c"]}
 
 
 def with_latency(batch: Batch, rng: Random) -> Batch:
@@ -53,9 +43,8 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def products_match_golden(dut: Dut) -> None:
     """All rows interleaved, so that every product follows one of another format."""
-    rng = Random(seed_from_environment())
-    batch = batch_of_rows(rng, value_of_rd, factors)
+    rng = await start(dut)
+    batch = batch_of_rows(rng)
     if "enable" in bench_data()["inputs"]:
         batch = with_latency(batch, rng)
-    await start(dut)
-    batch.check(Scoreboard("dotp"), await run_vectors(dut, batch.stimulus, list(batch.expected)))
+    batch.check(Scoreboard(), await run_vectors(dut, batch.stimulus, list(batch.expected)))

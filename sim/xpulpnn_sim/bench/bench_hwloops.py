@@ -7,27 +7,27 @@ from random import Random
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
-from xpulpnn_sim.bench.core_loops import (
-    ADDRESS_MASK,
-    LOOPS,
-    REGISTERS,
-    Action,
-    Kind,
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.loop_model import (
+    HARDWARE_LOOPS,
+    REGISTERS_PER_LOOP,
+    LoopAction,
+    LoopEffect,
     LoopMachine,
+    LoopStep,
     RandomExecution,
-    Step,
 )
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 STEPS = 400
-SETTLE_NS = 1
-TOP = 0xFFFF_FFD0
+_TOP = 0xFFFF_FFD0
 """A base from which execution runs past the end of the address space."""
-NAMES = [f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount")]
-LATE = (Kind.BRANCH, Kind.CSR_READ, Kind.CSR_WRITE)
-SIDEWAYS = (Kind.JUMP, Kind.TRAP)
-CYCLE_LIMIT = 60
+NAMES = [f"{name}{loop}" for loop in range(HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
+LATE = (LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE)
+SIDEWAYS = (LoopEffect.JUMP, LoopEffect.TRAP)
+_CYCLE_LIMIT = 60
 """Cycles per instruction on average after which the pipeline counts as stuck."""
 
 
@@ -41,7 +41,7 @@ class Speed:
 
 
 FULL_SPEED = Speed()
-RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, TOP), (Speed(0.7, 0.8, 0.6), 0x1000), (Speed(1.0, 1.0, 0.3), TOP)]
+_RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, _TOP), (Speed(0.7, 0.8, 0.6), 0x1000), (Speed(1.0, 1.0, 0.3), _TOP)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +64,37 @@ class Pipeline:
         self.size_at = size_at
         self.speed = speed
         self.rng = rng
-        self.board = Scoreboard("hwloops")
+        self.board = Scoreboard()
         self.ops: dict[str, int] = bench_data()["ops"]
         self.corrections = 0
         self.cycles = 0
 
-    def _show_stages(self, if_pc: int, in_id: InId | None, in_ex: Step | None, *, ex_leaves: bool) -> None:
-        dut, rng = self.dut, self.rng
+    def _show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
+        rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
-        dut.if_pc.value = if_pc
-        dut.id_valid.value = int(in_id is not None)
-        dut.id_pc.value = shown.pc
-        dut.id_after.value = (shown.pc + shown.size) & ADDRESS_MASK
-        dut.id_looped.value = shown.looped
-        dut.ex_leaves.value = int(ex_leaves)
-        action = in_ex.action if in_ex is not None and ex_leaves else Action(Kind.PLAIN)
-        dut.ex_taken.value = int(action.taken)
-        writes = action.kind is Kind.CSR_WRITE
-        dut.we.value = 1 << REGISTERS * action.loop + action.register if writes else 0
-        dut.wdata.value = action.values[action.register] if writes else rng.getrandbits(32)
+        action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
+        writes = action.effect is LoopEffect.CSR_WRITE
+        inputs = {
+            "if_pc": if_pc,
+            "id_valid": int(in_id is not None),
+            "id_pc": shown.pc,
+            "id_after": (shown.pc + shown.size) & WORD_MASK,
+            "id_looped": shown.looped,
+            "ex_leaves": int(ex_leaves),
+            "ex_taken": int(action.taken),
+            "we": 1 << REGISTERS_PER_LOOP * action.loop + action.register if writes else 0,
+            "wdata": action.values[action.register] if writes else rng.getrandbits(32),
+        }
+        drive(self.dut, inputs)
         self._show_leaving(None)
 
-    def _show_leaving(self, step: Step | None) -> None:
+    def _show_leaving(self, step: LoopStep | None) -> None:
         """What leaves ID; without an instruction there is noise that must have no effect."""
         dut, rng = self.dut, self.rng
-        action = Action(Kind.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
-        sets_up = action.kind is Kind.SETUP
-        dut.id_leaves.value = int(step is not None and action.kind not in SIDEWAYS)
-        dut.id_late.value = rng.getrandbits(1) if step is None else int(action.kind in LATE)
+        action = LoopAction(LoopEffect.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
+        sets_up = action.effect is LoopEffect.SETUP
+        dut.id_leaves.value = int(step is not None and action.effect not in SIDEWAYS)
+        dut.id_late.value = rng.getrandbits(1) if step is None else int(action.effect in LATE)
         dut.setup__valid.value = int(sets_up)
         dut.setup__op.value = self.ops[action.op] if sets_up else rng.choice(list(self.ops.values()))
         dut.setup__loop.value = action.loop
@@ -102,25 +105,25 @@ class Pipeline:
         """The loop registers."""
         return tuple(sample(getattr(self.dut, name)) for name in NAMES)
 
-    def _check(self, if_pc: int, leaving: Step | None, in_ex: Step | None, where: str) -> None:
+    def _check(self, if_pc: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
         """The unit's outputs in the middle of the cycle; ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
-        flows = leaving is not None and leaving.action.kind not in SIDEWAYS
+        flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
             board.equal(hex(sample(dut.id_next)), hex(leaving.sequel), f"id_next {where}")
             if if_pc != leaving.sequel:
                 board.equal(sample(dut.wrong), 1, f"wrong with if_pc {if_pc:#x} {where}")
         else:
             board.equal(sample(dut.wrong), 0, f"wrong without an instruction {where}")
-        if in_ex is not None and in_ex.action.kind in (Kind.CSR_READ, Kind.CSR_WRITE):
+        if in_ex is not None and in_ex.action.effect in (LoopEffect.CSR_READ, LoopEffect.CSR_WRITE):
             board.equal(self.registers(), in_ex.before, f"registers for a CSR access at {in_ex.pc:#x} {where}")
 
-    async def run(self, steps: list[Step]) -> None:
+    async def run(self, steps: list[LoopStep]) -> None:
         """Execute all steps."""
         rng, speed, dut = self.rng, self.speed, self.dut
         if_pc, in_id, in_ex = steps[0].pc, None, None
         position = bubbles = 0
-        for cycle in range(CYCLE_LIMIT * len(steps)):
+        for cycle in range(_CYCLE_LIMIT * len(steps)):
             if position == len(steps) and in_ex is None:
                 self.cycles = cycle
                 return
@@ -128,7 +131,7 @@ class Pipeline:
             self._show_stages(if_pc, in_id, in_ex, ex_leaves=ex_leaves)
             await Timer(SETTLE_NS, unit="ns")
             # behind a taken branch ID holds nothing that is executed; a CSR write empties the stage behind it
-            blocked = in_ex is not None and (not ex_leaves or in_ex.action.taken or in_ex.action.kind is Kind.CSR_WRITE)
+            blocked = in_ex is not None and (not ex_leaves or in_ex.action.blocks)
             leaving = None
             stays = blocked or sample(dut.hold) or position == len(steps) or rng.random() >= speed.decode
             if in_id is not None and not stays:
@@ -140,7 +143,7 @@ class Pipeline:
             target = None
             if ex_leaves and in_ex is not None and in_ex.action.taken:
                 target = in_ex.action.target
-            elif leaving is not None and leaving.action.kind in SIDEWAYS:
+            elif leaving is not None and leaving.action.effect in SIDEWAYS:
                 target = leaving.action.target
             elif sample(dut.wrong):
                 self.corrections += 1
@@ -150,23 +153,22 @@ class Pipeline:
                 bubbles = rng.randrange(3) if speed is not FULL_SPEED else 0
             elif (in_id is None or leaving is not None) and not bubbles and rng.random() < speed.fetch:
                 in_id = InId(if_pc, self.size_at(if_pc), sample(dut.if_back))
-                if_pc = sample(dut.if_start) if in_id.looped else (if_pc + in_id.size) & ADDRESS_MASK
+                if_pc = sample(dut.if_start) if in_id.looped else (if_pc + in_id.size) & WORD_MASK
             else:
                 in_id = None if leaving is not None else in_id
                 bubbles = max(0, bubbles - 1)
             if ex_leaves or in_ex is None:
-                in_ex = leaving if leaving is None or leaving.action.kind is not Kind.TRAP else None
+                in_ex = leaving if leaving is None or leaving.action.effect is not LoopEffect.TRAP else None
             position += leaving is not None
             await RisingEdge(dut.clk)
         raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("speed", "base"), RUNS))
+@cocotb.parametrize((("speed", "base"), _RUNS))
 async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
     """Random set-ups, CSR accesses, branches, jumps and traps on and around loop ends; again after a reset."""
-    rng = Random(seed_from_environment())
-    await start(dut)
+    rng = await start(dut)
     for _ in range(2):
         execution, machine = RandomExecution(base, rng), LoopMachine()
         pipeline = Pipeline(dut, execution.size_at, speed, rng)
@@ -177,17 +179,17 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
         pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
 
 
-def nested(body: int, machine: LoopMachine) -> tuple[list[Step], int]:
+def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
     """A loop of ``body`` instructions in another one that sets it up again; the steps and the number of set-ups."""
     inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
     program = {
-        0x100: Action(Kind.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),
-        inner_setup: Action(Kind.SETUP, op="SETUPI", loop=0, values=(0x108, inner_end, 4)),
+        0x100: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),
+        inner_setup: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=0, values=(0x108, inner_end, 4)),
     }
-    steps: list[Step] = []
+    steps: list[LoopStep] = []
     pc = 0x100
     while pc <= outer_end:
-        step, pc = machine.execute(pc, 4, program.get(pc, Action(Kind.PLAIN)))
+        step, pc = machine.execute(pc, 4, program.get(pc, LoopAction(LoopEffect.PLAIN)))
         steps.append(step)
     return steps, 1 + sum(step.pc == inner_setup for step in steps)
 
@@ -196,10 +198,9 @@ def nested(body: int, machine: LoopMachine) -> tuple[list[Step], int]:
 @cocotb.parametrize(body=[1, 2, 3, 7])
 async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
     """Two nested loops: fetching is never corrected with bodies of 3 or more, else at most once per set-up."""
-    await start(dut)
-    machine = LoopMachine()
+    rng, machine = await start(dut), LoopMachine()
     steps, setups = nested(body, machine)
-    pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, Random(seed_from_environment()))
+    pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     await pipeline.run(steps)
     pipeline.board.equal(pipeline.registers(), tuple(machine.registers), "registers at the end")
     allowed = 0 if body >= 3 else setups

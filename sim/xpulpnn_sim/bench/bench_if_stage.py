@@ -1,45 +1,32 @@
 """Bench of the IF stage: expanded instructions in program order, hardware-loop jumps, redirects and their cycles."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
+from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import RisingEdge
 
 from xpulpnn_sim.bench.bench_compressed_decoder import expanded
-from xpulpnn_sim.bench.core_fetch import (
+from xpulpnn_sim.bench.cadence import Dut, PortMonitor, drive, pulse_reset, start
+from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming
+from xpulpnn_sim.bench.random_code import (
     FETCH_TIMINGS,
     HALF_BYTES,
-    PROMPT,
-    FetchTiming,
-    InstructionMemory,
-    RandomProgram,
+    SILENCE_LIMIT,
+    FetchHabits,
+    RandomCode,
     random_target,
 )
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, pulse_reset, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 
-CYCLES = 500
-SILENCE_LIMIT = 120
-"""Cycles without an instruction that count as a hang."""
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """Probability per cycle of a redirect, of room in ID, and of the end of a hardware loop."""
-
-    redirect: float
-    ready: float
-    loop_back: float
+_CYCLES = 500
+STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
+_RUNS = [(PROMPT, STRAIGHT), (PROMPT, LOOPING)] + [(timing, ROUGH) for timing in FETCH_TIMINGS]
 
 
-STRAIGHT, LOOPING, ROUGH = Habits(0.04, 1.0, 0.0), Habits(0.02, 1.0, 0.4), Habits(0.25, 0.5, 0.2)
-RUNS = [(PROMPT, STRAIGHT), (PROMPT, LOOPING)] + [(timing, ROUGH) for timing in FETCH_TIMINGS]
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
+class StagePorts(NamedTuple):
     """The ports in one cycle."""
 
     redirect: int
@@ -56,105 +43,81 @@ class Beat:
     id_looped: int
 
 
-class StageDriver:
-    """Drives everything but the instruction port at random."""
-
-    def __init__(self, dut: Dut, rng: Random) -> None:
-        self.dut = dut
-        self.rng = rng
-
-    async def run(self, cycles: int, habits: Habits) -> None:
-        """Begin with a redirect, then follow ``habits``."""
-        dut, rng = self.dut, self.rng
-        for cycle in range(cycles):
-            dut.redirect.value = int(cycle == 0 or rng.random() < habits.redirect)
-            dut.target.value = random_target(rng)
-            dut.insn__ready.value = int(rng.random() < habits.ready)
-            dut.loop_back.value = int(rng.random() < habits.loop_back)
-            dut.loop_start.value = random_target(rng)
-            await RisingEdge(dut.clk)
-        dut.redirect.value = 0
+async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
+    """Everything but the instruction port at random, beginning with a redirect."""
+    for cycle in range(_CYCLES):
+        inputs = {
+            "redirect": int(cycle == 0 or rng.random() < habits.redirect),
+            "target": random_target(rng),
+            "insn__ready": int(rng.random() < habits.take),
+            "loop_back": int(rng.random() < habits.loop_back),
+            "loop_start": random_target(rng),
+        }
+        drive(dut, inputs)
+        await RisingEdge(dut.clk)
+    dut.redirect.value = 0
 
 
-class BeatMonitor:
-    """Collects the ports of every cycle."""
-
-    def __init__(self, dut: Dut) -> None:
-        self.dut = dut
-        self.beats: list[Beat] = []
-
-    async def run(self) -> None:
-        """Sample until cancelled."""
-        while True:
-            await FallingEdge(self.dut.clk)
-            self.beats.append(Beat(*(sample(getattr(self.dut, name)) for name in Beat.__slots__)))
-
-
-def in_id(program: RandomProgram, pc: int, looped: int) -> dict[str, int]:
+def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
     """The ports that describe the instruction at ``pc`` in ID."""
     return {
-        "insn__payload__word": expanded(program.instruction_at(pc)),
+        "insn__payload__word": expanded(code.instruction_at(pc)),
         "insn__payload__pc": pc,
-        "insn__payload__compressed": int(program.size_at(pc) == HALF_BYTES),
-        "id_after": program.after(pc),
+        "insn__payload__compressed": int(code.size_at(pc) == HALF_BYTES),
+        "id_after": code.after(pc),
         "id_looped": looped,
     }
 
 
-def check_delivery(beats: list[Beat], program: RandomProgram, board: Scoreboard) -> None:
+def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
     """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
-    pc = beats[0].target & ~1
+    pc = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0
-    for cycle, (beat, after) in enumerate(pairwise(beats[1:]), start=1):
-        where = f"in cycle {cycle}"
-        board.equal(hex(beat.pc), hex(pc), f"pc {where}")
-        silence = 0 if beat.insn__valid or beat.redirect else silence + 1
+    for number, (ports, after) in enumerate(pairwise(cycles[1:]), start=1):
+        where = f"in cycle {number}"
+        board.equal(hex(ports.pc), hex(pc), f"pc {where}")
+        silence = 0 if ports.insn__valid or ports.redirect else silence + 1
         assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
-        if beat.insn__valid:
-            board.equal({name: getattr(beat, name) for name in shown}, shown, f"ID {where}")
-        if beat.redirect:
+        if ports.insn__valid:
+            board.equal({name: getattr(ports, name) for name in shown}, shown, f"ID {where}")
+        if ports.redirect:
             board.equal(after.insn__valid, 0, f"valid after a redirect {where}")
-            pc = beat.target & ~1
-        elif beat.insn__valid and not beat.insn__ready:
+            pc = ports.target & ~1
+        elif ports.insn__valid and not ports.insn__ready:
             board.equal(after.insn__valid, 1, f"valid of a waiting instruction {where}")
         elif after.insn__valid:
-            shown = in_id(program, pc, beat.loop_back)
-            pc = beat.loop_start & ~1 if beat.loop_back else program.after(pc)
+            shown = in_id(code, pc, ports.loop_back)
+            pc = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
 
 
-def check_promptness(beats: list[Beat], program: RandomProgram, board: Scoreboard) -> None:
+def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: in ID two cycles after a redirect, no bubble behind a loop end, one more for two words."""
-    ready_at = len(beats)
+    ready_at = len(cycles)
     valid = 0
     pc = 0
     want: list[int] = []
-    for cycle, beat in enumerate(beats):
+    for number, ports in enumerate(cycles):
         want.append(valid)
-        takes = cycle >= ready_at and (not valid or beat.insn__ready) and not beat.redirect
-        valid = int(not beat.redirect and (takes or (valid and not beat.insn__ready)))
-        jumps = beat.redirect or (takes and beat.loop_back)
-        if jumps:
-            pc = (beat.target if beat.redirect else beat.loop_start) & ~1
-            ready_at = cycle + program.words_of(pc)
-    board.compare({"valid": want}, {"valid": [beat.insn__valid for beat in beats]}, label="with an ideal memory")
+        takes = number >= ready_at and (not valid or ports.insn__ready) and not ports.redirect
+        valid = int(not ports.redirect and (takes or (valid and not ports.insn__ready)))
+        if ports.redirect or (takes and ports.loop_back):
+            pc = (ports.target if ports.redirect else ports.loop_start) & ~1
+            ready_at = number + code.words_of(pc)
+    board.compare({"valid": want}, {"valid": [ports.insn__valid for ports in cycles]}, label="with an ideal memory")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits"), RUNS))
-async def program_order_reaches_id(dut: Dut, timing: FetchTiming, habits: Habits) -> None:
+@cocotb.parametrize((("timing", "habits"), _RUNS))
+async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
     """Random redirects, loop ends, back pressure, stalls and instruction lengths; again after a reset in flight."""
-    rng, board = Random(seed_from_environment()), Scoreboard("if_stage")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for _ in range(2):
-        program, monitor = RandomProgram(rng), BeatMonitor(dut)
-        memory = InstructionMemory(dut, timing, program.word_at, rng)
-        memory.start()
-        sampling = cocotb.start_soon(monitor.run())
-        await StageDriver(dut, rng).run(CYCLES, habits)
-        sampling.cancel()
-        check_delivery(monitor.beats, program, board)
+        code = RandomCode(rng)
+        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, StagePorts._fields) as monitor:
+            await drive_stage(dut, rng, habits)
+        cycles = [StagePorts(*row) for row in monitor.rows]
+        _check_delivery(cycles, code, board)
         if timing is PROMPT:
-            check_promptness(monitor.beats, program, board)
-        memory.stop()
+            _check_promptness(cycles, code, board)
         await pulse_reset(dut)

@@ -8,23 +8,24 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.bench.obi import IDEAL, SLOW, ObiMemory, Timing, WordMemory
-from xpulpnn_sim.bench.operands import prepare
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, sample, start
-from xpulpnn_sim.bench.runner import seed_from_environment
-from xpulpnn_sim.bench.unit_rows import rows_with_controls, sources
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.bench.operands import operands_of
+from xpulpnn_sim.bench.row_batches import rows_with_controls, sources
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.stimuli import random_words
 
 WINDOW_BYTES = 32
-WORD_BYTES = 4
-GAP_PROBABILITY = 0.2
-CYCLE_LIMIT = 64
+_GAP_PROBABILITY = 0.2
+_CYCLE_LIMIT = 64
 
 
 @dataclass(slots=True)
-class Access:
+class LsuAccess:
     """One execution of a load or store, what the unit receives, and what it must give."""
 
     insn: Insn
@@ -41,7 +42,7 @@ class Access:
         return self.address % WORD_BYTES + self.size > WORD_BYTES
 
 
-def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[Access]:
+def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[LsuAccess]:
     """Executions of a row whose addresses fall into a small window, so that accesses overlap."""
     src = sources(insn, count, rng)
     targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
@@ -50,13 +51,13 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     assert from_zero is not None
     src.rs1 = targets - from_zero
     src = Sources(**{name: getattr(src, name) for name in ("word", "rs1", "rs2", "rd")})
-    operands, effects = prepare(insn, src), execute(insn, src)
+    operands, effects = operands_of(insn, src), execute(insn, src)
     assert effects.size is not None
     store = np.zeros(count, np.uint32) if effects.store is None else effects.store
     # The bytes of the register above the stored ones must not matter.
     wdata = src.rs2 if insn.is_store else random_words(rng, count)
     return [
-        Access(
+        LsuAccess(
             insn,
             {**control, "ex_base": base, "ex_offset": offset, "ex_wdata": data},
             address,
@@ -74,7 +75,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     ]
 
 
-def run_sequentially(accesses: list[Access]) -> WordMemory:
+def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
     """Fill in what every load finds and the value it makes; returns the memory afterwards."""
     memory = WordMemory()
     for access in accesses:
@@ -92,66 +93,53 @@ def run_sequentially(accesses: list[Access]) -> WordMemory:
     return memory
 
 
-class AccessDriver:
-    """Presents accesses in EX, each until it is done, with random empty cycles between them."""
-
-    def __init__(self, dut: Dut, rng: Random) -> None:
-        self.dut = dut
-        self.rng = rng
-        self.cycles: list[int] = []
-
-    async def run(self, accesses: list[Access], idle_control: dict[str, int]) -> None:
-        """Run all of them; records the EX cycles of each."""
-        for access in accesses:
-            if self.rng.random() < GAP_PROBABILITY:
-                for port, value in idle_control.items():
-                    getattr(self.dut, port).value = value
-                await RisingEdge(self.dut.clk)
-            for port, value in access.ports.items():
-                getattr(self.dut, port).value = value
-            for cycle in range(1, CYCLE_LIMIT):
-                await FallingEdge(self.dut.clk)
-                done = sample(self.dut.ex_done)
-                await RisingEdge(self.dut.clk)
-                if done:
-                    self.cycles.append(cycle)
-                    break
-            else:
-                raise AssertionError(f"no ex_done within {CYCLE_LIMIT} cycles")
-        for port, value in idle_control.items():
-            getattr(self.dut, port).value = value
+async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
+    """Present accesses in EX, each until it is done, with random empty cycles between them; the EX cycles of each."""
+    cycles: list[int] = []
+    for access in accesses:
+        if rng.random() < _GAP_PROBABILITY:
+            drive(dut, idle)
+            await RisingEdge(dut.clk)
+        drive(dut, access.ports)
+        for cycle in range(1, _CYCLE_LIMIT):
+            await FallingEdge(dut.clk)
+            done = sample(dut.ex_done)
+            await RisingEdge(dut.clk)
+            if done:
+                cycles.append(cycle)
+                break
+        else:
+            raise AssertionError(f"no ex_done within {_CYCLE_LIMIT} cycles")
+    drive(dut, idle)
+    return cycles
 
 
-class ResponseMonitor:
+class WritebackMonitor(Background):
     """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
 
     def __init__(self, dut: Dut) -> None:
-        self.dut = dut
         self.addresses: list[int] = []
         self.values: list[int] = []
+        self._dut = dut
 
-    async def run(self) -> None:
-        """Sample until cancelled."""
+    async def _run(self) -> None:
         in_wb = False
         while True:
-            await FallingEdge(self.dut.clk)
-            if in_wb and sample(self.dut.wb_done):
-                self.values.append(sample(self.dut.wb_rdata))
+            await FallingEdge(self._dut.clk)
+            if in_wb and sample(self._dut.wb_done):
+                self.values.append(sample(self._dut.wb_rdata))
                 in_wb = False
-            if sample(self.dut.ex_done):
+            if sample(self._dut.ex_done):
                 assert not in_wb, "a second access entered WB"
-                self.addresses.append(sample(self.dut.ex_address))
+                self.addresses.append(sample(self._dut.ex_address))
                 in_wb = True
-            await RisingEdge(self.dut.clk)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[IDEAL, SLOW])
-async def accesses_are_sequential(dut: Dut, timing: Timing) -> None:
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
-    rng = Random(seed_from_environment())
-    board, data = Scoreboard("lsu"), bench_data()
-    await start(dut)
+    rng, board, data = await start(dut), Scoreboard(), bench_data()
     for window in (0x1000, 0xFFFF_FFE0):
         accesses = [
             access
@@ -159,14 +147,18 @@ async def accesses_are_sequential(dut: Dut, timing: Timing) -> None:
             for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
         ]
         rng.shuffle(accesses)
-        expected_memory = run_sequentially(accesses)
-        memory, driver, monitor = ObiMemory(dut, timing, rng), AccessDriver(dut, rng), ResponseMonitor(dut)
-        memory.start()
-        sampling = cocotb.start_soon(monitor.run())
-        await driver.run(accesses, data["idle"])
-        for _ in range(CYCLE_LIMIT):
+        expected, memory = run_sequentially(accesses), WordMemory()
+        with ObiResponder(dut, "data", memory, timing, rng) as bus:
+            with WritebackMonitor(dut) as monitor:
+                cycles = await drive_accesses(dut, accesses, data["idle"], rng)
+                for _ in range(_CYCLE_LIMIT):
+                    await RisingEdge(dut.clk)
+            found, requests = dict(memory), len(bus.log)
+            # A reset in flight: one access is left without its response.
+            drive(dut, accesses[0].ports)
             await RisingEdge(dut.clk)
-        sampling.cancel()
+        drive(dut, data["idle"])
+        await pulse_reset(dut)
         context = {"address": [a.address for a in accesses], "size": [a.size for a in accesses]}
         loads = [index for index, access in enumerate(accesses) if access.insn.is_load]
         board.compare({"ex_address": context["address"]}, {"ex_address": monitor.addresses}, context)
@@ -175,16 +167,8 @@ async def accesses_are_sequential(dut: Dut, timing: Timing) -> None:
             {"wb_rdata": [monitor.values[index] for index in loads]},
             {name: [column[index] for index in loads] for name, column in context.items()},
         )
-        board.equal(dict(memory.words), dict(expected_memory), "memory at the end")
-        board.equal(memory.requests, sum(1 + access.crosses for access in accesses), "requests")
-        if timing is IDEAL:
+        board.equal(found, dict(expected), "memory at the end")
+        board.equal(requests, sum(1 + access.crosses for access in accesses), "requests")
+        if timing is PROMPT:
             wanted = [1 + access.crosses for access in accesses]
-            board.compare({"cycles": wanted}, {"cycles": driver.cycles}, context, "cycles in EX")
-        # A reset in flight: one access is left without its response.
-        for port, value in accesses[0].ports.items():
-            getattr(dut, port).value = value
-        await RisingEdge(dut.clk)
-        memory.stop()
-        for port, value in data["idle"].items():
-            getattr(dut, port).value = value
-        await pulse_reset(dut)
+            board.compare({"cycles": wanted}, {"cycles": cycles}, context, "cycles in EX")

@@ -5,33 +5,34 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, bench_data, pulse_reset, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn.isa.machine import NNRF_WEIGHTS
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
-BEATS = 600
-WEIGHTS = 4
+_BEATS = 600
 
 
-def stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
+def _stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
     """Random reads and writes; every entry is written and read back at least once in the first beats."""
     columns = {
-        "we": np.array([1] * entries + [rng.randrange(2) for _ in range(BEATS - entries)]),
-        "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(BEATS - entries)]),
-        "wdata": random_words(rng, BEATS),
-        "wgt_addr": np.array([rng.randrange(WEIGHTS) for _ in range(BEATS)]),
+        "we": np.array([1] * entries + [rng.randrange(2) for _ in range(_BEATS - entries)]),
+        "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(_BEATS - entries)]),
+        "wdata": random_words(rng, _BEATS),
+        "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(_BEATS)]),
     }
-    if entries > WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(entries - WEIGHTS) for _ in range(BEATS)])
+    if entries > NNRF_WEIGHTS:
+        columns["act_addr"] = np.array([rng.randrange(entries - NNRF_WEIGHTS) for _ in range(_BEATS)])
     return columns
 
 
-def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
+def _expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
     """Words read per beat: the entries after the write of the same beat, activations numbered before weights."""
     words = [0] * entries
-    first_weight = entries - WEIGHTS
+    first_weight = entries - NNRF_WEIGHTS
     reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
-    for beat in range(BEATS):
+    for beat in range(_BEATS):
         if columns["we"][beat]:
             words[columns["waddr"][beat]] = int(columns["wdata"][beat])
         reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
@@ -44,14 +45,14 @@ def expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int
 async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, also one written in the same cycle; reset clears all of them."""
     entries = bench_data()["entries"]
-    rng = Random(seed_from_environment())
-    board = Scoreboard("nnrf")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
-        columns = stimulus(entries, rng)
-        want = expected(entries, columns)
+        columns = _stimulus(entries, rng)
+        want = _expected(entries, columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         dut.we.value = 0
         await pulse_reset(dut)
-        quiet = {"wgt_addr": range(WEIGHTS)} | ({"act_addr": [0, 1, 0, 1]} if "act" in want else {})
-        board.compare({name: [0] * WEIGHTS for name in want}, await run_vectors(dut, quiet, list(want)), quiet, "reset")
+        quiet = {"wgt_addr": range(NNRF_WEIGHTS)} | ({"act_addr": [0, 1, 0, 1]} if "act" in want else {})
+        board.compare(
+            {name: [0] * NNRF_WEIGHTS for name in want}, await run_vectors(dut, quiet, list(want)), quiet, "reset"
+        )

@@ -5,34 +5,34 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn_sim.bench.parts import Dut, Scoreboard, pulse_reset, run_vectors, start
-from xpulpnn_sim.bench.runner import seed_from_environment
+from xpulpnn.isa.machine import REGISTERS
+from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
+from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
-BEATS = 800
-REGISTERS = 32
+_BEATS = 800
 READS = ("rs1", "rs2", "rs3")
 
 
-def stimulus(rng: Random) -> dict[str, np.ndarray]:
+def _stimulus(rng: Random) -> dict[str, np.ndarray]:
     """Random reads and writes on both ports; half of the beats use a few registers only, so that they collide."""
 
     def address() -> int:
         return rng.randrange(REGISTERS) if rng.random() < 0.5 else rng.randrange(3)
 
-    columns = {f"{name}_addr": np.array([address() for _ in range(BEATS)]) for name in READS}
+    columns = {f"{name}_addr": np.array([address() for _ in range(_BEATS)]) for name in READS}
     for port in "ab":
-        columns[f"we_{port}"] = np.array([rng.randrange(2) for _ in range(BEATS)])
-        columns[f"addr_{port}"] = np.array([address() for _ in range(BEATS)])
-        columns[f"data_{port}"] = random_words(rng, BEATS)
+        columns[f"we_{port}"] = np.array([rng.randrange(2) for _ in range(_BEATS)])
+        columns[f"addr_{port}"] = np.array([address() for _ in range(_BEATS)])
+        columns[f"data_{port}"] = random_words(rng, _BEATS)
     return columns
 
 
-def expected(columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
+def _expected(columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
     """Words read: the registers before the writes of the same beat. Port B stays if both address one register."""
     words = [0] * REGISTERS
     reads: dict[str, list[int]] = {name: [] for name in READS}
-    for beat in range(BEATS):
+    for beat in range(_BEATS):
         for name in READS:
             reads[name].append(words[columns[f"{name}_addr"][beat]])
         for port in "ab":
@@ -43,14 +43,12 @@ def expected(columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reads_match_writes(dut: Dut) -> None:
+async def three_reads_match_two_writes(dut: Dut) -> None:
     """Reads see the registers before the writes of the cycle, x0 stays 0, reset clears everything."""
-    rng = Random(seed_from_environment())
-    board = Scoreboard("regfile")
-    await start(dut)
+    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
-        columns = stimulus(rng)
-        board.compare(expected(columns), await run_vectors(dut, columns, READS), columns, phase)
+        columns = _stimulus(rng)
+        board.compare(_expected(columns), await run_vectors(dut, columns, READS), columns, phase)
         dut.we_a.value = 0
         dut.we_b.value = 0
         await pulse_reset(dut)

@@ -1,19 +1,16 @@
 """A program that goes once through everything the core's front end, controller and CSRs do."""
 
+from pathlib import Path
 from random import Random
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE, VECTORS, WORD_BYTES
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sw.asm import assemble
 
-TEXT_BASE = 0x1C00_0000
-"""The vector table; execution begins behind its 32 entries."""
-BOOT_ADDRESS = TEXT_BASE + 0x80
-DATA_BASE = 0x1000_0000
 DATA_WORDS = 64
 DONE_ADDRESS = 0x2000_0000
 """A store here ends the run."""
-WORD_BYTES = 4
-_VECTORS = 31
 
 _START = """
     li x8, {data}
@@ -198,6 +195,7 @@ _END = """
     csrr x6, minstreth
     csrci mstatus, 8
     li x7, {done}
+    li x5, 1
     sw x5, 0(x7)
 1:  c.j 1b
 leaf:
@@ -228,9 +226,9 @@ interrupt:
 """
 
 
-def program(config: CoreConfig, rng: Random) -> dict[int, int]:
-    """Words by address: vector table, the sections the configuration can execute, and random data."""
-    vectors = "j exception\n" + "j interrupt\n" * _VECTORS
+def program(config: CoreConfig, rng: Random) -> Executable:
+    """Vector table, the sections the configuration can execute, and random data."""
+    vectors = "j exception\n" + "j interrupt\n" * (VECTORS - 1)
     # the order of the sections, and what is aligned with them, changes with the seed
     sections = [_COMPRESSED, _CONTROL, _SYSTEM]
     optional = (
@@ -244,8 +242,6 @@ def program(config: CoreConfig, rng: Random) -> dict[int, int]:
     fill = [text + "c.nop\n" * rng.randrange(2) for text in sections]
     text = vectors + _START + "".join(fill) + _END
     image = assemble(text.format(data=DATA_BASE, done=DONE_ADDRESS), TEXT_BASE).to_bytes()
-    image += bytes(-len(image) % WORD_BYTES)
-    words = {
-        TEXT_BASE + at: int.from_bytes(image[at : at + WORD_BYTES], "little") for at in range(0, len(image), WORD_BYTES)
-    }
-    return words | {DATA_BASE + WORD_BYTES * index: rng.getrandbits(32) for index in range(DATA_WORDS)}
+    data = rng.randbytes(WORD_BYTES * DATA_WORDS)
+    segments = (Segment(DATA_BASE, data, len(data)), Segment(TEXT_BASE, image, len(image)))
+    return Executable(Path("core_program"), ENTRY, segments, {}, (), DONE_ADDRESS, None)

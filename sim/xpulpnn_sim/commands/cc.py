@@ -31,9 +31,6 @@ from xpulpnn_sw.toolchain import (
     write_headers,
 )
 
-NAME = "cc"
-HELP = "compile C and assembly to an ELF program for the core"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""

@@ -21,9 +21,6 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.harness.vector_stream import VectorBench
 from xpulpnn_sim.harness.vectors import Vector, VectorMismatch, VectorReader, check_golden
 
-NAME = "check-vectors"
-HELP = "execute single-instruction vectors and report mismatches"
-
 Check = Callable[[list[Vector]], list[VectorMismatch]]
 
 _BATCH = 1 << 16

@@ -33,9 +33,6 @@ from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate,
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 
-NAME = "cosim"
-HELP = "run kernels on the design, check every instruction and result, and show the cycles"
-
 DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
 DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
 

@@ -1,10 +1,12 @@
 """``xpulpnn costs``: the cycle costs of the core, measured beside the documented ones."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
 
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -18,9 +20,6 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import Line, lines_of
 from xpulpnn_sim.verify.designs import measured_costs
-
-NAME = "costs"
-HELP = "measure every cycle cost on the core and compare it with the documented one"
 
 _SHOWN = 5
 """Wrong rows listed of each group."""
@@ -43,12 +42,17 @@ def run(arguments: argparse.Namespace) -> int:
     for line in lines:
         for one in line.wrong[:_SHOWN]:
             console.print(
-                f"{line.group}: {one.row.name} must take {one.row.documented}, not {one.cycles}",
+                f"{line.group}: {one.row.name} must wait {_shown(one.row.waits)}, not {_shown(one.waits)}",
                 markup=False,
                 soft_wrap=True,
             )
     write_json(arguments.json, [_record(line) for line in lines])
     return FAILED if wrong else OK
+
+
+def _shown(waits: Mapping[WaitCause, int] | None) -> str:
+    """Cycles by cause, for people."""
+    return ", ".join(f"{cycles} for {cause.name.lower()}" for cause, cycles in (waits or {}).items()) or "not at all"
 
 
 def _table(lines: list[Line]) -> Table:
@@ -71,6 +75,7 @@ def _record(line: Line) -> dict[str, Any]:
                 "documented": one.row.documented,
                 "measured": one.cycles,
                 "extra": one.row.is_extra,
+                "waits": {cause.name.lower(): cycles for cause, cycles in one.waits.items()},
             }
             for one in line.measured
         ],

@@ -7,9 +7,6 @@ from rich.table import Table
 from xpulpnn_sim.commands.common import FAILED, OK, add_json, output, require_writable, write_json
 from xpulpnn_sim.harness.tools import Finding, survey
 
-NAME = "doctor"
-HELP = "show each tool needed, its version, where it was found, and how to install what is missing"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""

@@ -24,9 +24,6 @@ from xpulpnn_sim.formal.dotp import ALL_SIGNS
 from xpulpnn_sim.formal.equivalence import DIFFERENT, METHODS, UNDECIDED, Comparison, check, structures
 from xpulpnn_sim.harness.models import cached_emission
 
-NAME = "equivalence"
-HELP = "prove all structures of the dot-product unit equal"
-
 _TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
 _SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
 

@@ -19,7 +19,6 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.commands.generate import TOP_NAMES
 from xpulpnn_sim.explore.design import emit_design
 from xpulpnn_sim.explore.finished_run import REPORT, FinishedRun, require_report_packages
 from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
@@ -31,9 +30,7 @@ from xpulpnn_sim.explore.results import PointResult
 from xpulpnn_sim.explore.runner import Manner, dask_package, run_points
 from xpulpnn_sim.explore.space import Point, Space, build_space
 from xpulpnn_sim.explore.task import PointStep, plan
-
-NAME = "explore"
-HELP = "show area, timing, energy and cycles of configurations side by side, with open tools"
+from xpulpnn_sim.tops import TOPS
 
 DEFAULT_TOP = "ex-stage"
 DEFAULT_PRESET = "xpulpnn"
@@ -47,7 +44,7 @@ _SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "ene
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     space = parser.add_argument_group("configurations")
-    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOP_NAMES)} (default {DEFAULT_TOP})")
+    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOPS)} (default {DEFAULT_TOP})")
     space.add_argument(
         "--preset",
         action="append",
@@ -178,8 +175,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
     if not arguments.timeout > 0:
         raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
-    if arguments.top is not None and arguments.top not in TOP_NAMES:
-        raise InputError(f"--top must be one of {', '.join(TOP_NAMES)}, not {arguments.top}")
+    if arguments.top is not None and arguments.top not in TOPS:
+        raise InputError(f"--top must be one of {', '.join(TOPS)}, not {arguments.top}")
     if arguments.liberty is not None and not arguments.liberty.is_file():
         raise InputError(f"--liberty must be a file, not {arguments.liberty}")
     if arguments.paper:
@@ -268,7 +265,7 @@ def tools_of(results: Sequence[PointResult]) -> dict[str, str]:
 
 def command_line(arguments: argparse.Namespace) -> str:
     """The command that repeats a run, defaults left out."""
-    words = ["xpulpnn", NAME]
+    words = ["xpulpnn", "explore"]
     names = {"settings": "set", "json": "json"}
     defaults = {
         "seeds": DEFAULT_SEEDS,

@@ -16,16 +16,12 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.files import write_text
-
-NAME = "generate"
-HELP = "write the Verilog of a component and a description of its ports, configuration and names"
-
-TOP_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core")
+from xpulpnn_sim.tops import TOPS, emit_top
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOP_NAMES)}")
+    parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOPS)}")
     add_configuration(parser, "xpulpnn")
     parser.add_argument(
         "-o",
@@ -40,14 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write ``TOP.v`` and ``TOP.json``."""
-    if arguments.top not in TOP_NAMES:
-        raise InputError(f"TOP must be one of {', '.join(TOP_NAMES)}, not {arguments.top}")
+    if arguments.top not in TOPS:
+        raise InputError(f"TOP must be one of {', '.join(TOPS)}, not {arguments.top}")
     config = configuration(arguments)
     require_writable(arguments.json)
     require_folder(arguments.output, "--output")
-    # Amaranth takes longer to import than the other subcommands to run
-    from xpulpnn_sim.tops import emit_top
-
     emitted = emit_top(arguments.top, config)
     verilog, manifest = (arguments.output / f"{arguments.top}.{suffix}" for suffix in ("v", "json"))
     write_text(verilog, emitted.text)

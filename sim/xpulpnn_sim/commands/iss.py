@@ -35,9 +35,6 @@ from xpulpnn_sim.exits import Exit
 from xpulpnn_sim.iss.observe import Retired
 from xpulpnn_sim.iss.session import Session
 
-NAME = "iss"
-HELP = "run a program on the instruction-set simulator; an instruction counts as a cycle"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""

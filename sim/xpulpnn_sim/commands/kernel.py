@@ -27,9 +27,6 @@ from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.toolchain import COMPILERS, CompileError, Options, build
 
-NAME = "kernel"
-HELP = "write a kernel as an assembly function, with its tensors, a plain C version and a main that compares them"
-
 WIDTHS = ("16", "8", "4", "2")
 
 _LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}

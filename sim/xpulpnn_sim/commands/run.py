@@ -42,15 +42,12 @@ from xpulpnn_sim.commands.program import (
     write_dumps,
 )
 from xpulpnn_sim.elf import Executable, Window
-from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.machine import ALL_CYCLES, Machine, Waves
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.profile import MEANING, Profile
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.harness.session import run as run_program
 from xpulpnn_sim.retirement import Records
-
-NAME = "run"
-HELP = "run a program on the design, cycle by cycle"
 
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
@@ -104,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         observer = None if arguments.trace is None else stack.enter_context(_tracing(arguments.trace))
         waves = None
         if arguments.waves is not None:
-            waves = Waves(path=stack.enter_context(replacing(arguments.waves)), **window)
+            first, last = window
+            waves = Waves(path=stack.enter_context(replacing(arguments.waves)), first=first, last=last)
         progress, task = stack.enter_context(progress_bar("cycles", None))
         result = run_program(
             executable,
@@ -154,15 +152,14 @@ def _irq(text: str) -> tuple[int, int]:
     return int(cycle), int(line)
 
 
-def _wave_window(arguments: argparse.Namespace) -> dict[str, int]:
+def _wave_window(arguments: argparse.Namespace) -> tuple[int, int]:
     """First and last cycle of the waveforms."""
     text = arguments.wave_window
     if text is None:
-        return {}
+        return ALL_CYCLES
     if arguments.waves is None:
         raise InputError(f"--wave-window must come with --waves, not alone with {text}")
-    first, last = Waves.window(text)
-    return {"first": first, "last": last}
+    return Waves.window(text)
 
 
 def _require_waves(path: Path | None) -> None:

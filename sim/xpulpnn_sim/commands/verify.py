@@ -33,9 +33,6 @@ from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.generator import BUDGET
 
-NAME = "verify"
-HELP = "run random programs in lock step with the simulator; the first failure is made minimal"
-
 DEFAULT_INSTRUCTIONS = 100_000
 DEFAULT_PRESET = "xpulpnn-full"
 

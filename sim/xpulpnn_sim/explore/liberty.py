@@ -4,10 +4,10 @@ What is not about area, function, delay, energy and leakage of cells at one corn
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,26 +31,26 @@ class Table:
 
     Parameters
     ----------
-    slews_ns, loads_ff : array
+    slews_ns, loads_ff : list of float
         Ascending axes.
-    values : array
-        Indexed by slew, load: ns in delay tables, fJ in power tables.
+    columns : list of lists of float
+        Indexed by load, slew: ns in delay tables, fJ in power tables.
     """
 
-    slews_ns: NDArray[np.float64]
-    loads_ff: NDArray[np.float64]
-    values: NDArray[np.float64]
+    slews_ns: list[float]
+    loads_ff: list[float]
+    columns: list[list[float]]
 
     def at(self, slew_ns: float, load_ff: float) -> float:
         """Bilinear interpolation; beyond an end the last two points are continued."""
-        rows = _interpolate(self.slews_ns, slew_ns, self.values)
-        return float(_interpolate(self.loads_ff, load_ff, rows))
+        by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
+        return _interpolate(self.loads_ff, load_ff, by_load)
 
 
-def _interpolate(axis: NDArray[np.float64], at: float, values: NDArray[np.float64]) -> Any:
+def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
     if len(axis) == 1:
         return values[0]
-    low = min(max(int(np.searchsorted(axis, at)) - 1, 0), len(axis) - 2)
+    low = min(max(bisect_left(axis, at) - 1, 0), len(axis) - 2)
     share = (at - axis[low]) / (axis[low + 1] - axis[low])
     return values[low] + share * (values[low + 1] - values[low])
 
@@ -296,7 +296,7 @@ class _Reader:
                 return None
         if len(axes) == 2 and axes[0][0] in _LOAD_VARIABLES:
             values = values.T
-        return Table(slews, loads, values.reshape(len(slews), len(loads)))
+        return Table(slews.tolist(), loads.tolist(), values.reshape(len(slews), len(loads)).T.tolist())
 
 
 def _scale(unit: str, base: str) -> float:

@@ -6,7 +6,6 @@ without load counts, every output carries the output load, wires weigh nothing, 
 worst over the arcs into a net.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,32 +24,6 @@ _BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))
 _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "preset", "rising_edge", "falling_edge"})
 
 
-class _Lookup:
-    """A delay table as plain lists: faster than an array for one point at a time."""
-
-    def __init__(self, table: Table) -> None:
-        self.slews, self.loads = table.slews_ns.tolist(), table.loads_ff.tolist()
-        self.values: list[list[float]] = table.values.tolist()
-
-    def at(self, slew: float, load: float) -> float:
-        low, share = _place(self.slews, slew)
-        left, part = _place(self.loads, load)
-        upper = self.values[low]
-        value = upper[left] + part * (upper[left + 1] - upper[left]) if part else upper[left]
-        if not share:
-            return value
-        lower = self.values[low + 1]
-        other = lower[left] + part * (lower[left + 1] - lower[left]) if part else lower[left]
-        return value + share * (other - value)
-
-
-def _place(axis: list[float], at: float) -> tuple[int, float]:
-    if len(axis) == 1:
-        return 0, 0.0
-    low = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
-    return low, (at - axis[low]) / (axis[low + 1] - axis[low])
-
-
 @dataclass(frozen=True, slots=True)
 class _Arc:
     """Delay and slew of one edge of an output, ``to``, caused by one edge of ``pin``."""
@@ -58,8 +31,8 @@ class _Arc:
     pin: str
     cause: int
     to: int
-    delay: _Lookup
-    slew: _Lookup
+    delay: Table
+    slew: Table
 
 
 def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
@@ -70,7 +43,7 @@ def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
         for cause, to in _EDGES.get(timing.timing_sense, _BOTH):
             delay, slew = tables[0][to], tables[1][to]
             if delay is not None and slew is not None:
-                yield _Arc(timing.related_pin, cause, to, _Lookup(delay), _Lookup(slew))
+                yield _Arc(timing.related_pin, cause, to, delay, slew)
 
 
 class _Analysis:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.formal import algebra
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
 from xpulpnn_sim.golden.lanes import unpack
 
 _WORD = 32
@@ -85,13 +85,13 @@ class DotpOperation:
         total = [graph.and_(bit, self.accumulate) for bit in self.rd]
         for x, y in self._lanes():
             wide = 2 * len(x)
-            one = _extended(x, wide, signed=self.signs.a)
+            one = extended(x, wide, signed=self.signs.a)
             product = graph.multiply(one, y, wide)
             if self.signs.b:
                 # the top bit of b has weight -2**(w - 1) instead of 2**(w - 1): take 2**w times it off
                 excess = [FALSE] * len(y) + [graph.and_(bit, y[-1]) for bit in one[: len(y)]]
                 product = graph.add(product, [bit ^ 1 for bit in excess], TRUE)
-            total = graph.add(total, _extended(product, _WORD, signed=self.signs.a or self.signs.b))
+            total = graph.add(total, extended(product, _WORD, signed=self.signs.a or self.signs.b))
         return total
 
     def values(self, ones: Iterable[int]) -> tuple[DotpOperands, int]:
@@ -189,10 +189,6 @@ def _control(ports: Sequence[Mapping[str, Any]], values: Mapping[str, int], accu
             known = values.get(field["name"])
             word[field["lsb"] + bit] = accumulate if known is None else known >> bit & 1
     return word
-
-
-def _extended(word: Sequence[int], width: int, *, signed: bool) -> list[int]:
-    return [*word, *[word[-1] if signed else FALSE] * (width - len(word))]
 
 
 def _column(words: NDArray[np.uint32], place: int) -> int:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
 from xpulpnn_sim.netlist import ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
 from xpulpnn_sim.yosys import find_yosys
 
@@ -124,7 +124,8 @@ class ClockCycle:
                 return [graph.xor(a[0], b[0]) ^ 1]
             case "$_MUX_":
                 return [graph.mux(s[0], a[0], b[0])]
-        x, y = (_extended(word, width, cell.parameters.get(f"{pin}_SIGNED", "0")) for pin, word in (("A", a), ("B", b)))
+        signed = [int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1 for pin in "AB"]
+        x, y = (extended(word, width, signed=sign) for word, sign in zip((a, b), signed, strict=True))
         match cell.type:
             case "$pos":
                 return x
@@ -138,11 +139,6 @@ class ClockCycle:
                 return graph.multiply(_trimmed(x), _trimmed(y), width)
             case kind:
                 raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
-
-
-def _extended(word: Sequence[int], width: int, signed: str) -> list[int]:
-    fill = word[-1] if int(signed, 2) and word else FALSE
-    return [*word, *[fill] * (width - len(word))][:width]
 
 
 def _trimmed(word: Sequence[int]) -> list[int]:

@@ -157,7 +157,7 @@ class GateGraph:
         """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
         width = max(len(x), len(y))
         total: list[int] = []
-        for one, other in zip(_extended(x, width), _extended(y, width), strict=True):
+        for one, other in zip(extended(x, width), extended(y, width), strict=True):
             total.append(self.xor(self.xor(one, other), carry))
             carry = self.majority(one, other, carry)
         return total
@@ -236,5 +236,7 @@ class GateGraph:
         return [(leaves, x & y | x & z | y & z)]
 
 
-def _extended(word: Sequence[int], width: int) -> list[int]:
-    return [*word, *[FALSE] * (width - len(word))]
+def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
+    """Literals of a word as long as ``width``: continued by its sign or by zeros, or cut."""
+    fill = word[-1] if signed and word else FALSE
+    return [*word, *[fill] * (width - len(word))][:width]

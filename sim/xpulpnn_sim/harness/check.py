@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,8 @@ class Discrepancy:
         return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
-class Findings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Findings:
     """What a checker says of a block.
 
     Members
@@ -152,9 +153,7 @@ class RetirementCheck:
         """
         return self.check([block.records(hart) for hart in self._harts], block.grants, [*map(block.lines, self._harts)])
 
-    def check(
-        self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None
-    ) -> Findings:
+    def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
         """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""
         total, found = 0, list[Discrepancy]()
         for hart in self._harts:
@@ -173,7 +172,9 @@ class RetirementCheck:
         total += chained
         findings = Findings()
         if total:
-            found += [Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()]
+            found += [
+                Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()
+            ]
             first = min(found, key=lambda one: (records[one.hart]["cycle"][one.position], one.rank))
             order = int(records[first.hart]["order"][first.position])
             findings = Findings(total, self._described(records[first.hart], first), order)
@@ -199,9 +200,7 @@ class RetirementCheck:
                 text = f"memory word at 0x{base + 4 * at:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
         return Findings(total, text)
 
-    def _replay(
-        self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32
-    ) -> tuple[int, list[Discrepancy]]:
+    def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
         """Compute all results again; also fills in where control is transferred."""
         groups = self._describer.groups
         starts, values = self._chain.distribute(hart, count, len(groups))

@@ -153,10 +153,12 @@ def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Ca
     """The executed instructions of a call on the back end; the cycles are those of the function's instructions."""
     call, memory = kernel_call(kernel), kernel.image.data.copy()
     program, function = call.program, kernel.function
+    # all of it at once, so that the time of the run is that of the simulation
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
     outcome = run_stream(
         program.words,
         program.pcs,
-        executed(kernel, call, kernel_memory(kernel)),
+        sequence,
         case.config,
         case.machine,
         memory={kernel.image.base: memory},

@@ -14,7 +14,7 @@ WATCHDOG_CYCLES = 100_000
 """Cycles without a retirement after which a hart is taken to hang."""
 
 _FULL_SCALE = 1 << 32
-_ALWAYS = (1 << 64) - 1
+ALL_CYCLES = (0, (1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ class Waves:
     """
 
     path: Path
-    first: int = 0
-    last: int = _ALWAYS
+    first: int = ALL_CYCLES[0]
+    last: int = ALL_CYCLES[1]
     by_instruction: bool = False
 
     def settings(self) -> dict[str, int]:
@@ -107,7 +107,7 @@ class Waves:
     def window(text: str) -> tuple[int, int]:
         """First and last cycle of ``FROM:TO``; raises :class:`InputError`."""
         first, colon, last = text.partition(":")
-        if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= _ALWAYS):
+        if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= ALL_CYCLES[1]):
             raise InputError(f"--wave-window must be FROM:TO with FROM <= TO, not {text}")
         return int(first), int(last)
 

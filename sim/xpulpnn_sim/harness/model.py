@@ -115,7 +115,13 @@ class Block:
 
     def destination(self, hart: int) -> tuple[Any, ...]:
         """Addresses and capacities of the buffers, as ``model_collect`` takes them."""
-        return _place(self._records[hart]), _place(self._lines[hart]), self.size, _place(self._grants), len(self._grants)
+        return (
+            _place(self._records[hart]),
+            _place(self._lines[hart]),
+            self.size,
+            _place(self._grants),
+            len(self._grants),
+        )
 
     def records(self, hart: int = 0) -> Records:
         """The retirements of a hart."""
@@ -267,9 +273,7 @@ class Chain:
         The control and status registers of each hart.
     """
 
-    def __init__(
-        self, path: Path, settings: Mapping[str, int], memory: Windows, csrs: Sequence[NDArray[Any]]
-    ) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, int], memory: Windows, csrs: Sequence[NDArray[Any]]) -> None:
         self._library, self._kept = _load(path), (memory, csrs)
         self._handle = handle = self._library.check_create(_place(struct(CHECK_SETTINGS, **settings)))
         weakref.finalize(self, self._library.check_destroy, handle)

@@ -104,8 +104,6 @@ VALUE_FIELDS = (
 )
 """Arrays that :meth:`~xpulpnn_sim.harness.model.Chain.distribute` fills: operands, results, and whose they are."""
 
-Value = IntEnum("Value", [f"VALUE_{name.upper()}" for name in VALUE_FIELDS], start=0)
-
 NO_GROUP = 2**32 - 1
 """Group of instructions without results to compare."""
 
@@ -157,9 +155,9 @@ CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse")
 CHECK_INSN = np.dtype(
     [
         (name, np.uint32)
-        for name in "raw word properties action number is_constant constant offset group".split()
+        for name in ["raw", "word", "properties", "action", "number", "is_constant", "constant", "offset", "group"]
     ]
-    + [(name, np.uint8) for name in "length rs1 rs2 rd access act wgt reloaded".split()]
+    + [(name, np.uint8) for name in ["length", "rs1", "rs2", "rd", "access", "act", "wgt", "reloaded"]]
 )
 """An instruction by its word in memory: ``word`` is its 32-bit form. ``access``: bytes loaded or stored; ``offset``:
 from pc to the start or end of a loop; ``group``: of instructions whose results are compared together."""
@@ -213,7 +211,7 @@ _STRUCTS = {
     "CsrState": CSR_STATE,
     "CheckError": CHECK_ERROR,
 }
-_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, Value, WaitCause, ExceptionCause)
+_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, WaitCause, ExceptionCause)
 _CONSTANTS = {
     "KEPT_ERRORS": KEPT_ERRORS,
     "NO_GROUP": NO_GROUP,
@@ -230,6 +228,7 @@ _CONSTANTS = {
             "NNRF_ENTRIES",
         )
     },
+    **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
     **{f"CSR_{name.upper()}": csr_address(name) for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0")},
 }
 _TYPES = {8: "uint64_t", 4: "uint32_t", 1: "uint8_t"}

@@ -1,4 +1,4 @@
-"""Runs programs and instruction streams on compiled designs, with everything around them: memory, interrupts, checks."""
+"""Runs programs and instruction streams on compiled designs, with memory, interrupts and checks around them."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -91,7 +91,7 @@ class RunResult:
         """Cycles without a retirement by cause, of all harts; empty if nothing was counted."""
         if not self.accounts:
             return {}
-        totals = sum(account.sum(axis=0) for account in self.accounts)
+        totals = np.sum([account.sum(axis=0) for account in self.accounts], axis=0)
         return {cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause}
 
     def read(self, address: int, size: int) -> bytes:
@@ -270,9 +270,7 @@ def run(
     if lockstep:
         checkers.append(lockstep_checker(Lockstep(executable, config, hart_id=machine.hart_id)))
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost}
-    session = Session(
-        library, harts, settings, memory, machine, waves=waves, checkers=checkers, observer=observer
-    )
+    session = Session(library, harts, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
     name_of = executable.symbol_at
     try:
         accounts = [session.model.account(hart, *text_window(executable)) for hart in range(harts if account else 0)]
@@ -424,7 +422,9 @@ def run_stream(
         library, 1, {"sparse": sparse}, memory, machine, waves=waves, checkers=checkers, observer=observer
     )
     try:
-        accounts = [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)] if account else []
+        accounts = (
+            [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)] if account else []
+        )
         text = stream_text(words, pcs)
         session.model.set_program(text)
         if pokes is not None:

@@ -1,6 +1,6 @@
 """Instructions as the compiled driver and checker see them, derived from the instruction table alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -70,7 +70,7 @@ def expanded(row: Insn, raw: int) -> tuple[Insn, int]:
 
 
 class Group:
-    """Instructions whose results are computed together: those of one row, one length, and one set of results that count.
+    """Instructions whose results are computed together: one row, one length, one set of results that count.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _properties(insn: Insn) -> Property:
     return reduce(or_, (flag for flag, present in flags.items() if present), Property(0))
 
 
-def _action_of(row: Insn, word: int) -> Mapping[str, int]:
+def _action_of(row: Insn, word: int) -> dict[str, int]:
     """Fields of CHECK_INSN for what an instruction does to pc, CSRs and loops."""
     if row.is_branch or row.is_jump:
         return {"action": Action.TRANSFER}
@@ -206,5 +206,5 @@ def _action_of(row: Insn, word: int) -> Mapping[str, int]:
     return {}
 
 
-def _constant(value: int | None) -> Mapping[str, int]:
+def _constant(value: int | None) -> dict[str, int]:
     return {} if value is None else {"is_constant": 1, "constant": value}

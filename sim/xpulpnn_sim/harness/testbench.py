@@ -1,7 +1,8 @@
 """The Verilog around a design that hands every clock cycle to the compiled driver, made from the design's manifest.
 
-All inputs of the design are registers of the wrapper, loaded at the clock edge by the driver's answer. The simulator thus
-evaluates the combinational logic once per cycle; inputs written from C++ between two edges would cost a second pass.
+All inputs of the design are registers of the wrapper, loaded at the clock edge by the driver's answer. The simulator
+thus evaluates the combinational logic once per cycle; inputs written from C++ between two edges would cost a second
+pass.
 """
 
 from collections.abc import Mapping
@@ -57,7 +58,9 @@ class Rig:
         known = {port["name"] for port in self.manifest["ports"]}
         used = {name for adapter in self.adapters for names in adapter.ports.values() for name in names.split()}
         if missing := sorted(used - known):
-            raise ToolError(f"module {self.manifest['top']} must have the port {missing[0]} to be simulated, not lack it")
+            raise ToolError(
+                f"module {self.manifest['top']} must have the port {missing[0]} to be simulated, not lack it"
+            )
 
     def sources(self) -> dict[str, str]:
         """Generated files: the wrapper and the C++ header."""

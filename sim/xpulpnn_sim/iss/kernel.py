@@ -12,7 +12,7 @@ from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.call import Call
 from xpulpnn_sw.kernels.kernel import KernelRun
 
-_WORD_BYTES = 4
+_WORD_BYTES = np.uint32(4)
 _BLOCK = 1 << 17
 """Instructions of a block of the sequence."""
 
@@ -24,25 +24,31 @@ def kernel_memory(run: KernelRun) -> Memory:
     return memory
 
 
-def executed(run: KernelRun, call: Call, memory: Memory) -> Iterator[NDArray[np.int64]]:
+def executed(
+    run: KernelRun, call: Call, memory: Memory, *, products: bool = True, limit: int = 1 << 32
+) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 
+    Without ``products`` the results are wrong, but the sequence, which does not depend on them, comes sooner.
+
     A control transfer is taken where the next position is not the following one, unless the instruction is flagged
-    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps.
+    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
     """
     program = call.program
-    base, entry = int(program.pcs[0]), int(program.pcs[call.entry])
-    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory)
-    hart.load(base, program.words.tolist())
+    base, entry = program.pcs[0], int(program.pcs[call.entry])
+    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory, products=products)
+    hart.load(int(base), program.words.tolist())
     hart.path = path = []
     last = int(program.pcs[-1])
     while hart.state.pc != last:
         hart.run(_BLOCK, until=last)
         if hart.csrs["mcause"]:
             raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
-        yield (np.array(path, np.int64) - base) // _WORD_BYTES
+        if hart.executed > limit:
+            raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
+        yield (np.array(path, np.uint32) - base) // _WORD_BYTES
         path.clear()
-    yield np.array([len(program) - 1])
+    yield np.array([len(program) - 1], np.uint32)
 
 
 def results(run: KernelRun, memory: Memory) -> NDArray[np.int64]:

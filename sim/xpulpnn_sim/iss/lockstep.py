@@ -19,6 +19,7 @@ from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
+from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import RETIREMENT, Records
@@ -120,6 +121,8 @@ class Lockstep:
         How to run this again (a seed), repeated in the report.
     patience : int
         Retirements an interrupt may stay pending and enabled.
+    memory : Memory or None
+        What the simulator runs on; None: all of the address space with the program in it.
 
     Members
     -------
@@ -138,9 +141,11 @@ class Lockstep:
         boot_address: int | None = None,
         context: str = "",
         patience: int = PATIENCE,
+        memory: Memory | None = None,
     ) -> None:
-        # the design's own memory decides what is outside
-        memory = loaded_memory(executable, ((0, ADDRESS_SPACE),))
+        if memory is None:
+            # the design's own memory decides what is outside
+            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),))
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0

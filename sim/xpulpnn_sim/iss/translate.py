@@ -33,15 +33,20 @@ class Translator:
         GP-RF and NN-RF.
     memory : Memory
         Memory.
+    products : bool
+        Whether dot products are computed. Without them they only move pointers, which is enough to follow a program
+        whose control does not depend on their results.
     """
 
-    def __init__(self, regs: list[int], nn: list[int], memory: Memory) -> None:
-        self._regs, self._nn, self._memory = regs, nn, memory
+    def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:
+        self._regs, self._nn, self._memory, self._products = regs, nn, memory, products
 
     def operation(self, fetched: Fetched, pc: int) -> Operation | None:
         """The operation of an instruction at ``pc``; None if it concerns CSRs, traps, loops or sleep."""
         insn = fetched.insn
         following = (pc + fetched.length) & WORD_MASK
+        if not self._products and "dot" in insn.op:
+            return self._without_product(fetched, following)
         if insn.op in _MAKERS:
             return self._arithmetic(fetched, _MAKERS[insn.op](insn, fetched.word), following)
         if insn.is_load:
@@ -189,6 +194,18 @@ class Translator:
             return following
 
         return mac_load
+
+    def _without_product(self, fetched: Fetched, following: int) -> Operation:
+        """A dot product that only moves its base, if it has one."""
+        if fetched.access is None:
+            return lambda: following
+        move = self._mover(fetched, fetched.access)
+
+        def move_on() -> int:
+            move()
+            return following
+
+        return move_on
 
     def _quantise(self, fetched: Fetched, following: int) -> Operation:
         insn, memory = fetched.insn, self._memory

@@ -7,7 +7,7 @@ from xpulpnn_sim.verify.blocks import Block, count_statements, total_bytes
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER, SLOTS, SP
-from xpulpnn_sim.verify.loops import INNER, LONGEST_BODY, OUTER, InnerLoop, Loop, LoopWriter
+from xpulpnn_sim.verify.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
 from xpulpnn_sim.verify.memory_run import STYLES, MemoryRun
 from xpulpnn_sim.verify.system import Features, System
 from xpulpnn_sw.registers import ABI_NAMES
@@ -293,7 +293,7 @@ class Control:
             deeper = replace(inside, scale=inside.scale * max(1, inner), loops=inside.loops - {INNER})
             inner_body = self.blocks(deeper, rng.choice((0, 1)))
             before, last = self._last(number, after, deeper)
-            shared = InnerLoop(inner, inner_body + before)
+            shared = SharedEndLoop(inner, inner_body + before)
             return self._loops.loop(Loop(number, count, body, last, after, shared))
         before, last = self._last(number, after, inside)
         return self._loops.loop(Loop(number, count, body + before, last, after))

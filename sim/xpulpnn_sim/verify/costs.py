@@ -1,11 +1,15 @@
-"""Measures the cycle costs of the core: one program with all rows, its retirements between markers."""
+"""Measures the cycle costs of the core: one program with all rows, the waits between markers by their causes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.machine import HALF_BYTES
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable
-from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.cost_rows import CostRow
 from xpulpnn_sim.verify.program import Program
@@ -23,17 +27,22 @@ class Measured:
     ----------
     row : CostRow
         What was measured.
-    cycles : int
-        The figure comparable with ``row.documented``.
+    waits : mapping of WaitCause to int
+        Cycles without a retirement.
     """
 
     row: CostRow
-    cycles: int
+    waits: Mapping[WaitCause, int]
+
+    @property
+    def cycles(self) -> int:
+        """The figure comparable with ``row.documented``."""
+        return sum(self.waits.values()) + (0 if self.row.is_extra else 1)
 
     @property
     def ok(self) -> bool:
-        """Whether the documented figure, if any, is met."""
-        return self.row.documented is None or self.cycles == self.row.documented
+        """Whether the documented waits, if any, are met, each under its cause."""
+        return self.row.waits is None or self.waits == self.row.waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +99,25 @@ def _is_short(line: str) -> bool:
     return line.rpartition(": ")[2].startswith("c.")
 
 
-def measure(rows: Sequence[CostRow], executable: Executable, records: Records) -> list[Measured]:
-    """The figures of all rows from the retirements of the program."""
-    pcs = records["pc_rdata"].tolist()
-    first = {pc: position for position, pc in reversed(list(enumerate(pcs)))}
+def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
+    """The figures of all rows.
+
+    Parameters
+    ----------
+    rows : sequence of CostRow
+        What :func:`cost_program` was made of.
+    executable : Executable
+        The program.
+    account : uint64[half words of text, WaitCause]
+        Where its cycles went.
+    base : int
+        Address of the first half word.
+    """
     found: list[Measured] = []
     for number, row in enumerate(rows):
-        start, end = (first[executable.symbols[f"{label}{number}"]] for label in ("from", "to"))
-        cycles = int(records["cycle"][end] - records["cycle"][start])
-        found.append(Measured(row, cycles - (end - start) + (0 if row.is_extra else 1)))
+        start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
+        counts = account[start + 1 : end + 1].sum(axis=0)
+        found.append(Measured(row, {cause: int(counts[cause]) for cause in WaitCause if cause and counts[cause]}))
     return found
 
 

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.session import run
+from xpulpnn_sim.harness.session import run, text_window
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
 from xpulpnn_sim.verify.cost_rows import CostRow
@@ -67,9 +65,7 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
 def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> list[Measured]:
     """Measure cost rows on the Verilated core with an ideal memory."""
     executable = cost_program(rows).executable()
-    blocks: list[Records] = []
-    # the records are valid only during the call
-    result = run(executable, config, Machine(), observer=_Listener(lambda records: blocks.append(records.copy())))
+    result = run(executable, config, Machine(), account=True)
     if not result.exit.ok:
         raise ToolError(f"cost program must end with a pass, not with: {result.exit.text}")
-    return measure(rows, executable, np.concatenate(blocks))
+    return measure(rows, executable, result.accounts[0], text_window(executable)[0])

@@ -32,7 +32,7 @@ def kernel_call(run: KernelRun, core: int = 0, cores: int = 1) -> Call:
     entry = len(function)
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
     with b.region("call"):
-        b.li(SP, run.stack_top)
+        b.li(SP, run.stack_top(core))
         b.li(ARGUMENTS_POINTER, symbols["arguments"].address)
         b.li(CORE, core)
         b.li(CORES, cores)

@@ -3,16 +3,7 @@
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
-from xpulpnn_sw.kernels.kernel import (
-    Blocking,
-    KernelCode,
-    KernelRun,
-    constants,
-    function_name,
-    output_layout,
-    place_arguments,
-    place_operands,
-)
+from xpulpnn_sw.kernels.kernel import Blocking, KernelRun, kernel_run, place_operands
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
 from xpulpnn_sw.layer import ConvLayer
@@ -29,7 +20,7 @@ def conv_kernel(
     cores: int = 1,
     specialise: bool = False,
 ) -> KernelRun:
-    """The convolution of ``tensors`` by variant ``name``, with buffers for ``cores`` cores.
+    """The convolution of ``tensors`` by variant ``name``, with buffers and stacks for ``cores`` cores.
 
     Memory symbols: ``input`` (HWC), ``weights`` (streams of filter rows), ``parameters`` (bias, lambda, kappa),
     ``im2col``, ``output`` (HWC), ``arguments``, ``stack``. A specialised function is for this layer only.
@@ -50,7 +41,7 @@ def conv_kernel(
     buffer_stride = chosen.npx * row_stride + SPARE_WORDS * WORD
     arguments = {
         "input": source,
-        **place_operands(memory, blocking, layer.out_channels, layer.pixels, tensors, rows),
+        **place_operands(memory, blocking, layer, tensors, rows),
         "buffer": memory.reserve("im2col", cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "row_stride": row_stride,
@@ -66,17 +57,13 @@ def conv_kernel(
         "pad_top": top,
         "pad_left": left,
     }
-    place_arguments(memory, CONV_ARGUMENTS, arguments)
-    known = constants(CONV_ARGUMENTS, arguments) if specialise else {}
-    return KernelRun(
-        name=function_name("conv", layer if specialise else None, precision, chosen),
-        layer=layer,
-        precision=precision,
-        variant=chosen,
-        specialised=specialise,
-        function=KernelCode(blocking, CONV_ARGUMENTS, known, Im2col(chosen, bits)).write(),
-        structure=CONV_ARGUMENTS,
-        arguments=arguments,
-        image=memory.finish(),
-        output=output_layout(blocking, (layer.out_height, layer.out_width, layer.out_channels)),
+    return kernel_run(
+        layer,
+        blocking,
+        CONV_ARGUMENTS,
+        memory,
+        arguments,
+        im2col=Im2col(chosen, bits),
+        cores=cores,
+        specialise=specialise,
     )

@@ -30,7 +30,7 @@ from xpulpnn_sw.layout import (
 from xpulpnn_sw.precision import Precision
 
 STACK_BYTES = 2048
-"""For the frame of the function and of interrupt handlers."""
+"""Of a core, for the frame of the function and those of interrupt handlers."""
 
 _MASK = 0xFFFF_FFFF
 
@@ -61,7 +61,7 @@ class KernelRun:
     arguments : mapping of str to int
         The values of the fields for the layer; those that are no addresses are constants of a specialised function.
     image : Image
-        Initial data memory: operands, ``arguments``, ``stack``.
+        Initial data memory: operands, ``arguments``, a ``stack`` per core.
     output : OutputLayout
         Where the results are afterwards.
     """
@@ -77,11 +77,9 @@ class KernelRun:
     image: Image
     output: OutputLayout
 
-    @property
-    def stack_top(self) -> int:
-        """Stack pointer of whoever calls the function."""
-        stack = self.image.symbols["stack"]
-        return (stack.address + stack.length) & -STACK_ALIGNMENT
+    def stack_top(self, core: int = 0) -> int:
+        """Stack pointer of the caller on a core."""
+        return (self.image.symbols["stack"].address + (core + 1) * STACK_BYTES) & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +112,9 @@ class Blocking:
         """Output bytes of a pixel written at a time."""
         return max(self.precision.y, BYTE_BITS) // BYTE_BITS
 
-    def computed_channels(self, out_channels: int) -> int:
-        """Channels including those that fill up the last step."""
-        return -(-out_channels // self.channel_step) * self.channel_step
-
-    def groups(self, pixels: int) -> int:
-        """Pixel groups."""
-        return -(-pixels // self.variant.npx)
-
-    def pixel_bytes(self, out_channels: int) -> int:
-        """Distance of two output pixels: padded like an input of as many channels."""
-        return padded_channels(out_channels, self.precision.w) * self.precision.y // BYTE_BITS
-
 
 def place_operands(
-    memory: ImageBuilder, blocking: Blocking, out_channels: int, pixels: int, tensors: LayerTensors, rows: Words
+    memory: ImageBuilder, blocking: Blocking, layer: Layer, tensors: LayerTensors, rows: Words
 ) -> dict[str, int]:
     """Lay out weights, parameters and output; returns the arguments that say where and how.
 
@@ -136,17 +122,18 @@ def place_operands(
     the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
     words to spare at the end for those fetched ahead.
     """
-    nch, channels = blocking.variant.nch, blocking.computed_channels(out_channels)
-    count = blocking.variant.weight_streams
+    nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
+    channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
     blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1)
-    pixel_bytes = blocking.pixel_bytes(out_channels)
+    # padded like an input of as many channels
+    pixel_bytes = padded_channels(layer.out_channels, blocking.precision.w) * blocking.precision.y // BYTE_BITS
     requantisation = tensors.requantisation
     return {
         "weights": memory.place("weights", pack_words(streams, WORD_BITS), spare=nch),
-        "parameters": memory.place("parameters", _parameters(tensors, out_channels, channels, nch)),
-        "output": memory.reserve("output", blocking.groups(pixels) * blocking.variant.npx * pixel_bytes),
-        "out_channels": out_channels,
+        "parameters": memory.place("parameters", _parameters(tensors, layer.out_channels, channels, nch)),
+        "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
+        "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,
         "weight_stride": streams[0].size * WORD,
         "shift": 0 if requantisation is None else requantisation.shift,
@@ -166,23 +153,6 @@ def _parameters(tensors: LayerTensors, out_channels: int, channels: int, nch: in
 
 def _per_block(values: Ints, channels: int, nch: int) -> Ints:
     return pad_axis(values, 0, channels).reshape(-1, nch)
-
-
-def constants(structure: Structure, arguments: Mapping[str, int]) -> dict[str, int]:
-    """What a specialised function knows: all arguments but addresses."""
-    return {field.name: arguments[field.name] for field in structure.fields if not field.pointer}
-
-
-def function_name(kind: str, layer: Layer | None, precision: Precision, variant: Variant) -> str:
-    """Name of a function, such as ``conv_8x8x8_nn_4x4``; with the layer of a specialised one behind."""
-    name = f"{kind}_{precision}_{variant.name}"
-    return name if layer is None else f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}"
-
-
-def place_arguments(memory: ImageBuilder, structure: Structure, arguments: Mapping[str, int]) -> None:
-    """The argument structure, and a stack for whoever calls the function."""
-    memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
-    memory.reserve("stack", STACK_BYTES)
 
 
 class KernelCode:
@@ -365,8 +335,37 @@ class KernelCode:
             frame.store(name, register)
 
 
-def output_layout(blocking: Blocking, shape: tuple[int, ...]) -> OutputLayout:
-    """Where and how the results lie."""
-    return OutputLayout(
-        symbol="output", bits=blocking.precision.y, shape=shape, pixel_bytes=blocking.pixel_bytes(shape[-1])
+def kernel_run(
+    layer: Layer,
+    blocking: Blocking,
+    structure: Structure,
+    memory: ImageBuilder,
+    arguments: Mapping[str, int],
+    *,
+    im2col: Im2col | None = None,
+    cores: int,
+    specialise: bool,
+) -> KernelRun:
+    """The function for operands laid out in ``memory``, which takes the argument structure and stacks besides."""
+    variant, precision = blocking.variant, blocking.precision
+    memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
+    memory.reserve("stack", cores * STACK_BYTES)
+    known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
+    name = f"{'conv' if im2col else 'matmul'}_{precision}_{variant.name}"
+    return KernelRun(
+        name=f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}" if specialise else name,
+        layer=layer,
+        precision=precision,
+        variant=variant,
+        specialised=specialise,
+        function=KernelCode(blocking, structure, known, im2col).write(),
+        structure=structure,
+        arguments=arguments,
+        image=memory.finish(),
+        output=OutputLayout(
+            symbol="output",
+            bits=precision.y,
+            shape=(*layer.out_shape, layer.out_channels),
+            pixel_bytes=arguments["out_stride"],
+        ),
     )

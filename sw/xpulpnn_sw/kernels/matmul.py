@@ -2,16 +2,7 @@
 
 from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import (
-    Blocking,
-    KernelCode,
-    KernelRun,
-    constants,
-    function_name,
-    output_layout,
-    place_arguments,
-    place_operands,
-)
+from xpulpnn_sw.kernels.kernel import Blocking, KernelRun, kernel_run, place_operands
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, Variant, variant
 from xpulpnn_sw.layer import MatmulLayer
@@ -30,9 +21,15 @@ def _activation_rows(activations: Ints, bits: int, chosen: Variant, words: int) 
 
 
 def matmul_kernel(
-    layer: MatmulLayer, precision: Precision, name: str, tensors: LayerTensors, *, specialise: bool = False
+    layer: MatmulLayer,
+    precision: Precision,
+    name: str,
+    tensors: LayerTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
 ) -> KernelRun:
-    """The matrix product of ``tensors`` by variant ``name``.
+    """The matrix product of ``tensors`` by variant ``name``, with stacks for ``cores`` cores.
 
     Memory symbols: ``input`` (rows of activations in groups of ``npx`` pixels), ``weights``, ``parameters``,
     ``output`` (``[pixel][channel]``), ``arguments``, ``stack``. A specialised function is for this layer only.
@@ -48,22 +45,9 @@ def matmul_kernel(
     rows = pack_words(tensors.weights, bits)
     arguments = {
         "input": source,
-        **place_operands(memory, blocking, layer.out_channels, layer.pixels, tensors, rows),
+        **place_operands(memory, blocking, layer, tensors, rows),
         "row_stride": words * chosen.row_bits(bits) // bits * WORD,
         "pixels": layer.pixels,
         "row_words": words,
     }
-    place_arguments(memory, MATMUL_ARGUMENTS, arguments)
-    known = constants(MATMUL_ARGUMENTS, arguments) if specialise else {}
-    return KernelRun(
-        name=function_name("matmul", layer if specialise else None, precision, chosen),
-        layer=layer,
-        precision=precision,
-        variant=chosen,
-        specialised=specialise,
-        function=KernelCode(blocking, MATMUL_ARGUMENTS, known, None).write(),
-        structure=MATMUL_ARGUMENTS,
-        arguments=arguments,
-        image=memory.finish(),
-        output=output_layout(blocking, (layer.pixels, layer.out_channels)),
-    )
+    return kernel_run(layer, blocking, MATMUL_ARGUMENTS, memory, arguments, cores=cores, specialise=specialise)

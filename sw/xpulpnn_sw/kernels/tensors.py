@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer, Layer
@@ -84,6 +85,18 @@ class LayerTensors:
                 raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
 
 
+def _coverage(layer: Layer) -> NDArray[np.float64]:
+    """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
+    if not isinstance(layer, ConvLayer):
+        return np.ones(1)
+    top, _, left, _ = layer.padding
+    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + np.arange(layer.kernel_height)
+    x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
+    rows = ((y >= 0) & (y < layer.height)).mean(axis=0)
+    columns = ((x >= 0) & (x < layer.width)).mean(axis=0)
+    return np.outer(rows, columns)[:, :, np.newaxis]
+
+
 def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
     """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
 
@@ -108,7 +121,7 @@ def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator,
         kappa = rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, layer.out_channels)
         # two standard deviations on each side fill the range
         shift = min(MAX_SHIFT, max(0, (4 * spread << kappa_bits).bit_length() - 1 - precision.y))
-        sums = weights.reshape(layer.out_channels, -1).sum(axis=1)
-        mean = sums * ((1 << precision.x) - 1) // 2 + (0 if offsets is None else offsets)
+        sums = (weights * _coverage(layer)).reshape(layer.out_channels, -1).sum(axis=1)
+        mean = (sums * ((1 << precision.x) - 1) / 2).astype(np.int64) + (0 if offsets is None else offsets)
         requantisation = Requantisation(kappa=kappa, lam=(1 << precision.y - 1 << shift) - kappa * mean, shift=shift)
     return LayerTensors(activations=activations, weights=weights, bias=offsets, requantisation=requantisation)

@@ -104,7 +104,7 @@ def bare_program(run: KernelRun) -> BareProgram:
         restore="; ".join(f"lw {slot}" for slot in slots),
         overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
         interrupts=cycles + _ALIGNMENT,
-        stack=run.stack_top,
+        stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
         cycles=cycles,
         tohost=tohost,

@@ -61,24 +61,24 @@ class Workload:
         Text that is the same for the same workload.
     macs : float
         Multiply-accumulates; 0 for general code.
-    run : callable
-        Runs it on a compiled model; raises :class:`ToolError` if the results are wrong.
+    prepare : callable
+        Returns what runs it on a compiled model, and raises :class:`ToolError` if the results are wrong.
     """
 
     name: str
     top: Top
     key: str
     macs: float
-    run: Callable[[Path], object]
+    prepare: Callable[[], Callable[[Path], object]]
 
 
 def kernel_workload(case: Case, top: Top) -> Workload:
     """A kernel on the back end, or as a program on the core; raises InputError if the configuration cannot run it."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    run = _kernel_on_core if top == "core" else _kernel_on_backend
+    prepare = _kernel_on_core if top == "core" else _kernel_on_backend
     return Workload(
-        name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), run=lambda model: run(case, model)
+        name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), prepare=lambda: prepare(case)
     )
 
 
@@ -89,38 +89,48 @@ def program_workload(executable: Executable, config: CoreConfig) -> Workload:
         top="core",
         key=repr(executable),
         macs=0.0,
-        run=lambda model: _run_program(executable, config, model),
+        prepare=lambda: lambda model: _run_program(executable, config, model),
     )
 
 
-def _kernel_on_backend(case: Case, library: Path) -> None:
+def _kernel_on_backend(case: Case) -> Callable[[Path], None]:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
-    memory = kernel.image.data.copy()
     call = kernel_call(kernel)
-    outcome = run_stream(
-        call.program.words,
-        call.program.pcs,
-        executed(kernel, call, kernel_memory(kernel)),
-        case.config,
-        case.machine,
-        memory={kernel.image.base: memory},
-        check=False,
-        library=library,
-    )
-    wrong = wrong_results(kernel, memory, case, tensors)
-    if wrong or not outcome.exit.ok:
-        raise ToolError(f"the netlist must compute what the reference does, not {wrong[1] if wrong else outcome.exit.text}")
+    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
+
+    def run_kernel(library: Path) -> None:
+        memory = kernel.image.data.copy()
+        outcome = run_stream(
+            call.program.words,
+            call.program.pcs,
+            sequence,
+            case.config,
+            case.machine,
+            memory={kernel.image.base: memory},
+            check=False,
+            library=library,
+        )
+        wrong = wrong_results(kernel, memory, case, tensors)
+        if wrong or not outcome.exit.ok:
+            what = wrong[1] if wrong else outcome.exit.text
+            raise ToolError(f"the netlist must compute what the reference does, not {what}")
+
+    return run_kernel
 
 
-def _kernel_on_core(case: Case, library: Path) -> None:
+def _kernel_on_core(case: Case) -> Callable[[Path], None]:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)
     executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
-    memory = _run_program(executable, case.config, library)
-    if wrong := wrong_results(kernel, memory[program.data_base], case, tensors):
-        raise ToolError(f"the netlist must compute what the reference does, not {wrong[1]}")
+
+    def run_kernel(library: Path) -> None:
+        memory = _run_program(executable, case.config, library)
+        if wrong := wrong_results(kernel, memory[program.data_base], case, tensors):
+            raise ToolError(f"the netlist must compute what the reference does, not {wrong[1]}")
+
+    return run_kernel
 
 
 def _run_program(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
@@ -135,8 +145,8 @@ def capture(circuit: Circuit, workload: Workload, window: int) -> CapturedWindow
 
     Raises :class:`ToolError` if the run fails.
     """
-    model = GateModel(circuit)
-    cycles = model.count(workload.run)
+    model, run_workload = GateModel(circuit), workload.prepare()
+    cycles = model.count(run_workload)
     chunk = min(_CHUNK_CYCLES, cycles // BITS * BITS)
     if not chunk:
         raise ToolError(f"workload must take at least {BITS} cycles, not {cycles}")
@@ -144,6 +154,6 @@ def capture(circuit: Circuit, workload: Workload, window: int) -> CapturedWindow
     starts = [(cycles - chunk) * number // max(count - 1, 1) for number in range(count)]
     if count == 1:
         starts = [(cycles - chunk) // 2]
-    rows = model.watch(workload.run, starts, chunk)
+    rows = model.watch(run_workload, starts, chunk)
     sources = len(circuit.sources)
     return CapturedWindow(sources=rows[:, :sources], states=rows[:, sources:], chunk_cycles=chunk, run_cycles=cycles)

@@ -109,7 +109,10 @@ def _manifest(circuit: Circuit) -> dict[str, Any]:
     ports = [(name, "input", len(nets)) for name, nets in circuit.inputs.items()]
     ports += [(name, "output", len(nets)) for name, nets in circuit.outputs.items()]
     ports += [(name, "output", XLEN) for name in _retirement_ports(circuit)]
-    return {"top": circuit.top, "ports": [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports]}
+    return {
+        "top": circuit.top,
+        "ports": [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports],
+    }
 
 
 def gate_module(circuit: Circuit) -> str:

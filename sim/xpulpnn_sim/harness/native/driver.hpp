@@ -140,6 +140,14 @@ class Driver {
             events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, settings.watchdog);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
         }
+        const bool endless = events & ENDLESS_LOOP;
+        if (__builtin_expect(endless != endless_[hart], 0)) {
+            endless_[hart] = endless;
+            if (endless) ++idle_harts_;
+            else --idle_harts_;
+        }
+        // harts that wait for others end nothing
+        if (idle_harts_ < HARTS) events &= ~uint32_t{ENDLESS_LOOP};
         if (__builtin_expect(events, 0)) {
             status.events |= events;
             status.hart = hart;
@@ -165,6 +173,8 @@ class Driver {
     std::vector<Obi> fetches_, buses_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
+    std::array<bool, HARTS> endless_{};
+    uint32_t idle_harts_ = 0;
     Random random_;
     size_t next_ = 0;
 };

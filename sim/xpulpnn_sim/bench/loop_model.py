@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-ADDRESS_MASK = 0xFFFF_FFFF
-LOOPS = 2
+from xpulpnn.isa.machine import WORD_MASK
+
+HARDWARE_LOOPS = 2
 START, END, COUNT = range(3)
 """Registers of a loop in the order of their CSR addresses."""
-REGISTERS = 3
-SETUPS = {
+REGISTERS_PER_LOOP = 3
+LOOP_SETUPS = {
     "STARTI": (START,),
     "ENDI": (END,),
     "COUNT": (COUNT,),
@@ -30,7 +31,7 @@ _LATE_PROBABILITY = 0.5
 _TAKEN_PROBABILITY = 0.35
 
 
-class Kind(Enum):
+class LoopEffect(Enum):
     """What an instruction does as far as loops are concerned."""
 
     PLAIN = "neither"
@@ -43,10 +44,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class LoopAction:
     """An instruction: kind, set-up operation, loop, target or values of the three registers, outcome of a branch."""
 
-    kind: Kind
+    effect: LoopEffect
     op: str = ""
     loop: int = 0
     register: int = 0
@@ -54,9 +55,14 @@ class Action:
     taken: bool = False
     target: int = 0
 
+    @property
+    def blocks(self) -> bool:
+        """Whether what follows in ID cannot leave together with it."""
+        return self.taken or self.effect is LoopEffect.CSR_WRITE
+
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """An executed instruction.
 
     Members
@@ -71,7 +77,7 @@ class Step:
 
     pc: int
     size: int
-    action: Action
+    action: LoopAction
     before: tuple[int, ...]
     sequel: int
 
@@ -80,33 +86,33 @@ class Step:
 class LoopMachine:
     """The loop registers of a sequential machine."""
 
-    registers: list[int] = field(default_factory=lambda: [0] * LOOPS * REGISTERS)
+    registers: list[int] = field(default_factory=lambda: [0] * HARDWARE_LOOPS * REGISTERS_PER_LOOP)
 
     def _set(self, loop: int, register: int, value: int) -> None:
         # bit 0 of an address is always 0
-        self.registers[REGISTERS * loop + register] = value if register == COUNT else value & ~1
+        self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
 
     def ending(self, pc: int) -> int | None:
         """The loop that goes back after the instruction at ``pc``."""
-        for loop in range(LOOPS):
-            _, end, count = self.registers[REGISTERS * loop :][:REGISTERS]
+        for loop in range(HARDWARE_LOOPS):
+            _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
             if end == pc and count > 1:
                 return loop
         return None
 
-    def execute(self, pc: int, size: int, action: Action) -> tuple[Step, int]:
+    def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
         """Execute an instruction; the record of it and the address of the next one."""
         loop = self.ending(pc)
-        back = (pc + size) & ADDRESS_MASK if loop is None else self.registers[REGISTERS * loop + START]
-        step = Step(pc, size, action, tuple(self.registers), back)
-        if action.kind in (Kind.JUMP, Kind.TRAP) or action.taken:
+        back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS_PER_LOOP * loop + START]
+        step = LoopStep(pc, size, action, tuple(self.registers), back)
+        if action.effect in (LoopEffect.JUMP, LoopEffect.TRAP) or action.taken:
             return step, action.target
         if loop is not None:
-            self.registers[REGISTERS * loop + COUNT] -= 1
-        if action.kind is Kind.SETUP:
-            for register in SETUPS[action.op]:
+            self.registers[REGISTERS_PER_LOOP * loop + COUNT] -= 1
+        if action.effect is LoopEffect.SETUP:
+            for register in LOOP_SETUPS[action.op]:
                 self._set(action.loop, register, action.values[register])
-        elif action.kind is Kind.CSR_WRITE:
+        elif action.effect is LoopEffect.CSR_WRITE:
             self._set(action.loop, action.register, action.values[action.register])
         return step, back
 
@@ -123,13 +129,13 @@ class RandomExecution:
     """
 
     _KINDS = {
-        Kind.PLAIN: 10,
-        Kind.SETUP: 5,
-        Kind.CSR_READ: 2,
-        Kind.CSR_WRITE: 3,
-        Kind.BRANCH: 4,
-        Kind.JUMP: 1,
-        Kind.TRAP: 1,
+        LoopEffect.PLAIN: 10,
+        LoopEffect.SETUP: 5,
+        LoopEffect.CSR_READ: 2,
+        LoopEffect.CSR_WRITE: 3,
+        LoopEffect.BRANCH: 4,
+        LoopEffect.JUMP: 1,
+        LoopEffect.TRAP: 1,
     }
 
     def __init__(self, base: int, rng: Random) -> None:
@@ -145,7 +151,7 @@ class RandomExecution:
     def _ahead(self, pc: int, most: int) -> int:
         """The address of the instruction up to ``most`` further on."""
         for _ in range(self.rng.randint(0, most)):
-            pc = (pc + self.size_at(pc)) & ADDRESS_MASK
+            pc = (pc + self.size_at(pc)) & WORD_MASK
         return pc
 
     def _body(self, pc: int) -> tuple[int, int]:
@@ -155,35 +161,35 @@ class RandomExecution:
         start = self._ahead(pc, 2)
         return start, self._ahead(start, 2)
 
-    def _draw(self, pc: int, *, at_end: bool) -> Action:
+    def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
         """An action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
         kind = rng.choices(list(self._KINDS), list(self._KINDS.values()))[0]
         if at_end and rng.random() < _LATE_PROBABILITY:
-            kind = rng.choice((Kind.BRANCH, Kind.CSR_READ, Kind.CSR_WRITE))
+            kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])
-        if (pc - self.base) & ADDRESS_MASK > SPAN_BYTES:
-            kind, target = Kind.JUMP, self.base
+        if (pc - self.base) & WORD_MASK > SPAN_BYTES:
+            kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
         large = rng.random() < _LARGE_COUNT_PROBABILITY
-        return Action(
+        return LoopAction(
             kind,
-            op=rng.choice([*SETUPS, "SETUP", "SETUPI"]),
-            loop=rng.randrange(LOOPS),
-            register=rng.randrange(REGISTERS),
+            op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
+            loop=rng.randrange(HARDWARE_LOOPS),
+            register=rng.randrange(REGISTERS_PER_LOOP),
             values=(
                 start | rng.getrandbits(1),
                 end | rng.getrandbits(1),
                 rng.choice(_LARGE_COUNTS if large else _SMALL_COUNTS),
             ),
-            taken=kind is Kind.BRANCH and rng.random() < _TAKEN_PROBABILITY,
+            taken=kind is LoopEffect.BRANCH and rng.random() < _TAKEN_PROBABILITY,
             target=target,
         )
 
-    def steps(self, count: int, machine: LoopMachine) -> list[Step]:
+    def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
         """The first ``count`` steps."""
         pc = self.base
-        steps: list[Step] = []
+        steps: list[LoopStep] = []
         for _ in range(count):
             action = self._draw(pc, at_end=machine.ending(pc) is not None)
             step, after = machine.execute(pc, self.size_at(pc), action)

@@ -1,6 +1,6 @@
 """Words for the back end: pairs of dependent instructions over all classes, and random sequences of every row."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -9,7 +9,6 @@ from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 
-WORD_BYTES = 4
 REGISTER_POOL = range(8, 16)
 """Few registers, so that random sequences are full of dependences; the ones compressed instructions can name."""
 
@@ -44,7 +43,7 @@ PAIR_CLASSES = (
 )
 """Rows of the pair programs by mnemonic and operands: one per way of using the pipeline."""
 
-SEQUENCER_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
+OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
 """Instructions whose effects lie outside the back end."""
 
 _LOAD_ONLY_PROBABILITY = 0.25
@@ -166,9 +165,9 @@ def filling(rng: Random) -> list[int]:
     return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
 
 
-def random_words(config: CoreConfig, count: int, rng: Random) -> list[int]:
-    """Every row of the configuration that the back end executes, ``count`` times, in random order."""
-    rows: Sequence[Insn] = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in SEQUENCER_OPS]
-    words = [draw(insn, rng).word for insn in rows for _ in range(count)]
+def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
+    """A word of every row of the configuration that the back end executes, in random order."""
+    rows = enabled(config.extensions, config.widths)
+    words = [draw(insn, rng).word for insn in rows if insn.op not in OUTSIDE_OPS]
     rng.shuffle(words)
     return words

@@ -34,7 +34,7 @@ def constant(draw: Draw, register: int, value: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class InnerLoop:
+class SharedEndLoop:
     """A loop, number 0, that ends on the same instruction as the one around it.
 
     Parameters
@@ -63,7 +63,7 @@ class Loop:
         The last instruction.
     after : str
         Label behind the loop.
-    inner : InnerLoop or None
+    inner : SharedEndLoop or None
         A loop at the end of the body that shares the last instruction.
     """
 
@@ -72,7 +72,7 @@ class Loop:
     body: tuple[Block, ...]
     last: str
     after: str
-    inner: InnerLoop | None = None
+    inner: SharedEndLoop | None = None
 
 
 class LoopWriter:

@@ -1,0 +1,100 @@
+"""Bench of the units that keep an instruction in EX for several cycles: multiplier, divider, EX stage.
+
+Handshake: ``start`` is high with stable operands while the operation is in EX; ``done`` marks a valid result; the
+operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``start`` abandons it. The launcher tells
+how the unit calls ``start`` and ``take``.
+"""
+
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.pipeline_timing import arithmetic_cycles
+from xpulpnn_sim.bench.row_batches import batch_of_rows
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+
+FLUSH_PROBABILITY = 0.15
+HOLD_PROBABILITY = 0.3
+_GAP_PROBABILITY = 0.3
+MAX_WAIT = 3
+_CYCLE_LIMIT = 64
+
+
+def wait(rng: Random, probability: float) -> int:
+    """Some cycles, most often none."""
+    return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
+
+
+class OperationDriver:
+    """Presents operations and takes their results."""
+
+    def __init__(self, dut: Dut) -> None:
+        self._dut = dut
+        self._start, self._take = (getattr(dut, name) for name in bench_data()["handshake"])
+
+    async def idle(self, cycles: int) -> None:
+        """Leave EX empty; operands and control word may be anything meanwhile."""
+        self._start.value = 0
+        for _ in range(cycles):
+            await RisingEdge(self._dut.clk)
+
+    async def abandon(self, operation: dict[str, int], cycles: int) -> None:
+        """Start an operation and flush it after some cycles without ever taking it."""
+        drive(self._dut, operation)
+        self._start.value = 1
+        for _ in range(cycles):
+            await RisingEdge(self._dut.clk)
+        await self.idle(1)
+
+    async def execute(self, operation: dict[str, int], hold: int) -> tuple[int, int]:
+        """Run an operation to the end; its result waits ``hold`` cycles, unchanged, until EX advances.
+
+        Returns the result and the cycles to the first ``done``.
+        """
+        dut = self._dut
+        drive(dut, operation)
+        self._start.value = 1
+        results: list[int] = []
+        for cycle in range(1, _CYCLE_LIMIT):
+            await FallingEdge(dut.clk)
+            if sample(dut.done):
+                results.append(sample(dut.result))
+                assert results[0] == results[-1], f"result changed while waiting: {results} of {operation}"
+            if len(results) > hold:
+                self._take.value = 1
+                await RisingEdge(dut.clk)
+                self._take.value = 0
+                return results[0], cycle - hold
+            await RisingEdge(dut.clk)
+        raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def results_match_golden(dut: Dut) -> None:
+    """All rows interleaved, with flushes, waiting results and gaps; then again after a reset in flight."""
+    rng, board = await start(dut), Scoreboard()
+    driver = OperationDriver(dut)
+    for _ in range(2):
+        batch = batch_of_rows(rng)
+        columns = (column.tolist() for column in batch.stimulus.values())
+        operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
+        found: list[tuple[int, int]] = []
+        for operation in operations:
+            gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
+            if gap:
+                await driver.idle(gap)
+            if flush:
+                await driver.abandon(rng.choice(operations), flush)
+            found.append(await driver.execute(operation, wait(rng, HOLD_PROBABILITY)))
+        results, cycles = np.array(found).T
+        batch.check(board, {"result": results})
+        rows = (batch.insns[row] for row in batch.row)
+        wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
+        board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
+        # EX is not empty in the reset
+        getattr(dut, bench_data()["handshake"][0]).value = 1
+        await pulse_reset(dut)

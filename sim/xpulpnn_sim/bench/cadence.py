@@ -1,0 +1,148 @@
+"""Clock, reset, driving and sampling, the same in every bench.
+
+Cadence: inputs change right after the rising edge, ports are sampled at the falling edge, when everything has settled.
+What is sampled there is what the next rising edge sees, on every simulator. A unit without a clock keeps the same
+cadence with plain delays.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, Self
+
+import cocotb
+import numpy as np
+import numpy.typing as npt
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
+from cocotb.types import Logic
+
+from xpulpnn_sim.bench.handover import bench_data, seed_from_environment
+
+CLOCK_NS = 10
+SETTLE_NS = 1
+"""Time after which outputs that depend on the new inputs are stable; before the middle of the cycle."""
+RESET_CYCLES = 2
+
+Dut = Any
+"""Handle of the unit under test or of a port; ports are attributes known at run time only."""
+
+Columns = Mapping[str, npt.ArrayLike]
+"""One array per port; position = beat."""
+
+
+async def half_beat(dut: Dut, *, rising: bool) -> None:
+    """Wait for the next rising or falling edge, or half a period of a unit that is emitted without a clock."""
+    if hasattr(dut, "clk"):
+        await (RisingEdge(dut.clk) if rising else FallingEdge(dut.clk))
+    else:
+        await Timer(CLOCK_NS // 2, unit="ns")
+
+
+async def pulse_reset(dut: Dut) -> None:
+    """Hold reset for :data:`RESET_CYCLES`; returns right after the rising edge that ends it."""
+    dut.rst.value = 1
+    for _ in range(RESET_CYCLES):
+        await RisingEdge(dut.clk)
+    dut.rst.value = 0
+
+
+async def start(dut: Dut) -> Random:
+    """Drive all inputs to 0, start the clock and reset the unit; returns the source of all random stimuli."""
+    for name in bench_data()["inputs"]:
+        getattr(dut, name).value = 0
+    if hasattr(dut, "clk"):
+        Clock(dut.clk, CLOCK_NS, unit="ns").start()
+        await pulse_reset(dut)
+    else:
+        await half_beat(dut, rising=True)
+    return Random(seed_from_environment())
+
+
+def drive(dut: Dut, ports: Mapping[str, int]) -> None:
+    """Set ports by name."""
+    for port, value in ports.items():
+        getattr(dut, port).value = value
+
+
+def sample(handle: Dut) -> int:
+    """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
+    value = handle.value
+    return int(value) if isinstance(value, Logic) else value.to_unsigned()
+
+
+async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Drive the rows of ``stimulus``, one per beat from the current one on; ``outputs`` sampled in the same beats."""
+    inputs = [getattr(dut, name) for name in stimulus]
+    observed: dict[str, list[int]] = {name: [] for name in outputs}
+    sampled = [(getattr(dut, name), values) for name, values in observed.items()]
+    current: tuple[int | None, ...] = (None,) * len(inputs)
+    for row in zip(*(np.asarray(column).tolist() for column in stimulus.values()), strict=True):
+        for handle, old, new in zip(inputs, current, row, strict=True):
+            if old != new:
+                handle.value = new
+        current = row
+        await half_beat(dut, rising=False)
+        for handle, values in sampled:
+            values.append(sample(handle))
+        await half_beat(dut, rising=True)
+    return {name: np.array(values) for name, values in observed.items()}
+
+
+class Background(ABC):
+    """A coroutine of a bench that runs beside it inside a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        """Begin in the current cycle."""
+        self._task = cocotb.start_soon(self._run())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        self._task.cancel()
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """What happens, cycle by cycle, without an end."""
+
+
+class PortMonitor(Background):
+    """Samples ports in the middle of every cycle, or of those in which one port is high.
+
+    Parameters
+    ----------
+    dut : handle
+        The unit under test.
+    ports : sequence of str
+        Ports to sample.
+    valid : str, optional
+        Port that marks the cycles that count.
+
+    Members
+    -------
+    rows : list of tuple of int
+        Values of the ports, by cycle.
+    cycles : list of int
+        When they were sampled, in cycles from the beginning.
+    """
+
+    def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.cycles: list[int] = []
+        self._clk = dut.clk
+        self._ports = [getattr(dut, name) for name in ports]
+        self._valid = getattr(dut, valid) if valid else None
+
+    async def _run(self) -> None:
+        cycle = 0
+        while True:
+            await FallingEdge(self._clk)
+            if self._valid is None or sample(self._valid):
+                self.rows.append(tuple(sample(port) for port in self._ports))
+                self.cycles.append(cycle)
+            else:
+                self._skip()
+            cycle += 1
+
+    def _skip(self) -> None:
+        """A cycle that does not count."""

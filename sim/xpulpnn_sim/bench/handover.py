@@ -1,0 +1,26 @@
+"""What the launcher hands to the bench in the simulator's process: environment variables, and values in a file."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.errors import ToolError
+
+SEED_VARIABLE = "XPULPNN_SEED"
+DATA_VARIABLE = "XPULPNN_BENCH_DATA"
+DEFAULT_SEED = 1
+
+
+def seed_from_environment() -> int:
+    """The seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
+    text = os.environ.get(SEED_VARIABLE, str(DEFAULT_SEED))
+    try:
+        return int(text)
+    except ValueError:
+        raise ToolError(f"{SEED_VARIABLE} must be an integer, not {text}") from None
+
+
+def bench_data() -> dict[str, Any]:
+    """The unit's name, its ports and the values of its bench (``data`` of ``run_bench``)."""
+    return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())

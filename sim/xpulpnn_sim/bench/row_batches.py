@@ -1,0 +1,114 @@
+"""Executions of table rows as vectors for a unit of the EX stage.
+
+The launcher tells which rows the unit executes and their control words (data ``rows``); the bench makes the operands,
+asks the reference model, and interleaves the rows, so that every vector follows one of another format or operation.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import find
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.operands import OperandColumns, ports_of_row
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.golden.effects import U32, Effects, Sources
+from xpulpnn_sim.golden.execute import execute
+from xpulpnn_sim.stimuli import element_width, instruction_words, operand_columns, random_words
+
+Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
+"""Expected output columns from the effects and the prepared operands of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Executions of many rows in one order.
+
+    Members
+    -------
+    insns : tuple of Insn
+        The rows.
+    row : int array
+        Position in ``insns`` of every vector.
+    stimulus, expected : dict of arrays
+        OperandColumns by port.
+    checked : dict of bool arrays
+        Where a column of ``expected`` applies.
+    """
+
+    insns: tuple[Insn, ...]
+    row: npt.NDArray[np.int64]
+    stimulus: dict[str, npt.NDArray[np.int64]]
+    expected: dict[str, npt.NDArray[np.int64]]
+    checked: dict[str, npt.NDArray[np.bool_]]
+
+    def check(self, board: Scoreboard, observed: Mapping[str, npt.ArrayLike]) -> None:
+        """Compare row by row, so that a failure names the instruction."""
+        for name, checked in self.checked.items():
+            column = np.asarray(observed[name])
+            board.equal(len(column), len(self.row), f"number of values of {name}")
+            for index, insn in enumerate(self.insns):
+                mine = np.flatnonzero(checked & (self.row == index))
+                context = {port: values[mine] for port, values in self.stimulus.items()}
+                label = f"{insn.mnemonic} {insn.operands}"
+                board.compare({name: self.expected[name][mine]}, {name: column[mine]}, context, label)
+
+
+def rows_with_controls() -> Iterator[tuple[Insn, dict[str, int]]]:
+    """The rows of the unit under test and the values of its control ports, from the launcher."""
+    for mnemonic, operands, control in bench_data()["rows"]:
+        yield find(mnemonic, operands), control
+
+
+def sources(insn: Insn, count: int, rng: Random) -> Sources:
+    """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
+    rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
+    return Sources(
+        word=instruction_words(insn, count, rng),
+        rs1=rs1,
+        rs2=rs2,
+        rd=rd,
+        pc=random_words(rng, count) & np.uint32(0xFFFF_FFFE),
+        loaded=random_words(rng, count),
+        act=rs2,
+        wgt=rs1,
+    )
+
+
+def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Expectation of units whose output is the value of rd."""
+    assert effects.rd is not None
+    return {"result": effects.rd}
+
+
+def batch_of_rows(rng: Random, expectation: Expectation = value_of_rd) -> Batch:
+    """``vectors_per_row`` executions (launcher's data) of every row of the unit, in random order."""
+    data = bench_data()
+    count = data["vectors_per_row"]
+    insns: list[Insn] = []
+    stimuli: list[dict[str, npt.ArrayLike]] = []
+    wanted: list[dict[str, U32]] = []
+    for insn, control in rows_with_controls():
+        src = sources(insn, count, rng)
+        operands = ports_of_row(insn, src)
+        insns.append(insn)
+        stimuli.append({**control, **operands})
+        wanted.append(expectation(insn, execute(insn, src), operands))
+    order = list(range(count * len(insns)))
+    rng.shuffle(order)
+
+    def column(parts: Iterator[npt.ArrayLike]) -> npt.NDArray[np.int64]:
+        return np.concatenate([np.broadcast_to(np.asarray(part).astype(np.int64), count) for part in parts])[order]
+
+    outputs = sorted({name for part in wanted for name in part})
+    return Batch(
+        insns=tuple(insns),
+        row=column(iter(range(len(insns)))),
+        stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in data["inputs"]},
+        expected={name: column(part.get(name, 0) for part in wanted) for name in outputs},
+        checked={name: column(name in part for part in wanted).astype(bool) for name in outputs},
+    )

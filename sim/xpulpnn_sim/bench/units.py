@@ -1,0 +1,239 @@
+"""The hardware units that have a bench: how each is built and what its bench is told."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amaranth.hdl import Const
+from amaranth.lib import data, wiring
+
+from xpulpnn.config import CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.core.alu import Alu
+from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
+from xpulpnn.core.backend import Backend
+from xpulpnn.core.compressed_decoder import CompressedDecoder
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl
+from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.core import Core
+from xpulpnn.core.csr_file import CsrFile
+from xpulpnn.core.decoder import Decoder
+from xpulpnn.core.div import DivCtrl, Divider, div_control
+from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.hwloops import HwLoops
+from xpulpnn.core.if_stage import IfStage
+from xpulpnn.core.lsu import Lsu
+from xpulpnn.core.mult import Mult
+from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
+from xpulpnn.core.prefetch import PrefetchBuffer
+from xpulpnn.core.regfile import RegFile
+from xpulpnn.core.simd_alu import SimdAlu
+from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.table import enabled
+from xpulpnn.verilog import EmittedVerilog, emit
+from xpulpnn_sim.bench.runner import SIMULATORS
+
+FULL = preset("xpulpnn-full")
+"""The preset with every row the hardware can execute."""
+
+ControlledRow = tuple[str, str, dict[str, int]]
+"""Mnemonic, operands and values of the control ports."""
+
+RowControl = Callable[[Insn], Mapping[str, Any] | None]
+"""Fields of a unit's control word for an instruction, None for one that it does not execute."""
+
+ComponentMaker = Callable[[], wiring.Component]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchedUnit:
+    """A unit and its bench.
+
+    Parameters
+    ----------
+    bench : str
+        The bench is the module ``bench_<bench>`` of this package; the top module is called the same.
+    make : callable
+        Builds the component.
+    describe : callable
+        Makes the data for the bench.
+    simulators : sequence of str
+        Where the bench runs.
+    """
+
+    bench: str
+    make: ComponentMaker
+    describe: Callable[[], Mapping[str, Any]] = dict
+    simulators: Sequence[str] = SIMULATORS
+
+    def emit(self) -> EmittedVerilog:
+        """Verilog and ports."""
+        return emit(self.make(), self.bench, config={})
+
+
+def _constant(shape: type[data.Struct], fields: Mapping[str, Any]) -> int:
+    """A control word from field values with dotted names."""
+    nested: dict[str, Any] = {}
+    for name, value in fields.items():
+        *parents, leaf = name.split(".")
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[leaf] = value
+    return Const.cast(shape.const(nested)).value
+
+
+def _rows(config: CoreConfig, shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> list[ControlledRow]:
+    """The 32-bit rows of a configuration that a unit executes, with their control words."""
+    words = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
+    executed = [(insn, fields) for insn in words if (fields := control(insn)) is not None]
+    return [(insn.mnemonic, insn.operands, {port: _constant(shape, fields)}) for insn, fields in executed]
+
+
+def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
+    """The fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
+
+    def control(insn: Insn) -> Mapping[str, Any] | None:
+        if not applies(insn):
+            return None
+        prefix = f"{name}."
+        fields = control_fields(insn).items()
+        return {key.removeprefix(prefix): value for key, value in fields if key.startswith(prefix)}
+
+    return control
+
+
+def _has_ex_result(insn: Insn) -> bool:
+    """Whether the EX stage makes the value of rd from register and immediate operands."""
+    return insn.writes_rd and not insn.is_load and not insn.op.startswith("csr")
+
+
+def _accesses(insn: Insn) -> bool:
+    return insn.is_load or insn.is_store
+
+
+def _packed_alu_control(insn: Insn) -> Mapping[str, Any] | None:
+    return alu_control(insn) if insn.op.startswith("pv.") and not insn.is_mac_load else None
+
+
+def _rows_unit(
+    bench: str,
+    make: ComponentMaker,
+    shape: type[data.Struct],
+    control: RowControl,
+    vectors: int,
+    config: CoreConfig = FULL,
+    handshake: tuple[str, str] = ("start", "take"),
+) -> BenchedUnit:
+    """A unit tested with table rows."""
+
+    def describe() -> Mapping[str, Any]:
+        return {"rows": _rows(config, shape, control), "vectors_per_row": vectors, "handshake": handshake}
+
+    return BenchedUnit(bench, make, describe)
+
+
+def _dotp(config: DotpConfig) -> BenchedUnit:
+    core = CoreConfig(mac_load_cu=True, dotp=config)
+    return _rows_unit("dotp", lambda: DotpUnit(config), DotpCtrl, dotp_control, 16, core)
+
+
+def _mult(structure: Multiplier) -> BenchedUnit:
+    return _rows_unit("multicycle", lambda: Mult(structure), MultCtrl, mult_control, 12)
+
+
+def _ex_stage(config: CoreConfig) -> BenchedUnit:
+    control, handshake = _part("ex", _has_ex_result), ("valid", "advance")
+    return _rows_unit("multicycle", lambda: ExStage(config), ExCtrl, control, 2, config, handshake)
+
+
+def _nnrf(entries: int) -> BenchedUnit:
+    return BenchedUnit("nnrf", lambda: NnRf(entries), lambda: {"entries": entries})
+
+
+def _decoder(name: str) -> BenchedUnit:
+    config = preset(name)
+    counts = {"vectors_per_row": 3, "neighbours": 6}
+    return BenchedUnit(
+        "decoder",
+        lambda: Decoder(config),
+        lambda: {"preset": name, "rows": _rows(config, IdCtrl, control_fields), **counts},
+    )
+
+
+def _backend(name: str, pairs: int, *simulators: str) -> BenchedUnit:
+    config = replace(preset(name), rvfi=True)
+    return BenchedUnit("backend", lambda: Backend(config), lambda: {"preset": name, "pairs": pairs}, simulators)
+
+
+def _core(name: str, programs: int, simulator: str) -> BenchedUnit:
+    config = replace(preset(name), rvfi=True)
+    return BenchedUnit("core", lambda: Core(config), lambda: {"preset": name, "programs": programs}, [simulator])
+
+
+def _compressed_decoder(stride: int, simulator: str) -> BenchedUnit:
+    return BenchedUnit("compressed_decoder", CompressedDecoder, lambda: {"stride": stride}, [simulator])
+
+
+def _lsu() -> Mapping[str, Any]:
+    rows = _rows(FULL, LsuCtrl, _part("lsu", _accesses), "ex_ctrl")
+    return {"rows": rows, "idle": {"ex_ctrl": 0}, "vectors_per_row": 8}
+
+
+def _loop_ops() -> Mapping[str, Any]:
+    return {"ops": {op.name: op.value for op in HwLoopOp}}
+
+
+def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
+    names = {"groups": sorted(group.name for group in config.csr_groups), "ops": {op.name: op.value for op in CsrOp}}
+    return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
+
+
+_INFERRED = replace(FULL, multiplier="inferred", dotp=DotpConfig(multipliers="replicated", adders="inferred"))
+"""The naive structures, where the other units have those of the presets."""
+
+_REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
+_PLAIN = replace(preset("ri5cy"), xpulpv2=False)
+_EVERY_PAIR = 1 << 20
+_SOME_PAIRS = 200
+
+UNITS: Mapping[str, BenchedUnit] = {
+    "nnrf-6": _nnrf(6),
+    "nnrf-4": _nnrf(4),
+    "regfile": BenchedUnit("regfile", RegFile),
+    "dotp-shared": _dotp(DotpConfig()),
+    "dotp-shared-inferred": _dotp(DotpConfig(adders="inferred")),
+    "dotp-register": _dotp(_REGISTERED),
+    "dotp-and": _dotp(replace(_REGISTERED, isolation="and")),
+    "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred")),
+    "dotp-none-inferred": _dotp(_INFERRED.dotp),
+    "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2}))),
+    "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 6),
+    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _packed_alu_control, 6),
+    "mult": _mult("booth"),
+    "mult-inferred": _mult("inferred"),
+    "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),
+    "lsu": BenchedUnit("lsu", Lsu, _lsu),
+    "ex-stage": _ex_stage(FULL),
+    "ex-stage-inferred": _ex_stage(_INFERRED),
+    "decoder-ri5cy": _decoder("ri5cy"),
+    "decoder-full": _decoder("xpulpnn-full"),
+    "compressed-decoder": _compressed_decoder(1, "verilator"),
+    "compressed-decoder-part": _compressed_decoder(16, "icarus"),
+    "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
+    "if-stage": BenchedUnit("if_stage", lambda: IfStage(FULL)),
+    "hwloops": BenchedUnit("hwloops", HwLoops, _loop_ops),
+    "csr-file-counters": _csr_file(replace(FULL, performance_counters=True), *SIMULATORS),
+    "csr-file-plain": _csr_file(_PLAIN, "icarus"),
+    "backend-full": _backend("xpulpnn-full", _EVERY_PAIR, "verilator"),
+    "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
+    "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
+    "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
+    "core-ri5cy": _core("ri5cy", 1, "icarus"),
+    "core-nn": _core("xpulpnn", 1, "icarus"),
+    "core-full": _core("xpulpnn-full", 2, "verilator"),
+}
+"""The units by name."""

@@ -1,0 +1,68 @@
+"""Settings of the command line follow the types of the configuration's fields."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+import pytest
+
+from xpulpnn.config import CoreConfig, DotpConfig, apply_settings, preset
+from xpulpnn.errors import ConfigError
+
+pytestmark = pytest.mark.unit
+
+
+class Shape(Enum):
+    ROUND = 1
+    SQUARE = 2
+
+
+@dataclass(frozen=True)
+class Inner:
+    depth: int = 4
+    word: Literal["a", "b"] = "a"
+
+
+@dataclass(frozen=True)
+class Outer:
+    banks: int = 8
+    sizes: frozenset[int] = frozenset({1})
+    shape: Shape = Shape.ROUND
+    on: bool = False
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_every_type():
+    texts = {"banks": "16", "sizes": "3,0x10", "shape": "SQUARE", "on": "true", "inner.depth": "2", "word": "b"}
+    assert apply_settings(Outer(), texts) == Outer(16, frozenset({3, 16}), Shape.SQUARE, True, Inner(2, "b"))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "error"),
+    [
+        ("banks", "many", "banks must be an integer, not many"),
+        ("banks", "", "banks must be an integer, not empty"),
+        ("sizes", "1,x", "sizes must be a list of integers such as 16,8, not 1,x"),
+        ("shape", "OVAL", "shape must be one of ROUND, SQUARE, not OVAL"),
+        ("on", "maybe", "on must be true or false, not maybe"),
+        ("inner.word", "c", "word must be one of a, b, not c"),
+        ("inner", "1", "setting must be one of banks, depth, on, shape, sizes, word, not inner"),
+        ("outer.banks", "1", "setting must be one of banks, depth, on, shape, sizes, word, not outer.banks"),
+    ],
+)
+def test_bad_settings(key, text, error):
+    with pytest.raises(ConfigError, match=f"^{error}$"):
+        apply_settings(Outer(), {key: text})
+
+
+def test_settings_are_applied_together():
+    # each alone would be impossible
+    texts = {"isolation": "register", "dotp.multipliers": "replicated", "mac-load-cu": "on", "regfile": "array"}
+    expected = DotpConfig(multipliers="replicated", isolation="register")
+    assert apply_settings(preset("xpulpnn"), texts) == CoreConfig(dotp=expected, mac_load_cu=True, regfile="array")
+
+
+@pytest.mark.parametrize("name", ["multiplier", "regfile"])
+def test_choices_are_checked_in_code_too(name):
+    with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
+        CoreConfig(**{name: "none"})
