@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.elf import Executable, Function, Segment
-from xpulpnn_sim.harness import session
+from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.check import Findings
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.model import Block, Lines, Windows
@@ -89,8 +89,8 @@ def recorded() -> Callable[[Executable, CoreConfig, Machine], Recording]:
     def record(program: Executable, config: CoreConfig, machine: Machine) -> Recording:
         recorder = Recorder()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(session, "retirement_check", lambda *arguments, **options: recorder)
-            result = session.run(program, config, machine, check=True)
+            patch.setattr(program_run, "retirement_check", lambda *arguments, **options: recorder)
+            result = program_run.run_program(program, config, machine, check=True)
         assert result.exit.ok, result.exit.text
         records, grants, lines = (np.concatenate(parts) for parts in zip(*recorder.blocks, strict=True))
         return records, grants, lines

@@ -214,7 +214,7 @@ def test_a_killed_build_and_two_at_once(tmp_path):
     assert [str(path) for path in tmp_path.glob("*.so")] == outputs[:1]
     # what the killed one left stays until it is old enough, and is all that is left
     assert len(list(tmp_path.iterdir())) == 2
-    model = Model(Path(outputs[0]), 1, {}, {})
+    model = Model(Path(outputs[0]), 1, {"watchdog": 100}, {})
     model.collect(Block(1, 1))
     model.set_program(np.zeros(1, [("word", np.uint32), ("pc", np.uint32), ("kind", np.uint32)]))
     model.feed(np.zeros(5, np.uint32), 0)

@@ -7,7 +7,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.session import retirement_check, run
+from xpulpnn_sim.harness.program_run import retirement_check, run_program
 from xpulpnn_sim.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -47,7 +47,7 @@ MACHINE = Machine(irqs=tuple((20, line) for line in RAISED))
 
 
 def test_most_urgent_first(program):
-    result = run(program, FULL, MACHINE, check=True, lockstep=True)
+    result = run_program(program, FULL, MACHINE, check=True, lockstep=True)
     assert result.exit.ok, result.difference
     assert (result.interrupts, result.mismatches) == (len(RAISED), 0)
     assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
@@ -120,11 +120,11 @@ def test_never_taken(checked):
     "jump", ["jal x0, loop", "c.j loop", "beq x0, x0, loop", "bge x5, x0, loop", "c.beqz x8, loop"]
 )
 def test_every_jump_to_itself_ends(core_program, jump):
-    result = run(core_program(SELF.format(jump)), FULL, Machine(max_cycles=2000))
+    result = run_program(core_program(SELF.format(jump)), FULL, Machine(max_cycles=2000))
     assert result.exit.reason is Reason.ENDLESS_LOOP
     assert "(loop)" in result.exit.text
 
 
 def test_branch_to_itself_that_falls_through(core_program):
-    result = run(core_program(SELF.format("bne x5, x0, loop")), FULL, Machine(max_cycles=2000))
+    result = run_program(core_program(SELF.format("bne x5, x0, loop")), FULL, Machine(max_cycles=2000))
     assert result.exit.ok

@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.session import run
+from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.verify.campaign import Plan, run_seed
 from xpulpnn_sim.verify.designs import core_design
 from xpulpnn_sim.verify.directed.programs import DIRECTED
@@ -42,7 +42,7 @@ def machine_for(timing, case):
 @pytest.mark.parametrize("timing", MACHINES)
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_directed(case, timing):
-    result = run(case.program().executable(), FULL, machine_for(timing, case), lockstep=True)
+    result = run_program(case.program().executable(), FULL, machine_for(timing, case), lockstep=True)
     assert result.difference is None, result.difference
     assert result.exit.ok, result.exit.text
     assert case.problems(result.read) == []
@@ -50,7 +50,7 @@ def test_directed(case, timing):
 
 def test_interrupts_are_taken():
     taken = sum(
-        run(case.program().executable(), FULL, machine_for("ideal", case)).interrupts
+        run_program(case.program().executable(), FULL, machine_for("ideal", case)).interrupts
         for case in DIRECTED
         if case.interrupts
     )

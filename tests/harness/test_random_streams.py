@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.session import run_stream
+from xpulpnn_sim.harness.stream_run import run_stream
 
 pytestmark = pytest.mark.cosim
 

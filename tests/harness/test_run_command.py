@@ -6,7 +6,7 @@ import re
 import pytest
 
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.harness import session
+from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -211,7 +211,7 @@ def test_bad_arguments(core_elf, tmp_path, capsys, arguments, rule):
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):
     other = core_program(SOURCE.replace("x5, 7", "x5, 8"))
-    monkeypatch.setattr(session, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
+    monkeypatch.setattr(program_run, "Lockstep", lambda _, config, **options: Lockstep(other, config, **options))
     record = tmp_path / "out.json"
     assert run(core_elf(SOURCE), "--lockstep", "--json", record) == 1
     text = capsys.readouterr().err

@@ -7,12 +7,12 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness import session
+from xpulpnn_sim.harness import stream_run
 from xpulpnn_sim.harness.check import RetirementCheck
 from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.harness.schema import POKE
-from xpulpnn_sim.harness.session import run_stream
 from xpulpnn_sim.harness.statics import Describer
+from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.cosim
@@ -64,7 +64,7 @@ def spoil(monkeypatch):
             memory[DATA][address - DATA] ^= 1
             return RetirementCheck(library, config, memory, **options)
 
-        monkeypatch.setattr(session, "RetirementCheck", checker)
+        monkeypatch.setattr(stream_run, "RetirementCheck", checker)
 
     return change
 

@@ -15,12 +15,13 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.verilog import emit
 from xpulpnn_sim.elf import Executable, Function, Segment
-from xpulpnn_sim.harness import session
+from xpulpnn_sim.harness import program_run
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.check import RetirementCheck
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.schema import DATA, FETCH, HART, RETIRE
+from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 from xpulpnn_sw.asm import assemble
 
@@ -146,8 +147,10 @@ def program(rounds: int) -> Executable:
     )
 
 
-def run(library: Path, rounds: int, **machine) -> session.RunResult:
-    return session.run(program(rounds), CONFIG, Machine(**machine), check=True, library=library, harts=HARTS)
+def run(library: Path, rounds: int, **machine) -> RunResult:
+    return program_run.run_program(
+        program(rounds), CONFIG, Machine(**machine), check=True, library=library, harts=HARTS
+    )
 
 
 def test_every_retirement_of_both_is_right(library):
@@ -166,7 +169,7 @@ def test_harts_meet_in_memory(library):
             return super().check(records, accesses, lines)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "RetirementCheck", Watching)
+        patch.setattr(program_run, "RetirementCheck", Watching)
         assert run(library, 100).exit.ok
     log = np.concatenate(grants)
     shared = log[log["address"] < TURNS]
@@ -198,7 +201,7 @@ def test_wrong_order_of_grants_is_found(library):
             return super().check(records, told, lines)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "RetirementCheck", Misled)
+        patch.setattr(program_run, "RetirementCheck", Misled)
         result = run(library, 200)
     [(hart, address)] = swapped
     assert result.mismatches

@@ -162,6 +162,9 @@ def test_shares_of_a_matrix_product(name: str, cores: int):
         # kernel larger than the input, all pixels on the border; fields without any of the input
         ("1x1x4:4x3x3", 8),
         ("2x2x4:4x2x2:p=4", 8),
+        # kernel wider, then higher than the input alone, padding behind it
+        ("4x1x4:4x2x3:p=0x0x0x3", 8),
+        ("1x4x4:4x3x2:p=0x3x0x0", 8),
         # long runs, and odd ones
         ("2x2x20:4x2x2:p=0", 8),
         ("3x8x52:4x3x3", 8),

@@ -45,8 +45,8 @@ from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.harness.machine import ALL_CYCLES, Machine, Waves
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.profile import MEANING, Profile
+from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
-from xpulpnn_sim.harness.session import run as run_program
 from xpulpnn_sim.retirement import Records
 
 WAVE_SUFFIX = ".fst"

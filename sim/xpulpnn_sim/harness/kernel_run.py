@@ -15,7 +15,9 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sim.harness.session import RunResult, run, run_stream
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.session import RunResult
+from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
@@ -175,7 +177,7 @@ def _run_program(case: Case, kernel: KernelRun, waves: Waves | None, progress: C
     """A program that calls the kernel once on the core; the cycles are those of mcycle around the call."""
     program = bare_program(kernel)
     executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
-    outcome = run(
+    outcome = run_program(
         executable, case.config, case.machine, check=case.checked, account=True, progress=progress, waves=waves
     )
     memory = outcome.memory[program.data_base]

@@ -14,7 +14,7 @@ from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.machine import Memory, load_memory
-from xpulpnn_sim.harness.session import text_window
+from xpulpnn_sim.harness.program_run import text_window
 from xpulpnn_sim.trace import text_of
 
 MEANING = {
@@ -46,7 +46,7 @@ class Profile:
     executable : Executable
         The program; instructions are shown as they are in it.
     account : uint64[half words of its text and one for the rest, WaitCause]
-        Retirements and waits, from :func:`~xpulpnn_sim.harness.session.run`.
+        Retirements and waits, from :func:`~xpulpnn_sim.harness.program_run.run_program`.
     """
 
     def __init__(self, executable: Executable, account: NDArray[np.uint64]) -> None:

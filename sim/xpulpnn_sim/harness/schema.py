@@ -34,6 +34,10 @@ class Event(IntFlag):
     STREAM_DONE = auto()
 
 
+OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
+"""After these no reference can follow the last instruction of the hart concerned."""
+
+
 class InsnKind(IntEnum):
     """Instructions of a stream that the driver tells apart."""
 

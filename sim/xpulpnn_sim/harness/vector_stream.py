@@ -19,7 +19,7 @@ from xpulpnn.isa.machine import ADDRESS_SPACE, FIRST_WEIGHT, NNRF_ENTRIES, WORD_
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.harness.schema import POKE
-from xpulpnn_sim.harness.session import run_stream
+from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sim.harness.vectors import REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.retirement import Records
 

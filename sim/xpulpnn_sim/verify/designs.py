@@ -9,7 +9,7 @@ from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sim.harness.session import run, text_window
+from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
 from xpulpnn_sim.verify.cost_rows import CostRow
@@ -44,7 +44,7 @@ def core_design() -> Design:
     """The Verilated core in lock step with the simulator."""
 
     def run_core(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
-        result = run(executable, config, _machine(stress), lockstep=True, observer=_Listener(observer))
+        result = run_program(executable, config, _machine(stress), lockstep=True, observer=_Listener(observer))
         reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
         return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
@@ -65,7 +65,7 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
 def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> list[Measured]:
     """Measure cost rows on the Verilated core with an ideal memory."""
     executable = cost_program(rows).executable()
-    result = run(executable, config, Machine(), account=True)
+    result = run_program(executable, config, Machine(), account=True)
     if not result.exit.ok:
         raise ToolError(f"cost program must end with a pass, not with: {result.exit.text}")
     return measure(rows, executable, result.accounts[0], text_window(executable)[0])

@@ -16,7 +16,8 @@ from xpulpnn_sim.explore.energy.model import GateModel
 from xpulpnn_sim.explore.energy.toggles import BITS
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, executable_of, wrong_results
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.session import run, run_stream
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.programs.bare import bare_program
@@ -134,7 +135,7 @@ def _kernel_on_core(case: Case) -> Callable[[Path], None]:
 
 
 def _run_program(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    outcome = run(executable, replace(config, rvfi=True), Machine(), library=library)
+    outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the netlist must run the program to its end, not {outcome.exit.text}")
     return outcome.memory

@@ -1,0 +1,169 @@
+"""Runs programs on the whole core until they end: exit and output channel, checks, counts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim import exits
+from xpulpnn_sim.elf import Executable, Window
+from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
+from xpulpnn_sim.harness.check import Checker, RetirementCheck, lockstep_checker
+from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.harness.schema import OUTSIDE, Event
+from xpulpnn_sim.harness.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
+from xpulpnn_sim.iss.lockstep import Lockstep
+
+
+def run_program(
+    executable: Executable,
+    config: CoreConfig,
+    machine: Machine | None = None,
+    *,
+    check: bool = False,
+    lockstep: bool = False,
+    observer: Observer | None = None,
+    account: bool = False,
+    output: Callable[[Output], None] | None = None,
+    progress: Progress | None = None,
+    waves: Waves | None = None,
+    library: Path | None = None,
+    harts: int = 1,
+) -> RunResult:
+    """Run a program on the core until it ends.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program.
+    config : CoreConfig
+        The core.
+    machine : Machine or None
+        Its surroundings; None: ideal memory and no interrupts.
+    check : bool
+        Check every retirement: operands, results, memory, next address (fast).
+    lockstep : bool
+        Compare every retirement with the instruction-set simulator; the run ends at the first difference. One hart.
+    observer : callable or None
+        Takes the retirements of the first hart.
+    account : bool
+        Count where the cycles go, over the text of :func:`text_window`.
+    output : callable or None
+        Takes what the program prints, as it prints.
+    progress : callable or None
+        Takes the cycle count from time to time.
+    waves : Waves or None
+        Waveforms to write.
+    library : Path or None
+        Compiled model to run; None: that of the core.
+    harts : int
+        Harts of the model; all start at the entry.
+
+    Raises :class:`ToolError` if the model cannot be built.
+    """
+    machine = machine or Machine()
+    library = library or model_library("core", config, trace=waves is not None)
+    memory = load_memory(executable, machine.ram)
+    checkers: list[Checker] = []
+    checked = None
+    if check:
+        checked = retirement_check(executable, config, machine, library, harts=harts)
+        checkers.append(checked)
+    if lockstep:
+        checkers.append(lockstep_checker(Lockstep(executable, config, hart_id=machine.hart_id)))
+    settings = {"boot_addr": executable.entry, "tohost": executable.tohost}
+    session = Session(library, harts, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
+    name_of = executable.symbol_at
+    try:
+        accounts = [session.model.account(hart, *text_window(executable)) for hart in range(harts if account else 0)]
+        host = _Host(session, executable, memory, output)
+        end = None
+        while end is None:
+            session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
+            end = host.served() or session.ended(name_of)
+            if session.checks.mismatches:
+                end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
+            if progress is not None:
+                progress(session.model.cycles)
+        session.hand_over()
+        session.checks.wait()
+        if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
+            session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
+        result = session.result(end, memory, name_of, session.model.cycles)
+    finally:
+        session.close()
+    result.output, result.accounts = bytes(host.printed), accounts
+    return result
+
+
+def retirement_check(
+    executable: Executable, config: CoreConfig, machine: Machine, library: Path, *, harts: int = 1
+) -> RetirementCheck:
+    """The check of every retirement of a program."""
+    hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
+    return RetirementCheck(
+        library,
+        config,
+        load_memory(executable, machine.ram),
+        entry=executable.entry,
+        host_words=hosts,
+        hart_ids=[machine.hart_id + hart for hart in range(harts)],
+        name_of=executable.symbol_at,
+    )
+
+
+def text_window(executable: Executable) -> Window:
+    """First address and size of what holds the program's functions and its entry."""
+    starts = {executable.entry, *(function.address for function in executable.functions)}
+    spans = [
+        (segment.address, segment.address + segment.size)
+        for segment in executable.segments
+        if any(segment.address <= start < segment.address + segment.size for start in starts)
+    ]
+    low, high = min(first for first, _ in spans), max(last for _, last in spans)
+    return low, high - low
+
+
+class _Host:
+    """The other end of the program's exit and output channel."""
+
+    def __init__(
+        self,
+        session: Session,
+        executable: Executable,
+        memory: dict[int, NDArray[np.uint8]],
+        output: Callable[[Output], None] | None,
+    ) -> None:
+        self._session, self._executable, self._output = session, executable, output
+        self._memory = Memory(memory)
+        self.printed = bytearray()
+
+    def served(self) -> Exit | None:
+        """Serve what the program has written to ``tohost``; the end if that is what it means."""
+        model = self._session.model
+        if Event.TOHOST not in model.events or model.events & OUTSIDE:
+            return None
+        value, hart = int(model.status["value"]), int(model.status["hart"])
+        printed = exits.host_call(value, self._memory.read, self._memory.inside)
+        if printed is None:
+            self._retire_store(hart)
+            return exits.reported(value, int(model.harts[hart]["pc"]), self._executable.symbol_at)
+        if printed.descriptor == exits.STDOUT:
+            self.printed += printed.data
+        if self._output is not None:
+            self._output(printed)
+        self._memory.write(self._executable.tohost, bytes(WORD_BYTES))
+        if self._executable.fromhost is not None:
+            self._memory.write(self._executable.fromhost, FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
+        return None
+
+    def _retire_store(self, hart: int) -> None:
+        """Advance until the store that ends the program, whose request has been granted, has retired as well."""
+        model = self._session.model
+        retired = int(model.harts[hart]["retired"])
+        while int(model.harts[hart]["retired"]) == retired and Event.STUCK not in model.events:
+            self._session.advance(model.cycles + 1)
