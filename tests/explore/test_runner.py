@@ -16,7 +16,7 @@ from xpulpnn_sim.explore.runner import Manner, run_points
 from xpulpnn_sim.explore.space import build_space
 from xpulpnn_sim.explore.task import plan
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.flow
 
 FAKES = Path(__file__).parent
 PATIENCE_S = 20

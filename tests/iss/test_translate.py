@@ -17,7 +17,7 @@ from xpulpnn_sim.stimuli import instruction_words, random_word
 
 pytestmark = pytest.mark.unit
 
-PC, WORDS, STATES, SEED = 0x4000, 5, 3, 23
+PC, WORDS, STATES, SEED = 0x4000, 4, 2, 23
 EXTENSIONS = DEFAULT_EXTENSIONS | {Extension.XPULPQNT}
 ROWS = [
     insn

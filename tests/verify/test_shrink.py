@@ -11,7 +11,7 @@ from xpulpnn_sim.verify.shrink import Case, Shrinker, minimise_list
 from xpulpnn_sim.verify.stress import Stress
 from xpulpnn_sw.asm import assemble
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.flow
 
 SHORT = 2000
 """Steps of a program that is quick to shrink."""
