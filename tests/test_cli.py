@@ -149,7 +149,7 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, cap
         assert cli.main(["check-vectors", "--engine", "golden", *map(str, files)]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert captured.err == f"error: vector file must hold at least one vector, not none as {empty} does\n"
+        assert captured.err == f"error: vector file must hold vectors, not nothing: {empty}\n"
     assert cli.main(["check-vectors", "--engine", "golden", str(full)]) == 0
     capsys.readouterr()
 
@@ -280,7 +280,7 @@ def test_unknown_compiler_is_refused(stub, capsys, monkeypatch, tmp_path):
 def test_backend_without_a_port_is_refused(stub, capsys):
     stub(name for name in PORTS if name != "branch__valid")
     assert cli.main(SMALL) == 2
-    expected = "error: module backend must have the port branch__valid, not lack it\n"
+    expected = "error: module backend must have the port branch__valid to be simulated, not lack it\n"
     assert capsys.readouterr().err == expected
 
 

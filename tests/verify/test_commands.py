@@ -11,8 +11,6 @@ from xpulpnn_sim.commands.common import FAILED, OK, Parser
 from xpulpnn_sim.verify.campaign import reference_design
 from xpulpnn_sim.verify.designs import DESIGNS
 
-pytestmark = pytest.mark.unit
-
 
 def arguments_of(*options: str) -> argparse.Namespace:
     parser = Parser(prog="xpulpnn verify")
@@ -20,6 +18,7 @@ def arguments_of(*options: str) -> argparse.Namespace:
     return parser.parse_args(options)
 
 
+@pytest.mark.flow
 def test_enough_instructions_and_no_difference(tmp_path, capsys):
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--instructions", "6000", "--preset", "xpulpnn-full,ri5cy", "--json", str(path))
@@ -32,6 +31,7 @@ def test_enough_instructions_and_no_difference(tmp_path, capsys):
     assert "RV32C" in capsys.readouterr().out
 
 
+@pytest.mark.flow
 def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     def wrong_sum(iss, retired):
         if retired.fetched is not None and retired.fetched.insn.op == "pv.sdotsp" and retired.rd:
@@ -52,6 +52,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     assert (tmp_path / f"fail{seed}.elf").read_bytes().startswith(b"\x7fELF")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -18,8 +18,6 @@ from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sim.verify.stress import random_stress
 from xpulpnn_sw.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 FULL = PRESETS["xpulpnn-full"]
 STEPS = 100_000
 PROGRAMS = 24
@@ -41,6 +39,7 @@ def run_programs(preset, seeds):
     return total
 
 
+@pytest.mark.flow
 def test_programs_end_and_reach_every_row():
     coverage = run_programs("xpulpnn-full", range(PROGRAMS))
     assert coverage.missing(FULL) == []
@@ -51,6 +50,7 @@ def test_programs_end_and_reach_every_row():
     assert coverage.taken > 100
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu"])
 def test_other_configurations_stay_inside_their_rows(preset):
     coverage = run_programs(preset, range(100, 102))
@@ -59,6 +59,7 @@ def test_other_configurations_stay_inside_their_rows(preset):
     assert not [key for key in executed if key[0].startswith(table[preset])]
 
 
+@pytest.mark.unit
 def test_a_seed_is_a_program_whatever_the_hash_seed():
     code = (
         "from xpulpnn.config import PRESETS; from xpulpnn_sim.verify.generator import generate;"
@@ -78,16 +79,19 @@ def test_a_seed_is_a_program_whatever_the_hash_seed():
     assert len(digests) == 1
 
 
+@pytest.mark.unit
 def test_seeds_differ():
     texts = {generate(FULL, seed).text() for seed in range(4)}
     assert len(texts) == 4
 
 
+@pytest.mark.unit
 def test_every_style_is_chosen():
     names = {generate(FULL, seed, budget=50).name.split(" program")[0] for seed in range(60)}
     assert names == set(STYLES)
 
 
+@pytest.mark.unit
 def test_machines_differ_and_can_be_chosen():
     shown = Counter(random_stress(seed).shown() for seed in range(40))
     assert len(shown) > 15
@@ -95,12 +99,14 @@ def test_machines_differ_and_can_be_chosen():
     assert (fixed.grant_stalls, fixed.irq_rate) == (0.25, 0.0)
 
 
+@pytest.mark.unit
 def test_the_listing_assembles_to_the_same_words():
     program = generate(FULL, 5, interrupts=True)
     words = assemble(program.listing(["a heading"]), 0x1C000000).words
     assert words == program.assembled().words
 
 
+@pytest.mark.unit
 def test_written_as_elf_and_read_back(tmp_path):
     executable = generate(FULL, 3, interrupts=True).executable()
     path = tmp_path / "program.elf"
@@ -114,6 +120,7 @@ def test_written_as_elf_and_read_back(tmp_path):
     assert found.functions == executable.functions
 
 
+@pytest.mark.unit
 def test_bytes_of_a_block_are_an_upper_bound():
     block = Block("test", ("start: li a0, 0x12345678", "c.nop", "end:"), (Block("child", ("add a0, a0, a0",)),))
     assert block.bytes == 16

@@ -144,7 +144,7 @@ class VectorReader:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
         if empty:
-            raise InputError(f"vector file must hold at least one vector, not none as {path} does")
+            raise InputError(f"vector file must hold vectors, not nothing: {path}")
 
     def _parse(self, line: str, where: Origin) -> Vector | None:
         try:
