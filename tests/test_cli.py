@@ -280,7 +280,7 @@ def test_unknown_compiler_is_refused(stub, capsys, monkeypatch, tmp_path):
 def test_backend_without_a_port_is_refused(stub, capsys):
     stub(name for name in PORTS if name != "branch__valid")
     assert cli.main(SMALL) == 2
-    expected = "error: module backend must have the port branch__valid, not lack it\n"
+    expected = "error: module backend must have the port branch__valid to be simulated, not lack it\n"
     assert capsys.readouterr().err == expected
 
 
