@@ -92,7 +92,7 @@ BAD_INPUT = {
     ),
     "no rate of interrupts": (
         ["cosim", "conv", "--engine", "core", "--irq-rate", "1"],
-        "--irq-rate must be a probability from 0 up to, not including, 1, not 1.0",
+        "--irq-rate must be a probability from 0 to 0.03, not 1.0",
     ),
     "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
     "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),

@@ -26,6 +26,9 @@ from xpulpnn_sw.precision import Precision
 REPORTED = 3
 """Mismatches described in full."""
 
+MAX_IRQ_RATE = 0.03
+"""Interrupts must not come faster than their handler takes."""
+
 _DIGITS = 4
 
 
@@ -80,8 +83,8 @@ class Case:
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
-        if not 0 <= self.irq_rate < 1:
-            raise InputError(f"--irq-rate must be a probability from 0 up to, not including, 1, not {self.irq_rate}")
+        if not 0 <= self.irq_rate <= MAX_IRQ_RATE:
+            raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.irq_rate}")
         chosen = variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
