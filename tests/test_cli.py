@@ -87,7 +87,7 @@ BAD_INPUT = {
         "--bits and --precision must be one, not 2",
     ),
     "interrupts of a stream": (
-        ["cosim", "conv", "--irq-rate", "0.1"],
+        ["cosim", "conv", "--irq-rate", "0.01"],
         "--irq-rate must be left out with --engine stream",
     ),
     "no rate of interrupts": (
