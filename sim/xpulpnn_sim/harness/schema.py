@@ -13,7 +13,7 @@ from xpulpnn.isa import machine
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
-from xpulpnn_sim.retirement import RETIREMENT
+from xpulpnn_sim.retirement import RETIREMENT, WORD_FIELDS
 
 KEPT_ERRORS = 64
 """Differences of a block whose details are kept."""
@@ -221,6 +221,7 @@ _CONSTANTS = {
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
     "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
     "INSN_BYTES": machine.WORD_BYTES,
+    "RECORD_WORDS": len(WORD_FIELDS),
     **{
         name: getattr(machine, name)
         for name in (
