@@ -256,13 +256,14 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"struct {name} {{\n{''.join(members)}{extra}}};\n"
 
 
-def header(counts: Mapping[str, int]) -> str:
-    """``schema.hpp`` of a design with so many ports of each kind."""
+def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
+    """``schema.hpp`` of a design with so many ports of each kind, clocked by both edges or by the rising one."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],
         "DATA_PORTS": counts["data"],
         "STREAMS": counts["stream"],
         "HARTS": counts["retire"],
+        "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]
     for name in ("IRQ_PRIORITY", "USABLE_LINES"):

@@ -51,11 +51,14 @@ class Rig:
         What ``emit`` says of it: top and ports.
     adapters : tuple of Adapter
         One retirement port for each hart, in their order; inputs that no adapter drives are 0.
+    both_edges : bool
+        Whether every change of the clock is an edge of the design.
     """
 
     verilog: str
     manifest: Mapping[str, Any]
     adapters: tuple[Adapter, ...]
+    both_edges: bool = False
 
     def __post_init__(self) -> None:
         known = {port["name"] for port in self.manifest["ports"]}
@@ -67,7 +70,7 @@ class Rig:
 
     def sources(self) -> dict[str, str]:
         """Generated files: the wrapper and the C++ header."""
-        return {f"{TOP}.sv": self._wrapper(), "schema.hpp": header(self._counts())}
+        return {f"{TOP}.sv": self._wrapper(), "schema.hpp": header(self._counts(), both_edges=self.both_edges)}
 
     def _of(self, kind: PortKind) -> list[Adapter]:
         return [adapter for adapter in self.adapters if adapter.kind is kind]
@@ -104,7 +107,7 @@ module {TOP}(
 );
 {joined_wires}
   reg [{bits["coming"] - 1}:0] driven;
-  always @(posedge clk) driven <= coming;
+  always @({"edge" if self.both_edges else "posedge"} clk) driven <= coming;
   assign observed = {{{observed}}};
 {records}
   {top} {top}(

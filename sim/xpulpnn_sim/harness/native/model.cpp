@@ -48,12 +48,11 @@ struct Model {
     // The clock edge, which brings the inputs that the driver has chosen.
     void edge() {
         std::memcpy(top->coming.data(), &driver.driven, sizeof driver.driven);
-        top->clk = 1;
-        top->eval();
-        dump();
-        top->clk = 0;
-        top->eval();
-        dump();
+        do {
+            top->clk = !top->clk;
+            top->eval();
+            dump();
+        } while (top->clk && !harness::BOTH_EDGES);
     }
 
     void dump() {
