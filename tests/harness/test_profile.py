@@ -12,7 +12,7 @@ from xpulpnn_sim.harness.program_run import run_program
 pytestmark = pytest.mark.cosim
 
 CONFIG = preset("xpulpnn-full")
-START = 4
+START = 5
 """Cycles before the first instruction can retire."""
 
 SLOW = Machine(grant_stalls=0.3, response_latency=3, fetch_grant_stalls=0.3, fetch_latency=3, irq_rate=0.02, seed=3)

@@ -74,7 +74,7 @@ def test_cost_command(tmp_path, capsys):
     figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
     assert figures["branch, taken"] == ("3", "3")
     assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
-    assert {"name", "documented", "measured", "extra"} == set(found[0]["cases"][0])
+    assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
 
 
 def test_verify_command(tmp_path, capsys):
