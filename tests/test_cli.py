@@ -88,12 +88,12 @@ BAD_INPUT = {
         "--bits and --precision must be one, not 2",
     ),
     "interrupts of a stream": (
-        ["cosim", "conv", "--irq-rate", "0.1"],
+        ["cosim", "conv", "--irq-rate", "0.01"],
         "--irq-rate must be left out with --engine stream",
     ),
     "no rate of interrupts": (
-        ["cosim", "conv", "--engine", "core", "--irq-rate", "1"],
-        "--irq-rate must be a probability of at least 0 and below 1, not 1.0",
+        ["cosim", "conv", "--engine", "core", "--irq-rate", "0.5"],
+        "--irq-rate must be a probability from 0 to 0.03, not 0.5",
     ),
     "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
     "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),

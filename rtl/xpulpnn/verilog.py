@@ -55,9 +55,10 @@ def plain(value: object) -> Any:
 class _Emission:
     """Collects the modules of one call."""
 
-    def __init__(self, top: wiring.Component, name: str) -> None:
+    def __init__(self, top: wiring.Component, name: str, both_edges: bool) -> None:
         self.top = top
         self.name = name
+        self.both_edges = both_edges
         self.texts: dict[str, ModuleText] = {}
         self.outputs: dict[str, frozenset[str]] = {}
         self.described: dict[str, dict[str, Any]] = {}
@@ -70,7 +71,8 @@ class _Emission:
         clocking = tuple(
             wire.name[1:] for wire in module.wires.values() if wire.port == "input" and wire.name[1:] not in known
         )
-        written = ModuleWriter(module, [*clocking, *(port.name for port in ports)], self.outputs).write()
+        names = [*clocking, *(port.name for port in ports)]
+        written = ModuleWriter(module, names, self.outputs, both_edges=self.both_edges).write()
         is_top = component is self.top
         name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
@@ -137,7 +139,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def emit(component: wiring.Component, name: str, *, config: object) -> EmittedVerilog:
+def emit(component: wiring.Component, name: str, *, config: object, both_edges: bool = False) -> EmittedVerilog:
     """Verilog of ``component`` as module ``name``.
 
     The same component and configuration give the same bytes. Elaborates ``component``, which can be done once only.
@@ -150,8 +152,11 @@ def emit(component: wiring.Component, name: str, *, config: object) -> EmittedVe
         Name of its module.
     config : dataclass or mapping
         What to echo as ``configuration`` in the manifest.
+    both_edges : bool
+        Whether every change of a clock is an edge: for simulators, which then have half the changes to follow. Needs
+        SystemVerilog.
     """
-    emission = _Emission(component, name)
+    emission = _Emission(component, name, both_edges)
     with _uncollected():
         walk(component, emission.build)
     text = _HEADER + "".join(f"\nmodule {module}{written.text}" for module, written in emission.texts.items())

@@ -34,6 +34,6 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 """Builders of the components."""
 
 
-def emit_top(name: str, config: CoreConfig) -> EmittedVerilog:
+def emit_top(name: str, config: CoreConfig, *, both_edges: bool = False) -> EmittedVerilog:
     """Verilog and manifest of the component ``name``, one of :data:`TOPS`; its module is ``name`` with underscores."""
-    return emit(TOPS[name](config), name.replace("-", "_"), config=config)
+    return emit(TOPS[name](config), name.replace("-", "_"), config=config, both_edges=both_edges)

@@ -156,7 +156,7 @@ class TestRig:
         assert ".clk(clk)" in text
         assert ".surplus(1'd0)" in text
         assert ".insn__payload__word(driven[" in text
-        assert "testbench_retire(0, {" in text
+        assert "always @* if (rvfi__valid & driven[" in text
 
     def test_one_field_may_drive_several_ports(self):
         raw = {"name": "info__raw", "direction": "input", "width": 32}

@@ -56,9 +56,19 @@ class ModuleWriter:
         Port names in the wanted order.
     outputs : mapping
         Output ports of every module that may be instantiated.
+    both_edges : bool
+        Whether every change of the clock is an edge.
     """
 
-    def __init__(self, module: Module, port_names: Sequence[str], outputs: Mapping[str, frozenset[str]]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        port_names: Sequence[str],
+        outputs: Mapping[str, frozenset[str]],
+        *,
+        both_edges: bool = False,
+    ) -> None:
+        self._both_edges = both_edges
         self._netlist = Netlist(module, outputs)
         self._module = module
         self._wires = module.wires
@@ -357,6 +367,7 @@ class ModuleWriter:
     def _clocked(self, cell: Cell, lines: list[str]) -> list[str]:
         """``lines`` at the clock edge of a register or write port."""
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
+        edge = "edge" if self._both_edges else edge
         clock = self._printer.sig(cell.ports["CLK"]).text
         return [f"always @({edge} {clock}) begin", *(INDENT + line for line in lines), "end"]
 

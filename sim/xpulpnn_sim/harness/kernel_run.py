@@ -29,6 +29,9 @@ from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
+MAX_IRQ_RATE = 0.03
+"""Interrupts must not come faster than their handler takes."""
+
 _DIGITS = 4
 
 
@@ -80,6 +83,8 @@ class Case:
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
+        if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
+            raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
         chosen = variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)

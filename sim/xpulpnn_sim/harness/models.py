@@ -66,9 +66,9 @@ def _sources() -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*.py")))
 
 
-def cached_emission(top: str, config: CoreConfig) -> tuple[str, dict[str, Any]]:
+def cached_emission(top: str, config: CoreConfig, *, both_edges: bool = False) -> tuple[str, dict[str, Any]]:
     """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
-    digest = hashlib.sha256(f"{version('amaranth')} {_key(config)}".encode())
+    digest = hashlib.sha256(f"{version('amaranth')} {both_edges} {_key(config)}".encode())
     for path in _sources():
         digest.update(path.read_bytes())
     entry = cache_directory() / "designs" / f"{top}-{digest.hexdigest()[:32]}.json"
@@ -77,7 +77,7 @@ def cached_emission(top: str, config: CoreConfig) -> tuple[str, dict[str, Any]]:
         # Amaranth and the generator take longer to import than a cached model to run
         from xpulpnn_sim.tops import emit_top
 
-        emitted = emit_top(top, config)
+        emitted = emit_top(top, config, both_edges=both_edges)
         write_text(entry, json.dumps({"verilog": emitted.text, "manifest": emitted.manifest}))
         known = emitted.text, emitted.manifest
     return known
@@ -122,4 +122,7 @@ def model_library(engine: str, config: CoreConfig, *, trace: bool = False) -> Pa
         Whether the model can write waveforms.
     """
     top, rig = RIGS[engine]
-    return build_model(rig(*cached_emission(top, replace(config, rvfi=True))), trace=trace)
+    # a waveform shows a clock that rises once in a cycle
+    both_edges = not trace
+    emitted = cached_emission(top, replace(config, rvfi=True), both_edges=both_edges)
+    return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace)

@@ -13,7 +13,7 @@ from xpulpnn.isa import machine
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
-from xpulpnn_sim.retirement import RETIREMENT
+from xpulpnn_sim.retirement import RETIREMENT, WORD_FIELDS
 
 KEPT_ERRORS = 64
 """Differences of a block whose details are kept."""
@@ -225,6 +225,7 @@ _CONSTANTS = {
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
     "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
     "INSN_BYTES": machine.WORD_BYTES,
+    "RECORD_WORDS": len(WORD_FIELDS),
     **{
         name: getattr(machine, name)
         for name in (
@@ -259,13 +260,14 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"struct {name} {{\n{''.join(members)}{extra}}};\n"
 
 
-def header(counts: Mapping[str, int]) -> str:
-    """``schema.hpp`` of a design with so many ports of each kind."""
+def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
+    """``schema.hpp`` of a design with so many ports of each kind, clocked by both edges or by the rising one."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],
         "DATA_PORTS": counts["data"],
         "STREAMS": counts["stream"],
         "HARTS": counts["retire"],
+        "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]
     for name in ("IRQ_PRIORITY", "USABLE_LINES"):

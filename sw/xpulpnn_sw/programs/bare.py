@@ -13,8 +13,11 @@ _ALIGNMENT = 8
 _VECTOR_ALIGNMENT = 256
 """Of the address in mtvec."""
 
-_HANDLED = (*range(5, 8), *range(10, 18), *range(28, 32))
+_HANDLED = (1, 5, 10, 31)
 """Registers the handler saves on the stack and overwrites."""
+
+_KEPT = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
+"""Registers that belong to the caller, with what it finds in them after the call, or else the program fails."""
 
 _CALLER = """
     .equ function, {function}
@@ -29,28 +32,35 @@ handler:
     addi sp, sp, {frame}
     mret
 start:
+    li sp, {stack}
     li gp, {interrupts}
     li t0, {handler}
     csrw mtvec, t0
     li t0, -1
     csrw mie, t0
     csrsi mstatus, 8
-    li sp, {stack}
     li a0, {arguments}
     li a1, 0
     li a2, 1
+    {mark}
     csrr s0, mcycle
     jal ra, function
     csrr s1, mcycle
     csrci mstatus, 8
+    {compare}
     li t0, {cycles}
     sw s0, 0(t0)
     sw s1, 4(t0)
     li t0, {tohost}
     li t1, 1
+end:
     sw t1, 0(t0)
 stay:
     j stay
+wrong:
+    li t0, {tohost}
+    li t1, 3
+    j end
 """
 """What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
@@ -96,12 +106,15 @@ def bare_program(run: KernelRun) -> BareProgram:
     tohost, cycles = end, end + _ALIGNMENT
     after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
+    kept = _KEPT | {"sp": run.stack_top(), "gp": cycles + _ALIGNMENT}
     caller = _CALLER.format(
         function=base,
         handler=after,
         frame=-(-4 * len(_HANDLED) // 16) * 16,
         save="; ".join(f"sw {slot}" for slot in slots),
         restore="; ".join(f"lw {slot}" for slot in slots),
+        mark="; ".join(f"li {name}, {value}" for name, value in _KEPT.items()),
+        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
         overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
         interrupts=cycles + _ALIGNMENT,
         stack=run.stack_top(),

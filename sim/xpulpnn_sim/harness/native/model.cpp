@@ -14,35 +14,45 @@ using harness::Driver;
 
 namespace {
 
-thread_local Driver* active = nullptr;  // of the model being evaluated; set on entry of every call that does
-
 struct Model {
     explicit Model(const harness::Settings& settings) : driver(settings) {
-        active = &driver;
         context = std::make_unique<VerilatedContext>();
 #if VM_TRACE
         context->traceEverOn(true);
 #endif
         top = std::make_unique<Vtestbench>(context.get(), "testbench");
         top->rst = 1;
-        for (int i = 0; i < RESET_CYCLES; ++i) clock();
+        for (int i = 0; i < RESET_CYCLES; ++i) edge();
         top->rst = 0;
     }
     ~Model() {
-        active = &driver;
 #if VM_TRACE
         if (wave) wave->close();
 #endif
         top->final();
     }
 
+    // One clock cycle: the driver sees how it ends and chooses the inputs of the next one.
     void clock() {
-        top->clk = 1;
-        top->eval();
-        dump();
-        top->clk = 0;
-        top->eval();
-        dump();
+        harness::Observed seen;
+        std::memcpy(&seen, top->observed.data(), sizeof seen);
+        if (driver.settings.collect) {
+            for (uint32_t hart = 0; hart < harness::HARTS; ++hart) {
+                if (seen.retire[hart].valid) driver.record(hart, top->records.data() + hart * harness::RECORD_WORDS);
+            }
+        }
+        driver.edge(seen);
+        edge();
+    }
+
+    // The clock edge, which brings the inputs that the driver has chosen.
+    void edge() {
+        std::memcpy(top->coming.data(), &driver.driven, sizeof driver.driven);
+        do {
+            top->clk = !top->clk;
+            top->eval();
+            dump();
+        } while (top->clk && !harness::BOTH_EDGES);
     }
 
     void dump() {
@@ -78,23 +88,6 @@ struct Model {
 };
 
 }  // namespace
-
-// Called by the Verilog around the design (harness/testbench.py): in reset, at every other clock edge, and before that
-// at each retirement if retirements are recorded.
-extern "C" void testbench_reset(svBitVecVal* driven) {
-    std::memcpy(driven, &active->driven, sizeof active->driven);
-}
-
-extern "C" void testbench_edge(const svBitVecVal* observed, svBitVecVal* driven) {
-    harness::Observed seen;
-    std::memcpy(&seen, observed, sizeof seen);
-    active->edge(seen);
-    std::memcpy(driven, &active->driven, sizeof active->driven);
-}
-
-extern "C" void testbench_retire(int hart, const svBitVecVal* fields) {
-    if (active->settings.collect) active->record(static_cast<uint32_t>(hart), fields);
-}
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -147,7 +140,6 @@ EXPORT void model_advance(void* handle, uint64_t limit, uint32_t drain, harness:
                           harness::HartStatus* harts) {
     Model& self = *static_cast<Model*>(handle);
     Driver& driver = self.driver;
-    active = &driver;
     driver.status.events = 0;
     while (!driver.status.events) {
         if (driver.status.cycles >= limit) {

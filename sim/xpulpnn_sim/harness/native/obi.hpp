@@ -27,11 +27,9 @@ class Obi {
     // A grant is withheld when a random number is below `grant_stall`; a response takes 1 to `latency` cycles.
     // `fault_data` answers reads outside the memory.
     Obi(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t latency, uint32_t fault_data)
-        : memory_(memory), random_(seed), grant_stall_(grant_stall), latency_(latency), fault_data_(fault_data) {
-        advance(0);
-    }
+        : memory_(memory), random_(seed), grant_stall_(grant_stall), latency_(latency), fault_data_(fault_data) {}
 
-    bool grant = false;   // driven in the coming cycle
+    bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
 
