@@ -253,7 +253,7 @@ def stub(tmp_path, monkeypatch):
     def use(names=PORTS):
         ports = [{"name": name, "direction": "input", "width": 1} for name in names]
         emission = "module backend; endmodule", {"top": "backend", "ports": ports}
-        monkeypatch.setattr("xpulpnn_sim.harness.models.cached_emission", lambda top, config: emission)
+        monkeypatch.setattr("xpulpnn_sim.harness.models.cached_emission", lambda top, config, **_: emission)
 
     return use
 

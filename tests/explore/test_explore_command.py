@@ -14,7 +14,7 @@ from xpulpnn_sim import cli
 from xpulpnn_sim.commands import explore
 from xpulpnn_sim.commands.common import Parser
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.flow
 
 PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full"
 TOPS = "dotp, nnrf, simd-alu, mult, ex-stage, backend, core"

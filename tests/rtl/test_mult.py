@@ -1,11 +1,9 @@
 import random
 from itertools import cycle, product
-from typing import get_args
 
 import pytest
 from amaranth.sim import Simulator, SimulatorContext
 
-from xpulpnn.config import Multiplier
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultCtrl, MultOp, mult_control
 from xpulpnn.isa.table import INSNS, find
@@ -83,12 +81,17 @@ async def multiply(ctx, dut, op: str, a: int, b: int, c: int, shamt: int, hold: 
     return result, cycles
 
 
-@pytest.mark.parametrize("multiplier", get_args(Multiplier))
-@pytest.mark.parametrize("op", [*WORD_FORMS, *HIGH_SIGNS, *HALF_FORMS])
+@pytest.mark.parametrize(
+    ("op", "multiplier"),
+    [
+        *((op, "booth") for op in (*WORD_FORMS, *HIGH_SIGNS, *HALF_FORMS)),
+        *((op, "inferred") for op in ("msu", "mulhsu", "machhsNR")),
+    ],
+)
 def test_against_integers(op: str, multiplier: str) -> None:
     rng = random.Random(SEED)
     addends = cycle(((0, 0), (WORD - 1, 31), (1 << 31, 1)))
-    # few of each: the benches of the unit run thousands
+    # few of each: the benches of both structures run thousands
     operands = [(a, b, *next(addends)) for a, b in rng.sample(list(product(CORNERS, repeat=2)), 6)]
     operands += [(*(rng.getrandbits(32) for _ in range(3)), rng.randrange(32)) for _ in range(4)]
     cycles = 5 if op in HIGH_SIGNS else 1

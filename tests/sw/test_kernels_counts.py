@@ -20,8 +20,6 @@ from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import ImageBuilder
 from xpulpnn_sw.precision import Precision
 
-pytestmark = pytest.mark.unit
-
 INNER = {
     ("rv32im_2x2", 8): (17, 4),
     ("rv32im_2x2", 4): (119, 32),
@@ -102,6 +100,7 @@ def cycles(kernel: Counted, *regions: str) -> int:
     return int(cost[np.isin(np.array(program.regions), regions)[positions]].sum())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(("name", "bits"), INNER)
 def test_inner_loop(name: str, bits: int):
     instructions, products = INNER[name, bits]
@@ -116,6 +115,7 @@ def test_inner_loop(name: str, bits: int):
         assert program.opef == pytest.approx(PAPER_OPEF[name])
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("name", "bits"), INNER)
 def test_no_load_use(name: str, bits: int):
     """Nothing in a block waits for a load; a pixel group may once."""
@@ -126,6 +126,7 @@ def test_no_load_use(name: str, bits: int):
         assert int(waits[this.program.region(region)[this.positions]].sum()) <= groups
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("name", "bits", "limit"),
     [
@@ -143,12 +144,14 @@ def test_matmul_reaches_the_paper(name: str, bits: int, limit: float):
     assert paper_cycles_per_sdotp(ConvLayer.parse(PAPER_LAYER), bits, name) == limit
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("bits", "least"), [(8, 3.26), (4, 5.96), (2, 10.2)])
 def test_convolution_reaches_the_estimate(bits: int, least: float):
     this = counted("nn_4x4", bits, PAPER_LAYER)
     assert this.run.layer.macs / cycles(this, *REGIONS) >= least
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("name", "bits"), [("xpulpv2_4x2", 8), ("simd_4x2", 4), ("cu_4x2", 2), ("nn_4x2", 2)])
 def test_close_to_the_estimate(name: str, bits: int):
     """Never more than the estimate's instructions plus a few per cent, which an unintended stall would exceed."""
@@ -158,6 +161,7 @@ def test_close_to_the_estimate(name: str, bits: int):
     assert cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", VARIANTS)
 def test_products(name: str):
     """Every product of the layer is executed once; each instruction belongs to one region."""
@@ -166,6 +170,7 @@ def test_products(name: str):
     assert sum(map(this.executions, map(this.program.region, REGIONS))) == len(this.positions)
 
 
+@pytest.mark.unit
 def test_only_the_needed_extensions():
     for name, chosen in VARIANTS.items():
         for bits in chosen.widths:
@@ -173,6 +178,7 @@ def test_only_the_needed_extensions():
             assert used <= chosen.extensions
 
 
+@pytest.mark.unit
 def test_rejected():
     layer, precision = ConvLayer.parse("4x4x4:4x3x3"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(0))
@@ -189,6 +195,7 @@ def test_rejected():
         conv_kernel(other, precision, "nn_4x4", tensors)
 
 
+@pytest.mark.unit
 def test_memory_limit():
     with pytest.raises(LayerError, match=r"^operands must be at most 134217728 bytes, not 134217729$"):
         ImageBuilder().reserve("output", (1 << 27) + 1)

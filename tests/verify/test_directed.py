@@ -12,12 +12,11 @@ from xpulpnn_sim.verify.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verify.layout import SIGNATURE
 from xpulpnn_sim.verify.reference import ReferenceDesign
 
-pytestmark = pytest.mark.unit
-
 FULL = PRESETS["xpulpnn-full"]
 STEPS = 60_000
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_results(case):
     executable = case.program().executable()
@@ -27,12 +26,14 @@ def test_results(case):
     assert case.problems(iss.memory.read_bytes) == []
 
 
+@pytest.mark.unit
 def test_a_wrong_result_is_told():
     case = Directed("sum", "addi a0, zero, 5\n sw a0, 0(s11)", (6,))
     _, _, iss = ReferenceDesign(FULL).run(case.program().executable(), limit=STEPS)
     assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
 
 
+@pytest.mark.unit
 def test_configurations_run_what_they_have():
     assert len(programs_of(FULL)) == len(DIRECTED)
     names = {case.name.split(":")[0] for case in programs_of(PRESETS["ri5cy"])}
@@ -40,6 +41,7 @@ def test_configurations_run_what_they_have():
     assert not names & {"Mac&Load", "C&U"}
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-full"])
 def test_cost_program_runs(preset):
     rows = cost_rows(PRESETS[preset])
@@ -50,6 +52,7 @@ def test_cost_program_runs(preset):
     assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))
 
 
+@pytest.mark.unit
 def test_measured_cycles_are_those_beyond_one_per_instruction():
     rows = [
         CostRow("first", "slow", "mulh a0, a0, a1", {WaitCause.MULTICYCLE: 4}),
@@ -70,5 +73,6 @@ def test_measured_cycles_are_those_beyond_one_per_instruction():
     assert [one.row.name for one in second.wrong] == ["use"]
 
 
+@pytest.mark.unit
 def test_results_fit_behind_the_signature():
     assert all(SIGNATURE + 4 * len(case.expected) < 0x10007F00 for case in DIRECTED)

@@ -13,10 +13,10 @@ from xpulpnn.emit.netlist import (
     is_operator,
     is_submodule,
     process_target,
+    write_enable,
 )
-from xpulpnn.emit.process import INDENT, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
-from xpulpnn.errors import ToolError
+from xpulpnn.emit.process import INDENT, ProcessPrinter, is_reset
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch
 
 _MAX_OPERATORS = 6
 """Operators in one expression, beyond which an intermediate net reads better."""
@@ -354,7 +354,7 @@ class ModuleWriter:
             return self._select(Slice(register, chunk.low, chunk.width))
 
         printer = ProcessPrinter(self._printer, target, "<=")
-        reset = statements.pop() if statements and self._is_reset(statements[-1], width) else None
+        reset = statements.pop() if statements and is_reset(statements[-1], width) else None
         lines = printer.lines(statements)
         if isinstance(reset, Switch):
             condition = self._printer.sig(reset.selector)
@@ -379,26 +379,10 @@ class ModuleWriter:
             name = self._memories[memory.name]
             fill = [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
             lines += ["initial begin", *(INDENT + line for line in fill), "end"]
-        for port in self._module.cells:
-            if port.type != MEMORY_WRITE:
-                continue
-            first, *others = (bits(port.ports["EN"], bit, 1) for bit in range(sig_width(port.ports["EN"])))
-            if any(other != first for other in others):
-                raise ToolError("write port of a memory must write whole words, not parts of them")
-            enable = self._printer.sig(first).text
-            data = self._printer.sig(port.ports["DATA"]).text
+        for port in (cell for cell in self._module.cells if cell.type == MEMORY_WRITE):
+            enable, data = (self._printer.sig(sig).text for sig in (write_enable(port), port.ports["DATA"]))
             lines += self._clocked(port, [f"if ({enable})", f"{INDENT}{self._printer.word(port)} <= {data};"])
         return lines
-
-    @staticmethod
-    def _is_reset(statement: Statement, width: int) -> bool:
-        """Whether a last statement loads a whole register with a constant on a single-bit condition."""
-        if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
-            return False
-        patterns, body = statement.cases[0]
-        if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
-            return False
-        return body[0].target.width == width and const_bits(body[0].value) is not None
 
     def _assigns(self) -> list[str]:
         lines = []

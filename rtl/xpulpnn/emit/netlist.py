@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, const_bits, sig_width
+from xpulpnn.errors import ToolError
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
@@ -38,6 +39,14 @@ def has_result(cell: Cell) -> bool:
 def is_operator(cell: Cell) -> bool:
     """Whether a cell drives one net with what it reads now."""
     return has_result(cell) and cell.type != REGISTER
+
+
+def write_enable(port: Cell) -> Sig:
+    """The bit that enables a write port; raises :class:`ToolError` if there are several."""
+    first, *others = (bits(port.ports["EN"], bit, 1) for bit in range(sig_width(port.ports["EN"])))
+    if any(other != first for other in others):
+        raise ToolError("write port of a memory must write whole words, not parts of them")
+    return first
 
 
 def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:

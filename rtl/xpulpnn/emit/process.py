@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xpulpnn.emit.expr import Printer, literal
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, Switch, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
 
 Case = tuple[tuple[str, ...], list[str]]
 """Patterns (none: default) and the lines they select."""
@@ -54,6 +54,16 @@ def _one_hot(patterns: tuple[str, ...]) -> bool:
 def _select(sig: Sig, pattern: str) -> Sig:
     """The bit of ``sig`` that a one-hot pattern tests."""
     return bits(sig, len(pattern) - 1 - pattern.index("1"), 1)
+
+
+def is_reset(statement: Statement, width: int) -> bool:
+    """Whether a last statement loads a whole register with a constant on a single-bit condition."""
+    if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
+        return False
+    patterns, body = statement.cases[0]
+    if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
+        return False
+    return body[0].target.width == width and const_bits(body[0].value) is not None
 
 
 class ProcessPrinter:
