@@ -192,7 +192,7 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
-_INFERRED = replace(FULL, multiplier="inferred", dotp=DotpConfig(multipliers="replicated", adders="inferred"))
+_INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=DotpConfig(multipliers="replicated", adders="inferred"))
 """The naive structures, where the other units have those of the presets."""
 
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
