@@ -21,6 +21,7 @@ Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth"]
+Shifter = Literal["inferred", "steps"]
 RegFileStorage = Literal["flip-flops", "array"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
@@ -94,6 +95,9 @@ class CoreConfig:
     multiplier : "inferred" or "booth"
         Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth recoding with
         carry-save trees and parallel-prefix adders.
+    shifter : "inferred" or "steps"
+        Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row of
+        multiplexers per power of two, partitioned for all formats.
     regfile : "flip-flops" or "array"
         Storage of the general-purpose registers; the array is for simulators.
     performance_counters : bool
@@ -108,6 +112,7 @@ class CoreConfig:
     mac_load_cu: bool = False
     dotp: DotpConfig = field(default_factory=DotpConfig)
     multiplier: Multiplier = "booth"
+    shifter: Shifter = "steps"
     regfile: RegFileStorage = "flip-flops"
     performance_counters: bool = False
     rvfi: bool = False

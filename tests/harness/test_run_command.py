@@ -23,7 +23,7 @@ loop: addi x9, x9, -1
     sw x6, 8(x8)
 """
 INSTRUCTIONS = 3 + 200 + 3 + 4
-START = 4
+START = 5
 CYCLES = START + INSTRUCTIONS + 2 * 99
 """Fetching the first instruction takes 4 cycles, a taken branch costs 2."""
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Cat
@@ -25,6 +26,7 @@ PLAIN = CoreConfig(
 )
 CONFIGS = {
     "xpulpnn": PRESETS["xpulpnn"],
+    "inferred": replace(PRESETS["xpulpnn"], shifter="inferred"),
     "ri5cy": PRESETS["ri5cy"],
     "rv32": PLAIN,
     "byte and crumb": CoreConfig(dotp=DotpConfig(widths=frozenset({8, 2}))),

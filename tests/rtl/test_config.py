@@ -62,7 +62,7 @@ def test_settings_are_applied_together():
     assert apply_settings(preset("xpulpnn"), texts) == CoreConfig(dotp=expected, mac_load_cu=True, regfile="array")
 
 
-@pytest.mark.parametrize("name", ["multiplier", "regfile"])
+@pytest.mark.parametrize("name", ["multiplier", "shifter", "regfile"])
 def test_choices_are_checked_in_code_too(name):
     with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
         CoreConfig(**{name: "none"})

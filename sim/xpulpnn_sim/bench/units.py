@@ -192,7 +192,8 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
-_INFERRED = replace(FULL, multiplier="inferred", dotp=DotpConfig(multipliers="replicated", adders="inferred"))
+_INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
+_INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
 
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
@@ -210,7 +211,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dotp-register": _dotp(_REGISTERED),
     "dotp-and": _dotp(replace(_REGISTERED, isolation="and")),
     "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred")),
-    "dotp-none-inferred": _dotp(_INFERRED.dotp),
+    "dotp-none-inferred": _dotp(_INFERRED_DOTP),
     "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2}))),
     "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 6),
     "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _packed_alu_control, 6),

@@ -101,12 +101,16 @@ def _key(config: object) -> str:
 
 
 def simulated(config: CoreConfig) -> CoreConfig:
-    """``config`` with its sums left to the simulator and its register file as an array.
+    """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array.
 
-    Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, and finds a word
-    in an array faster than in a tree of selections. ``xpulpnn equivalence`` proves the dot-product structures equal.
+    Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, finds a word
+    in an array faster than in a tree of selections, and computes only the format that is asked for where each has
+    operators of its own. ``xpulpnn equivalence`` proves the dot-product structures equal.
     """
-    return replace(config, regfile="array", multiplier="inferred", dotp=replace(config.dotp, adders="inferred"))
+    dotp = replace(config.dotp, multipliers="replicated", adders="inferred")
+    if dotp.isolation == "and":
+        dotp = replace(dotp, isolation="none")
+    return replace(config, regfile="array", multiplier="inferred", shifter="inferred", dotp=dotp)
 
 
 def model_library(engine: str, config: CoreConfig, *, trace: bool = False) -> Path:
