@@ -102,8 +102,9 @@ def test_matrix_product(name: str, bits: int, specialise: bool):
 @pytest.mark.parametrize("cores", SPLITS)
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
 def test_shares_of_a_convolution(name: str, bits: int, cores: int):
-    """Buffers of their own, borders and odd runs in every share; with eight cores some have nothing to do."""
-    check(ConvLayer.parse("4x3x4:4x3x3"), Precision.uniform(bits), name, cores=cores)
+    """Buffers of their own, borders and odd runs in every share, whose first pixel follows from strides and padding that
+    differ in the two directions; with eight cores some have nothing to do."""
+    check(ConvLayer.parse("7x4x4:4x3x3:s=2x1,p=2x1x1x0"), Precision.uniform(bits), name, cores=cores)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
