@@ -53,6 +53,11 @@ def test_most_urgent_first(program):
     assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
 
 
+def test_a_line_rises_behind_its_cycle(core_program, recorded):
+    records, _, driven = recorded(core_program("nop\n" * 40), FULL, Machine(irqs=((30, 7),)))
+    assert driven.tolist() == [(cycle > 30) << 7 for cycle in records["cycle"].tolist()]
+
+
 @pytest.fixture
 def checked(program, recorded):
     """What the checks say of the same retirements with other interrupt lines."""
