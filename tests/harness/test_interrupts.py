@@ -133,3 +133,18 @@ def test_every_jump_to_itself_ends(core_program, jump):
 def test_branch_to_itself_that_falls_through(core_program):
     result = run_program(core_program(SELF.format("bne x5, x0, loop")), FULL, Machine(max_cycles=2000))
     assert result.exit.ok
+
+
+def test_jump_to_itself_that_an_interrupt_ends(core_program):
+    source = """
+        li x5, 0x80; csrrw x0, mie, x5
+        la x6, done
+        csrrsi x0, mstatus, 8
+    loop: jal x0, loop
+    handler: csrrw x0, mepc, x6
+        mret
+    done: csrrwi x0, mstatus, 0
+    """
+    result = run_program(core_program(source, vectors="handler"), FULL, Machine(irqs=((300, 7),), max_cycles=2000))
+    assert result.exit.ok, result.exit.text
+    assert (result.interrupts, result.cycles > 300) == (1, True)
