@@ -1,4 +1,4 @@
-# Program of test_core_check.py: loops, traps, Mac&Load, interrupts, talk with the host at 0x3000.
+# Program of test_check.py: loops, traps, Mac&Load, interrupts, talk with the host at 0x3000.
 start:
     lui sp, 2
     addi s0, sp, 0x400
@@ -24,6 +24,8 @@ start:
     lw t0, 0(sp)
     lh t1, 1(sp)
     lbu t2, 1(sp)
+    sh a5, 7(sp)
+    lhu t2, 7(sp)
     p.sw a5, 4(s0!)
     p.lw t3, -4(s0!)
     p.lw s0, 4(s0!)

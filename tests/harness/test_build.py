@@ -1,6 +1,7 @@
 """The cache of compiled models: with the compiler replaced, and with two of them at work or one killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def test_simultaneous_builds_leave_one_model(compiler, tmp_path):
 
 
 @pytest.mark.unit
-def test_models_are_reused_until_something_changes(compiler, monkeypatch):
+def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_path):
     first = build.build_model(RIG)
     done = len(compiler)
     assert build.build_model(RIG) == first
@@ -80,11 +81,31 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch):
     assert build.build_model(RIG, trace=True) != first
     assert build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST)) != first
     assert build.build_model(RIG, added={"more.cpp": ""}) != first
+    # of the same design the wrapper and header alone, then the driver alone
+    assert build.build_model(Rig(verilog=VERILOG, manifest=MANIFEST, adapters=RIG.adapters[:2])) != first
+    driver = shutil.copytree(build.NATIVE, tmp_path / "native")
+    (driver / "obi.hpp").write_text("// changed\n")
+    with monkeypatch.context() as changed:
+        changed.setattr(build, "NATIVE", driver)
+        assert build.build_model(RIG) != first
     other = next(name for name in build.COMPILERS if name != build.compiler())
     monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)
     assert build.build_model(RIG) != first
-    assert len(compiler) == done + 4
+    assert len(compiler) == done + 6
+
+
+@pytest.mark.unit
+def test_a_model_is_moved_into_place_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    made = []
+
+    def compile_model(command, folder, environment):
+        (folder / "model.so").write_text("model")
+        made.append((folder / "model.so").stat().st_ino)
+
+    monkeypatch.setattr(build, "_run", compile_model)
+    assert [build.build_model(RIG).stat().st_ino] == made
 
 
 @pytest.mark.unit

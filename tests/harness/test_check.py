@@ -246,11 +246,15 @@ def grants_of(good: Recording, at: int) -> list[int]:
         ("lw", "we", 1, "bus_we"),
         ("pv.mlsdotsup.n", "address", 1 << 30, "bus_addr"),
         ("lh", "address", 4, "bus_addr"),
+        # the second of two accesses
+        ("sh", "wdata", 1, "bus_wdata"),
+        ("sh", "be", 1 << 1, "bus_be"),
+        ("lhu", "address", 8, "bus_addr"),
     ],
 )
 def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording, library: Path) -> None:
     at, grants = place_of(good.records, where), good.grants.copy()
-    grants[field][grants_of(good, at)[0]] ^= flip
+    grants[field][grants_of(good, at)[-1]] ^= flip
     _, text = judged(checker(library), good.records, grants)
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {good.records['order'][at]},")
@@ -357,13 +361,16 @@ def test_loop_left_too_early_is_found(good: Recording, library: Path) -> None:
     assert text.splitlines()[2] == f"  pc_wdata must be 0x{start:x}, not 0x{start + 10:x}"
 
 
-def test_interrupt_while_disabled_is_found(good: Recording, library: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "shown"), [("csrsi mstatus, 8", "csrrsi zero, mstatus"), ("csrw mie, a0", "csrrw zero, mie")]
+)
+def test_interrupt_while_disabled_is_found(line: str, shown: str, good: Recording, library: Path) -> None:
     records = good.records.copy()
     # the design forgets the write that enables interrupts, and takes them nevertheless
-    enabling = next(at for at, text in enumerate(texts(records)) if text.startswith("csrrsi zero, mstatus"))
+    enabling = next(at for at, text in enumerate(texts(records)) if text.startswith(shown))
     for field, value in (("insn", NOP), ("rs1_addr", 0), ("rs1_rdata", 0)):
         records[field][enabling] = value
-    program = executable(PROGRAM.replace("csrsi mstatus, 8", "nop"))
+    program = executable(PROGRAM.replace(line, "nop"))
     _, text = judged(checker(library, program), records, good.grants)
     assert text.splitlines()[2] == "  intr must be 0x0, not 0x1"
 

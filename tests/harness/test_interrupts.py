@@ -53,6 +53,11 @@ def test_most_urgent_first(program):
     assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
 
 
+def test_a_line_rises_behind_its_cycle(core_program, recorded):
+    records, _, driven = recorded(core_program("nop\n" * 40), FULL, Machine(irqs=((30, 7),)))
+    assert driven.tolist() == [(cycle > 30) << 7 for cycle in records["cycle"].tolist()]
+
+
 @pytest.fixture
 def checked(program, recorded):
     """What the checks say of the same retirements with other interrupt lines."""
@@ -128,3 +133,18 @@ def test_every_jump_to_itself_ends(core_program, jump):
 def test_branch_to_itself_that_falls_through(core_program):
     result = run_program(core_program(SELF.format("bne x5, x0, loop")), FULL, Machine(max_cycles=2000))
     assert result.exit.ok
+
+
+def test_jump_to_itself_that_an_interrupt_ends(core_program):
+    source = """
+        li x5, 0x80; csrrw x0, mie, x5
+        la x6, done
+        csrrsi x0, mstatus, 8
+    loop: jal x0, loop
+    handler: csrrw x0, mepc, x6
+        mret
+    done: csrrwi x0, mstatus, 0
+    """
+    result = run_program(core_program(source, vectors="handler"), FULL, Machine(irqs=((300, 7),), max_cycles=2000))
+    assert result.exit.ok, result.exit.text
+    assert (result.interrupts, result.cycles > 300) == (1, True)

@@ -113,6 +113,27 @@ def test_entries(case, entries):
             Action.CSR_READ,
             {"number": csr_address("mstatus")},
         ),
+        (("lp.starti", None), {"L": 1, "lpoff12": 20}, Action.SET_LOOP_START, {"number": 1, "offset": 20}),
+        (("lp.endi", None), {"L": 1, "lpoff12": 24}, Action.SET_LOOP_END, {"number": 1, "offset": 24}),
+        (("lp.count", None), {"L": 1, "rs1": 2}, Action.SET_LOOP_COUNT, {"number": 1, "is_constant": 0}),
+        (
+            ("lp.counti", None),
+            {"L": 0, "lpcnt12": 100},
+            Action.SET_LOOP_COUNT,
+            {"number": 0, "is_constant": 1, "constant": 100},
+        ),
+        (
+            ("lp.setup", None),
+            {"L": 1, "rs1": 2, "lpoff12": 40},
+            Action.SET_LOOP,
+            {"number": 1, "offset": 40, "is_constant": 0},
+        ),
+        (
+            ("lp.setupi", None),
+            {"L": 1, "lpcnt12": 9, "lpoff5": 12},
+            Action.SET_LOOP,
+            {"number": 1, "offset": 12, "is_constant": 1, "constant": 9},
+        ),
     ],
 )
 def test_actions(key, values, action, fields):

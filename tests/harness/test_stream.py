@@ -10,8 +10,8 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness import stream_run
 from xpulpnn_sim.harness.check import RetirementCheck
 from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine
-from xpulpnn_sim.harness.schema import POKE
-from xpulpnn_sim.harness.statics import Describer
+from xpulpnn_sim.harness.schema import POKE, InsnKind
+from xpulpnn_sim.harness.statics import Describer, stream_text
 from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sw.asm import assemble
 
@@ -158,6 +158,18 @@ def test_branches_and_jumps_cost_what_they_should():
 def test_stream_and_redirects_disagree(sequence, line, check):
     result = run(LOOP, sequence, check=check)
     assert (result.exit.reason, result.mismatches, result.difference) == (Reason.DIFFERENCE, 1, line)
+
+
+def test_jump_that_the_stream_does_not_have(monkeypatch):
+    def plain(words, pcs):
+        text = stream_text(words, pcs)
+        text["kind"] = InsnKind.PLAIN_INSN
+        return text
+
+    monkeypatch.setattr(stream_run, "stream_text", plain)
+    result = run(LOOP, [3, 4, 6], check=False)
+    assert (result.exit.reason, result.mismatch_position) == (Reason.DIFFERENCE, 1)
+    assert result.difference.endswith(", not 0x00001018")
 
 
 def test_branch_of_the_stream_that_the_design_does_not_take():

@@ -10,6 +10,7 @@ from xpulpnn_sim.golden import layers
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.call import Call, kernel_call
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.frame import SP
@@ -103,8 +104,9 @@ def test_matrix_product(name: str, bits: int, specialise: bool):
     ("name", "bits", "cores"), [(*chosen, SPLITS[number % len(SPLITS)]) for number, chosen in enumerate(KERNELS)]
 )
 def test_shares_of_a_convolution(name: str, bits: int, cores: int):
-    """Buffers of their own, borders and odd runs in every share; with eight cores some have nothing to do."""
-    check(ConvLayer.parse("4x3x4:4x3x3"), Precision.uniform(bits), name, cores=cores)
+    """Buffers of their own, borders and odd runs in every share; strides and padding that differ in the two directions
+    say where a share begins; with eight cores some have nothing to do."""
+    check(ConvLayer.parse("7x4x4:4x3x3:s=2x1,p=2x1x1x0"), Precision.uniform(bits), name, cores=cores)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -210,11 +212,14 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     hart.run(1 << 10, until=int(call.program.pcs[0]))
     top = hart.state.regs[SP]
     untouched = [register_number("gp"), register_number("tp")]
-    seen = set()
+    stack, observer, seen = run.image.symbols["stack"], Observer(hart), set()
     while hart.state.pc != int(call.program.pcs[-1]):
-        assert hart.step().cause is None
+        step, retired = observer.step()
+        assert step.cause is None
         assert hart.executed < LIMIT
         seen.add(hart.state.regs[SP])
+        # below sp is what an interrupt handler may overwrite
+        assert retired.address is None or not stack.address <= retired.address < hart.state.regs[SP]
         assert all(hart.state.regs[register] == kept[register] for register in untouched)
     # two values: that of the caller and that below the frame
     assert len(seen) == 2
