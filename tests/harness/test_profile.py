@@ -220,7 +220,8 @@ def test_a_program_that_rewrites_itself(core_program):
         jalr x0, 0(x1)
     done: nop
     """
-    _, result = measured(core_program(source))
+    _, result = measured(core_program(source), check=True)
+    assert result.mismatches == 0
     assert lost(result) == {"start": START, "multicycle": 4, "jump": 5, "sync": 2}
 
 
