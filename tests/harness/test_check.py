@@ -270,12 +270,12 @@ def test_lanes_that_are_not_stored_do_not_matter(good: Recording, library: Path)
     assert checker(library).check([good.records], grants) == Findings()
 
 
-def late(grants: NDArray[Any], number: int) -> NDArray[Any]:
-    grants["cycle"][number] += 1000
+def late(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
+    grants["cycle"][number] = retired
     return grants
 
 
-def swapped(grants: NDArray[Any], number: int) -> NDArray[Any]:
+def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
     grants[[number, number + 1]] = grants[[number + 1, number]]
     return grants
 
@@ -284,9 +284,9 @@ def swapped(grants: NDArray[Any], number: int) -> NDArray[Any]:
     ("spoil", "found", "skipped"),
     [
         # the next access is taken for the missing one
-        (lambda grants, number: np.delete(grants, number), "bus_", 0),
-        (lambda grants, number: grants[:number], "bus_req must be 0x1, not 0x0, address 0x", 0),
-        (lambda grants, number: np.insert(grants, number, grants[number]), "bus_", 1),
+        (lambda grants, number, retired: np.delete(grants, number), "bus_", 0),
+        (lambda grants, number, retired: grants[:number], "bus_req must be 0x1, not 0x0, address 0x", 0),
+        (lambda grants, number, retired: np.insert(grants, number, grants[number]), "bus_", 1),
         (late, "bus_req must be 0x1, not 0x0, address 0x", 0),
         (swapped, "bus_", 0),
     ],
@@ -295,14 +295,14 @@ def swapped(grants: NDArray[Any], number: int) -> NDArray[Any]:
 @pytest.mark.parametrize("where", ["sw", "sb", "p.sw", "pv.mlsdotsup.n"])
 def test_wrong_order_of_accesses_is_found(
     where: str,
-    spoil: Callable[[NDArray[Any], int], NDArray[Any]],
+    spoil: Callable[[NDArray[Any], int, int], NDArray[Any]],
     found: str,
     skipped: int,
     good: Recording,
     library: Path,
 ) -> None:
     at = place_of(good.records, where)
-    grants = spoil(good.grants.copy(), grants_of(good, at)[0])
+    grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
     seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]
     _, text = judged(checker(library), good.records, grants)
     assert text.startswith(f"difference at retirement {good.records['order'][seen]},")

@@ -53,9 +53,9 @@ def test_most_urgent_first(program):
     assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
 
 
-def test_a_line_rises_behind_its_cycle(core_program, recorded):
-    records, _, driven = recorded(core_program("nop\n" * 40), FULL, Machine(irqs=((30, 7),)))
-    assert driven.tolist() == [(cycle > 30) << 7 for cycle in records["cycle"].tolist()]
+def test_lines_rise_behind_their_cycles(core_program, recorded):
+    records, _, driven = recorded(core_program("nop\n" * 40), FULL, Machine(irqs=((40, 3), (30, 7))))
+    assert driven.tolist() == [(cycle > 30) << 7 | (cycle > 40) << 3 for cycle in records["cycle"].tolist()]
 
 
 @pytest.fixture

@@ -32,9 +32,19 @@ def test_bad_values(values, message):
 
 
 def test_settings_are_fields_of_the_driver():
-    settings = Machine(grant_stalls=0.25, seed=1 << 40 | 7).settings()
+    timing = {"grant_stalls": 0.25, "fetch_grant_stalls": 0.5, "response_latency": 3, "fetch_latency": 4}
+    settings = Machine(**timing, irq_rate=0.125, seed=1 << 40 | 7, hart_id=5).settings()
     assert settings.keys() <= set(SETTINGS.names)
-    assert (settings["grant_stall"], settings["seed"]) == (1 << 30, 7)
+    del settings["watchdog"]
+    assert settings == {
+        "grant_stall": 1 << 30,
+        "fetch_grant_stall": 1 << 31,
+        "response_latency": 3,
+        "fetch_latency": 4,
+        "irq_rate": 1 << 29,
+        "seed": 7,
+        "hart_id": 5,
+    }
 
 
 @pytest.mark.parametrize("text", ["5", "9:3", "a:b", ":", "-1:3", f"0:{1 << 64}"])

@@ -1,5 +1,7 @@
 """Where the cycles go: the documented costs, each in a program of its own, and everything adding up in any memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from xpulpnn.config import preset
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.profile import MEANING, Profile
-from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.program_run import run_program, text_window
 
 pytestmark = pytest.mark.cosim
 
@@ -220,8 +222,14 @@ def test_a_program_that_rewrites_itself(core_program):
         jalr x0, 0(x1)
     done: nop
     """
-    _, result = measured(core_program(source))
+    _, result = measured(core_program(source), check=True)
+    assert result.mismatches == 0
     assert lost(result) == {"start": START, "multicycle": 4, "jump": 5, "sync": 2}
+
+
+def test_text_without_functions(core_program):
+    program = core_program("nop")
+    assert text_window(replace(program, functions=())) == text_window(program)
 
 
 def test_every_cause_has_a_meaning():

@@ -228,3 +228,16 @@ def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys,
     result = json.loads(record.read_text())
     assert (result["reason"], result["mismatches"]) == ("difference", 1)
     assert "addi t0, zero, 7" in result["difference"]
+
+
+def test_memory_that_differs_after_the_run(core_elf, capsys, monkeypatch):
+    right = program_run.retirement_check
+
+    def spoilt(*arguments, **options):
+        check = right(*arguments, **options)
+        check.memory[DATA][12] ^= 1
+        return check
+
+    monkeypatch.setattr(program_run, "retirement_check", spoilt)
+    assert run(core_elf(SOURCE), "--check") == 1
+    assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().err

@@ -1,12 +1,14 @@
-"""Static properties of instructions, against the manual's rows."""
+"""Static properties of instructions and of registers after reset, against the manual's rows."""
 
 import numpy as np
 import pytest
 
+from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.table import INSNS, find
-from xpulpnn_sim.harness.schema import NO_GROUP, Action, InsnKind, Property
+from xpulpnn_sim.harness import check
+from xpulpnn_sim.harness.schema import NO_GROUP, Action, CsrFlag, InsnKind, Property
 from xpulpnn_sim.harness.statics import Describer, stream_text
 
 pytestmark = pytest.mark.unit
@@ -182,3 +184,26 @@ def test_a_stream_tells_jumps_and_branches():
     text = stream_text(words, np.arange(5, dtype=np.uint32) * 4)
     assert text["kind"].tolist() == [kind for _, _, kind in keys]
     assert text["pc"].tolist() == [0, 4, 8, 12, 16]
+
+
+def test_registers_after_reset():
+    base = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=frozenset({16, 8})))
+    table = {
+        name: {row["address"]: row for row in check._csr_table(config, 0x1C00_0180, hart_id)}
+        for name, config, hart_id in (
+            ("base", base, None),
+            ("full", CoreConfig(performance_counters=True), 3),
+        )
+    }
+
+    def value(name, csr):
+        return table[name][csr_address(csr)]["value"]
+
+    assert value("base", "mtvec") == 0x1C00_0101
+    assert value("full", "misa") - value("base", "misa") == 1 << 23
+    assert value("full", "mhartid") == 3
+    free = {name: table[name][csr_address("mhartid")]["flags"] & CsrFlag.FREE for name in table}
+    assert (free["base"] != 0, free["full"]) == (True, 0)
+    assert csr_address("lpcount0") not in table["base"]
+    # what is written to all counters is never read back
+    assert table["full"][csr_address("pccrall")]["writable"] == 0

@@ -66,7 +66,7 @@ class Ticking(wiring.Component):
 
 
 class Falling(wiring.Component):
-    """Brings a clock domain of its own, of either edge."""
+    """Brings a clock domain of its own, of either edge in turn."""
 
     edge = "pos"
     tick: In(1)
@@ -75,7 +75,7 @@ class Falling(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.domains.own = own = ClockDomain(clk_edge=type(self).edge)
-        type(self).edge = "neg"
+        type(self).edge = {"pos": "neg", "neg": "pos"}[own.clk_edge]
         m.d.comb += own.clk.eq(self.tick)
         m.d.own += self.value.eq(self.value + 1)
         return m
@@ -190,7 +190,8 @@ def test_different_is_converted_each(case, conversions):
 
 @pytest.mark.unit
 def test_different_circuits_are_different_modules():
-    for first, second in (DIFFERENT["list"], DIFFERENT["true and 1"], DIFFERENT["domain of the parent"]):
+    for case in ("list", "true and 1", "domain of the parent", "clock edge"):
+        first, second = DIFFERENT[case]
         manifest = emit(Group(first(), second()), "group", config={}).manifest
         assert manifest["hierarchy"]["group.child0"] != manifest["hierarchy"]["group.child1"]
 
