@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from xpulpnn_sim.harness.core_run import Machine, run
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.golden import layers
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.program_run import run_program as run_on_core
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.conv import conv_kernel
@@ -132,7 +133,7 @@ def test_interrupts_of_a_c_program_while_kernels_run(kind, tmp_path):
     program = CProgram(program.name, {**program.files, main: text}, program.sources)
     elf = tmp_path / "program.elf"
     build(program.write(tmp_path), elf, compiler=compiler(kind), options=Options(config=FULL))
-    result = run(load(elf), FULL, Machine(irq_rate=1 / 300, seed=1), check=True)
+    result = run_on_core(load(elf), FULL, Machine(irq_rate=1 / 300, seed=1), check=True)
     assert result.exit.ok, result.exit.text
     assert (result.mismatches, result.interrupts > 20) == (0, True)
 
