@@ -15,7 +15,7 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.verilog import emit
 from xpulpnn_sim.elf import Executable, Function, Segment
-from xpulpnn_sim.harness import program_run
+from xpulpnn_sim.harness import program_run, session
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.check import RetirementCheck
 from xpulpnn_sim.harness.machine import Machine
@@ -158,6 +158,13 @@ def test_every_retirement_of_both_is_right(library):
     assert (result.mismatches, result.difference) == (0, None)
     assert result.exit.ok
     assert result.instructions > ENOUGH
+
+
+def test_blocks_end_between_a_grant_and_its_retirement(library, monkeypatch):
+    monkeypatch.setattr(session, "BLOCK", 16)
+    result = run(library, 100, grant_stalls=0.1, response_latency=4, seed=2)
+    assert (result.mismatches, result.difference) == (0, None)
+    assert result.exit.ok
 
 
 def test_harts_meet_in_memory(library):

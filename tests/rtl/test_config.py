@@ -66,3 +66,27 @@ def test_settings_are_applied_together():
 def test_choices_are_checked_in_code_too(name):
     with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
         CoreConfig(**{name: "none"})
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("ON", True), ("0", False), ("off", False)])
+def test_truth(text, value):
+    assert apply_settings(Outer(on=not value), {"on": text}).on is value
+
+
+def test_lists_may_be_joined_by_plus():
+    assert apply_settings(Outer(), {"sizes": "3+0x10"}).sizes == {3, 16}
+
+
+@pytest.mark.parametrize(
+    ("texts", "error"),
+    [
+        ({"isolation": "register"}, "isolation must be none or and with shared multipliers, not register"),
+        ({"widths": "32"}, "widths must be a non-empty set out of 16,8,4,2, not 32"),
+        ({"xpulpv2": "off"}, "xpulpv2 must be true with xpulpnn, not false"),
+        ({"xpulpnn": "off"}, "xpulpnn must be true with mac_load_nn, not false"),
+        ({"xpulpnn": "off", "mac_load_nn": "off"}, "widths must be a set out of 16,8 without xpulpnn, not 16,8,4,2"),
+    ],
+)
+def test_impossible_combinations(texts, error):
+    with pytest.raises(ConfigError, match=f"^{error}$"):
+        apply_settings(preset("xpulpnn"), texts)
