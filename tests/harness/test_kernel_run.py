@@ -9,11 +9,13 @@ from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
+from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
-FULL = preset("xpulpnn-full")
+FULL = simulated(preset("xpulpnn-full"))
+"""As the command line runs kernels unless told otherwise, so that models are shared."""
 CONV = ConvLayer.parse("5x6x8:8x3x3")
 MATMUL = MatmulLayer.parse("8x32x8")
 CALL = 16

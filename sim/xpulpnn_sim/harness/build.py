@@ -4,6 +4,7 @@ The library is cached under a hash of everything that determines it. It is built
 place, so that any number of processes may ask for the same model at the same time.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -11,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import util
 from pathlib import Path
 
@@ -115,6 +116,18 @@ def _sweep(cache: Path) -> None:
                 shutil.rmtree(folder)
 
 
+@contextmanager
+def _alone(lock: Path) -> Generator[None]:
+    """Wait until no other process builds the same; what a killed one holds is free."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # whoever waits has the file open, whoever comes later finds the library
+            lock.unlink(missing_ok=True)
+
+
 def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
     """Path of the shared library simulating a design, compiled if the cache does not hold it.
 
@@ -144,7 +157,9 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     require_tools()
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
+    with _alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
+        if library.exists():
+            return library
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text)
