@@ -14,6 +14,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
+from xpulpnn_sim.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 from xpulpnn_sim.harness.statics import register
@@ -329,7 +330,7 @@ def factor_entries(vector: Vector) -> tuple[int, int]:
     if vector.insn.entry is not None:
         return 0, FIRST_WEIGHT + vector.insn.entry
     selector = register(vector.word, "rs2")
-    return selector & 1, FIRST_WEIGHT + (selector >> 1 & 0b11)
+    return selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:

@@ -33,7 +33,7 @@ class Stream {
         const bool taken = valid_ && seen.ready;
         good_ = true;
         if (seen.jump && !(taken && program[current_].kind == JUMP_INSN)) {
-            fail(accepted_, program[current_].pc, seen.jump_target);
+            fail(accepted_, program[current_].pc + INSN_BYTES, seen.jump_target);
         }
         if (seen.branch) branch_taken(seen.branch_target);
         if (taken) accept(seen);
