@@ -19,17 +19,17 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.explore.design import emit_design
-from xpulpnn_sim.explore.finished_run import REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explore.flows import FLOWS, SCRIPTS, Request, flow_steps, library
-from xpulpnn_sim.explore.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
-from xpulpnn_sim.explore.paper import paper_points, paper_table
-from xpulpnn_sim.explore.report.csv_file import write_csv
-from xpulpnn_sim.explore.report.run_info import RunInfo
-from xpulpnn_sim.explore.results import PointResult
-from xpulpnn_sim.explore.runner import Manner, dask_package, run_points
-from xpulpnn_sim.explore.space import Point, Space, build_space
-from xpulpnn_sim.explore.task import PointStep, plan
+from xpulpnn_sim.explorer.design import emit_design
+from xpulpnn_sim.explorer.finished_run import REPORT, FinishedRun, require_report_packages
+from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explorer.paper import paper_points, paper_table
+from xpulpnn_sim.explorer.report.csv_file import write_csv
+from xpulpnn_sim.explorer.report.run_info import RunInfo
+from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.explorer.runner import Manner, dask_package, run_points
+from xpulpnn_sim.explorer.space import Point, Space, build_space
+from xpulpnn_sim.explorer.task import PointStep, plan
 from xpulpnn_sim.tops import TOPS
 
 DEFAULT_TOP = "ex-stage"

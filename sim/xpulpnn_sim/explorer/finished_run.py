@@ -1,0 +1,112 @@
+"""What a run leaves behind: table, JSON, CSV and HTML report."""
+
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.explorer.report import comparison, tables
+from xpulpnn_sim.explorer.report.named_table import NamedTable
+from xpulpnn_sim.explorer.report.run_info import RunInfo
+from xpulpnn_sim.explorer.report.terminal import TerminalTable
+from xpulpnn_sim.explorer.results import PointResult, to_json
+from xpulpnn_sim.explorer.space import Skipped
+
+REPORT = "report.html"
+_REPORT_PACKAGES = ("jinja2", "plotly")
+
+
+def require_report_packages() -> None:
+    """Raise :class:`ToolError` naming the first package that the HTML report needs and that is missing."""
+    for name in _REPORT_PACKAGES:
+        if util.find_spec(name) is None:
+            raise ToolError(f"{name} must be installed for the report, or --no-report be given: pip install {name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A finished run.
+
+    Parameters
+    ----------
+    info : RunInfo
+        Circumstances.
+    points : tuple of PointResult
+        Results, failed ones included.
+    skipped : tuple of Skipped
+        Combinations that cannot be built.
+    notes : tuple of str
+        Remarks on what the points could not do.
+    extra : tuple of NamedTable
+        Tables to show before all others.
+    """
+
+    info: RunInfo
+    points: tuple[PointResult, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...] = ()
+    extra: tuple[NamedTable, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The run as JSON types."""
+        return {
+            "command": self.info.command,
+            "date": self.info.date,
+            "baseline": self.info.baseline,
+            "wall_s": round(self.info.wall_s, 3),
+            "cached": self.info.cached,
+            "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
+            "notes": list(self.notes),
+            "tables": [_table_record(table) for table in self.extra],
+            "points": [to_json(point) for point in self.points],
+        }
+
+    def write_report(self, folder: Path) -> None:
+        """Write the HTML report into ``folder``."""
+        # its packages take a while to import
+        from xpulpnn_sim.explorer.report.html import write_report
+
+        write_report(folder / REPORT, self.points, self.info, self.extra)
+
+    def show(self, console: Console) -> None:
+        """Print tables, conditions, and what went wrong."""
+        overheads = tables.overhead_table(self.points, self.info)
+        for table in (*self.extra, tables.figure_table(self.points, self.info), overheads):
+            if table is not None:
+                console.print(TerminalTable(table))
+                console.print()
+        for line in self._below():
+            console.print(Text(line), soft_wrap=True)
+
+    def _below(self) -> list[str]:
+        lines: list[str] = []
+        for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
+            lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
+            lines += [f"  {sentence}" for sentence in conditions.sentences]
+        lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]
+        lines += self.notes
+        lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
+        lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]
+        lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
+        return lines
+
+    def _kernels(self) -> list[str]:
+        names = [
+            "{kernel} {layer}, {bits} bit, {variant}".format(**record)
+            for point in self.points
+            for record in point.kernels
+        ]
+        return list(dict.fromkeys(names))
+
+
+def _table_record(table: NamedTable) -> dict[str, Any]:
+    names = [" ".join(filter(None, (column.group, column.name, column.unit))) for column in table.columns]
+    return {
+        "title": table.title,
+        "rows": [dict(zip(names, row, strict=True)) for row in table.rows],
+        "notes": list(table.notes),
+    }

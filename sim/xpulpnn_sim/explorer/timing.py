@@ -1,0 +1,148 @@
+"""Longest combinational path of a mapped netlist by the delay tables of its library.
+
+A static timing analysis with the conventions of ABC's ``stime``: registers are cut (what leaves one is an input, what
+enters one an output), every input is driven by the library's driving cell, of whose delay only what exceeds its delay
+without load counts, every output carries the output load, wires weigh nothing, and slew and arrival are each the
+worst over the arcs into a net.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xpulpnn_sim.explorer.liberty import LibraryCell, Table
+from xpulpnn_sim.explorer.library import Library
+from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.explorer.results import CriticalPath, PathStep
+from xpulpnn_sim.netlist import ONE, in_order
+
+TOOL = "xpulpnn estimate from the delay tables of the library"
+
+_RISE, _FALL = 0, 1
+_EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
+_BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))
+_SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "preset", "rising_edge", "falling_edge"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """Delay and slew of one edge of an output, ``to``, caused by one edge of ``pin``."""
+
+    pin: str
+    cause: int
+    to: int
+    delay: Table
+    slew: Table
+
+
+def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
+    for timing in cell.pins[output].timing:
+        if timing.timing_type in _SEQUENTIAL:
+            continue
+        tables = (timing.cell_rise, timing.cell_fall), (timing.rise_transition, timing.fall_transition)
+        for cause, to in _EDGES.get(timing.timing_sense, _BOTH):
+            delay, slew = tables[0][to], tables[1][to]
+            if delay is not None and slew is not None:
+                yield _Arc(timing.related_pin, cause, to, delay, slew)
+
+
+class _Analysis:
+    """Arrival times, slews and their causes by net and edge, in ns."""
+
+    def __init__(self, netlist: MappedNetlist, library: Library) -> None:
+        self.library = library
+        self.arrival: dict[int, list[float]] = {}
+        self.slew: dict[int, list[float]] = {}
+        self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
+        self.part = netlist.combinational()
+        self.load = self._loads()
+        self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
+
+    def _loads(self) -> defaultdict[int, float]:
+        load: defaultdict[int, float] = defaultdict(float)
+        for gate in self.part.gates:
+            for pin in gate.cell.inputs:
+                load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
+        for net, _ in self.part.ends:
+            load[net] += self.library.output_load_ff
+        return load
+
+    def arcs(self, cell: LibraryCell, output: str) -> list[_Arc]:
+        if (cell.name, output) not in self.known_arcs:
+            self.known_arcs[cell.name, output] = list(_arcs(cell, output))
+        return self.known_arcs[cell.name, output]
+
+    def run(self) -> None:
+        self._start()
+        for gate in in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven):
+            for pin in gate.cell.outputs:
+                if pin.name in gate.pins:
+                    self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))
+
+    def _start(self) -> None:
+        driver = self.library.cells[self.library.driving_cell]
+        arcs = self.arcs(driver, driver.outputs[0].name)
+        for net in self.part.starts:
+            arrival, slew = [0.0, 0.0], [0.0, 0.0]
+            for arc in arcs:
+                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
+                arrival[arc.to] = max(arrival[arc.to], extra)
+                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
+            self.arrival[net], self.slew[net] = arrival, slew
+
+    def _reach(self, gate: MappedGate, net: int, arcs: list[_Arc]) -> None:
+        arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
+        for arc in arcs:
+            source = gate.pins.get(arc.pin, ONE)
+            if source not in self.arrival:
+                continue
+            slew_in = self.slew[source][arc.cause]
+            at = self.arrival[source][arc.cause] + arc.delay.at(slew_in, load)
+            if at > arrival[arc.to]:
+                arrival[arc.to] = at
+                self.cause[net, arc.to] = gate, source, arc.cause
+            slew[arc.to] = max(slew[arc.to], arc.slew.at(slew_in, load))
+        if max(arrival) > float("-inf"):
+            self.arrival[net], self.slew[net] = arrival, slew
+
+
+def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
+    """The longest combinational path; None without gates between inputs, registers and outputs.
+
+    Parameters
+    ----------
+    netlist : MappedNetlist
+        Mapped to ``library``.
+    library : Library
+        Cells, driver and load.
+    """
+    analysis = _Analysis(netlist, library)
+    analysis.run()
+    reached = [
+        (analysis.arrival[net][edge], net, edge, name)
+        for net, name in analysis.part.ends
+        for edge in (_RISE, _FALL)
+        if net in analysis.arrival
+    ]
+    if not reached:
+        return None
+    worst, net, edge, end = max(reached, key=lambda item: item[0])
+    steps: list[PathStep] = []
+    while (net, edge) in analysis.cause:
+        gate, source, cause = analysis.cause[net, edge]
+        at = analysis.arrival[net][edge]
+        delay = at - analysis.arrival[source][cause]
+        steps.append(PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(at)))
+        net, edge = source, cause
+    return CriticalPath(
+        tool=TOOL,
+        netlist="hierarchical",
+        start=analysis.part.starts.get(net, netlist.names.get(net, "")),
+        end=end,
+        delay_ps=_ps(worst),
+        steps=steps[::-1],
+    )
+
+
+def _ps(time_ns: float) -> float:
+    return round(time_ns * 1e3, 2)

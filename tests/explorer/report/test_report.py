@@ -1,0 +1,223 @@
+"""Tables, CSV file and HTML text of a made-up run."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.explorer.report import comparison, tables
+from xpulpnn_sim.explorer.report.csv_file import write_csv
+from xpulpnn_sim.explorer.report.html import write_report
+from xpulpnn_sim.explorer.report.plot_data import report_data
+from xpulpnn_sim.explorer.report.terminal import TerminalTable
+
+pytestmark = pytest.mark.unit
+
+
+def printed(table: object, width: int = 160) -> list[str]:
+    console = Console(width=width, highlight=False, color_system=None, record=True, file=io.StringIO())
+    console.print(table)
+    return console.export_text().splitlines()
+
+
+def test_main_table(points, info):
+    lines = printed(TerminalTable(tables.figure_table(points, info)))
+    first = next(line for line in lines if "ri5cy replicated none tool" in line)
+    assert first.split() == [
+        "1",
+        "ri5cy",
+        "replicated",
+        "none",
+        "tool",
+        "21.07",
+        "88.4",
+        "5198",
+        "24.86",
+        "65.4",
+        "3846",
+    ]
+    assert any("xpulpnn replicated none booth" in line and "yosys must finish the design" in line for line in lines)
+    assert any(line.split()[5:9] == ["5391", "612", "7", "32.0"] for line in lines)
+    assert any("[kGE]  [FO4]   [ps]" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 120, 160, 300])
+def test_tables_fit_any_terminal(points, info, width):
+    """Whatever the width, each point and every figure is there, and nothing is cut."""
+    text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], info)), width))
+    assert "…" not in text
+    for figure in ("21.07", "5198", "3846", "32.0", "1.471", "15.10", "4.080", "11.28"):
+        assert figure in text
+    assert text.count("xpulpnn replicated none tool") == text.count("no.  point")
+
+
+def test_overheads(make_point, info):
+    points = [
+        make_point(0, "ri5cy", "replicated", "none", "tool"),
+        make_point(0, "xpulpnn", "replicated", "register", "tool"),
+    ]
+    table = tables.overhead_table(points, replace(info, baseline=points[0].label))
+    assert table is not None
+    headings = [(column.group, column.name, column.unit) for column in table.columns[2:]]
+    row = dict(zip(headings, table.rows[1][2:], strict=True))
+    assert row["asic-area", "area", "%"] == pytest.approx(100 * (28.1 / 21.0 - 1))
+    assert row["asic-speed", "delay", "%"] == pytest.approx(100 * (90.0 / 88.0 - 1))
+    assert row["matmul 64x288x256 8 bit", "MAC/cycle", "%"] == pytest.approx(100 * (1 / 0.7 - 1))
+    assert table.rows[0][2] == "21.00 kGE"
+    assert table.marked == {0}
+
+
+def test_no_overheads_without_a_baseline(points, info):
+    assert tables.overhead_table(points, replace(info, baseline="")) is None
+    assert tables.overhead_table(points, replace(info, baseline=points[9].label)) is not None  # kernels alone
+    assert tables.overhead_table(points[:1], info) is None
+    assert tables.overhead_table([replace(points[0], flows=[], kernels=[], energies=[]), points[1]], info) is None
+
+
+def test_named_table(paper):
+    lines = printed(TerminalTable(paper))
+    assert lines[0].strip() == "Table II of the XpulpNN paper"
+    assert any(line.split() == ["EX", "stage,", "extended", "26.1", "+22.5", "+32.6"] for line in lines)
+    assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
+
+
+def test_csv(points, tmp_path):
+    write_csv(tmp_path / "points.csv", points)
+    rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
+    assert len(rows) == 23 * 2 + 1 + 1
+    assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
+    fpga = next(row for row in rows if row["flow"] == "ecp5")
+    assert (fpga["luts"], fpga["fmax_mhz_min"], fpga["fmax_mhz_median"], fpga["area_kge"]) == (
+        "5391",
+        "30.4",
+        "32.0",
+        "",
+    )
+    failed = next(row for row in rows if row["error"])
+    assert failed["flow"] == ""
+    assert failed["matmul 64x288x256 8 bit: macs_per_cycle"] == "3.9"
+    assert rows[0]["settings"] == "dotp.multipliers=replicated;dotp.isolation=none;dotp.recoding=tool"
+    assert float(rows[0]["matmul:8: energy_per_mac_fj"]) == pytest.approx(4080.0, rel=1e-3)
+
+
+def test_csv_of_nothing(tmp_path):
+    write_csv(tmp_path / "points.csv", [])
+    assert (tmp_path / "points.csv").read_text() == ""
+
+
+def test_front():
+    xs = [3.0, 1.0, 2.0, 2.0, None, 4.0]
+    ys = [1.0, 5.0, 2.0, 3.0, 0.0, 1.0]
+    assert comparison.front(xs, ys, more_x=False) == [1, 2, 0]
+    assert comparison.front(xs, ys, more_x=True) == [5]
+    assert comparison.front([1.0, 2.0, 3.0], [1.0, 0.5, 2.0], more_x=True) == [1, 2]
+
+
+def test_workload_names_leave_the_variant_out():
+    names = ["matmul:8:nn_4x4", "conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "general code", "nn_4x4"]
+    assert [comparison.without_variant(name) for name in names] == [
+        "matmul:8", "conv 16x16x32:64x3x3 8 bit", "general code", "nn_4x4"
+    ]  # fmt: skip
+
+
+def test_what_varies(points):
+    found = comparison.varying([replace(points[0], settings={}), *points[1:]])
+    assert list(found) == ["preset", "dotp.multipliers", "dotp.isolation", "dotp.recoding"]
+    assert found["dotp.recoding"][:3] == ["tool", "booth", "tool"]
+    assert comparison.varying(points[:1]) == {}
+
+
+def test_conditions_name_their_points(points):
+    points = points[:3]
+    changed = replace(points[2].flows[0], conditions=["No wire load."])
+    points[2] = replace(points[2], flows=[changed, *points[2].flows[1:]])
+    area, speed, _ = [*comparison.flow_conditions(points), None]
+    assert area.name == "asic-area"
+    assert area.sentences[0].endswith("(sg13g2_nand2_1). (points 1, 2)")
+    assert area.sentences[2] == "No wire load. (point 3)"
+    assert not any("(point" in sentence for sentence in speed.sentences)
+
+
+def test_hierarchy_adds_up(points):
+    area = report_data(points)["areas"]
+    for part in area.values():
+        rows = part["rows"]
+        assert sum(own for _, _, _, own, _, _ in rows) == pytest.approx(rows[0][4], rel=1e-3)
+        for number, row in enumerate(rows):
+            below = sum(other[4] for other in rows if other[1] == number)
+            assert row[3] + below == pytest.approx(row[4], rel=1e-2)
+
+
+class Outline(HTMLParser):
+    """Addresses in tags, style sheets and scripts of a page; compressed data is not looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.headings: list[str] = []
+        self.text = ""
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("style", "script"):
+            self.text += data
+        if self._inside == "h2":
+            self.headings.append(data.strip())
+        self._inside = "" if self._inside == "h2" else self._inside
+
+
+def test_page_asks_for_nothing(report):
+    page = report.read_text()
+    outline = Outline()
+    outline.feed(page)
+    assert [address for address in outline.addresses if not address.startswith("#")] == []
+    assert (
+        re.findall(r"(?i)https?:|//cdn|url\(|@import|\bimport\b|\bfetch\(|XMLHttpRequest|WebSocket", outline.text) == []
+    )
+    assert "default-src 'none'" in page
+    assert report.stat().st_size < 3e6
+
+
+def test_page_has_everything(report, points, info):
+    page = report.read_text()
+    outline = Outline()
+    outline.feed(page)
+    assert [heading for heading in outline.headings if heading] == [
+        "Failed points", "Table II of the XpulpNN paper", "Trade-offs", "Figures of all points",
+        "Overhead against ri5cy replicated none tool", "Area by hierarchy", "Critical path", "Energy", "Kernels",
+        "FPGA", "Configurations",
+    ]  # fmt: skip
+    assert "yosys must finish the design, not stop: &lt;cell&gt; $_DLATCH_" in page
+    for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions):
+        assert sentence in page
+    assert "12 min 14 s" in page
+
+
+def test_plotly_missing(points, info, tmp_path, monkeypatch):
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.resources.files", missing)
+    with pytest.raises(ToolError, match=re.escape("plotly must be installed for the HTML report: pip install plotly")):
+        write_report(tmp_path / "report.html", points, info)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_is_escaped(points, info, tmp_path):
+    label = "</script><script>alert(1)</script>"
+    write_report(tmp_path / "report.html", [replace(points[0], label=label)], replace(info, title=label))
+    assert "<script>alert" not in (tmp_path / "report.html").read_text()
+
+
+def test_same_run_same_page(report, points, info, paper, tmp_path):
+    write_report(tmp_path / "again.html", points, info, [paper])
+    assert (tmp_path / "again.html").read_bytes() == report.read_bytes()

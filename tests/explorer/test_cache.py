@@ -1,0 +1,111 @@
+"""Results of flows on disk: what is a hit, what is not, and what happens to broken entries."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import apply_settings, preset
+from xpulpnn.errors import ConfigError
+from xpulpnn_sim.explorer.cache import cached_flow
+from xpulpnn_sim.explorer.design import emit_design
+from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea, PathStep
+from xpulpnn_sim.files import write_text
+
+pytestmark = pytest.mark.unit
+
+DESIGN = EmittedDesign(
+    top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
+)
+PATH = CriticalPath(
+    tool="t",
+    netlist="flat",
+    start="x",
+    end="y",
+    delay_ps=1.5,
+    steps=[PathStep(net="n", cell="c", delay_ps=1, arrival_ps=1)],
+)
+AREA = ModuleArea(path="a", module="a", own_ge=1.0, total_ge=2.0, own_cells=3)
+
+
+class CountingFlow:
+    """A flow that counts its runs."""
+
+    def __init__(self, name: str = "asic", script: str = "area", **settings: str) -> None:
+        self.name = name
+        self.script = script
+        self.given = settings
+        self.runs = 0
+
+    def settings(self) -> dict[str, str]:
+        return self.given
+
+    def run(self, design: EmittedDesign) -> FlowResult:
+        self.runs += 1
+        return FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+
+
+def test_a_second_run_is_read() -> None:
+    flow = CountingFlow()
+    first, hit = cached_flow(flow, DESIGN)
+    assert not hit
+    assert cached_flow(flow, DESIGN) == (first, True)
+    assert flow.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("flow", "design"),
+    [
+        (CountingFlow(version="2"), DESIGN),
+        (CountingFlow(script="speed"), DESIGN),
+        (CountingFlow(name="builtin"), DESIGN),
+        (CountingFlow(), replace(DESIGN, verilog="module a; wire b; endmodule")),
+    ],
+)
+def test_whatever_determines_the_result_is_in_the_key(flow: CountingFlow, design: EmittedDesign) -> None:
+    cached_flow(CountingFlow(), DESIGN)
+    assert not cached_flow(flow, design)[1]
+    assert flow.runs == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
+def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
+    flow = CountingFlow()
+    first, _ = cached_flow(flow, DESIGN)
+    (entry,) = (tmp_path / "flows").iterdir()
+    entry.write_text(text)
+    assert cached_flow(flow, DESIGN) == (first, False)
+    assert cached_flow(flow, DESIGN) == (first, True)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_text(tmp_path / "sub" / "file.json", "\udc80")
+    assert list((tmp_path / "sub").iterdir()) == []
+
+
+def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = preset("xpulpnn")
+    design = emit_design("nnrf", config)
+    assert (design.top, design.module, design.config) == ("nnrf", "nnrf", config)
+    assert "module nnrf" in design.verilog
+    monkeypatch.setattr("xpulpnn_sim.tops.emit_top", None)
+    assert emit_design("nnrf", config) == design
+    (entry,) = (tmp_path / "designs").iterdir()
+    assert entry.name.startswith("nnrf-")
+
+
+def test_another_configuration_is_another_design(tmp_path: Path) -> None:
+    for settings in ({}, {"widths": "16,8"}, {"performance_counters": "true"}):
+        emit_design("mult", apply_settings(preset("xpulpnn"), settings))
+    assert len(list((tmp_path / "designs").iterdir())) == 3
+
+
+def test_a_component_the_configuration_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        emit_design("nnrf", preset("ri5cy"))

@@ -1,0 +1,127 @@
+"""Longest paths: our estimate against a path reckoned by hand, OpenSTA and ABC against the estimate."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.explorer.asic import AsicFlow
+from xpulpnn_sim.explorer.builtin import builtin_library
+from xpulpnn_sim.explorer.design import emit_design
+from xpulpnn_sim.explorer.library import Library
+from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist, read_mapped
+from xpulpnn_sim.explorer.sta import OpenSta, find_opensta
+from xpulpnn_sim.explorer.timing import longest_path
+
+CELLS = builtin_library().cells
+NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
+GATES = [
+    MappedGate("g0", "", CELLS["NAND2_X1"], {"A": 3, "B": 4, "Y": 5}),
+    MappedGate("g1", "", CELLS["INV_X2"], {"A": 5, "Y": 6}),
+    MappedGate("g2", "", CELLS["NOR2_X1"], {"A": 6, "B": 8, "Y": 7}),
+    MappedGate("g3", "", CELLS["DFF_X1"], {"D": 6, "CK": 2, "Q": 8}),
+]
+NETLIST = MappedNetlist(module="chain", gates=GATES, inputs={"clk": 2, "a": 3, "b": 4}, outputs={"y": 7}, names=NAMES)
+
+# In tau of 10 ps: the driver, a buffer of size 4, at 4/3 C; NAND2 with 2 C; INV_X2 with the register (2 C) and
+# the NOR (5/3 C); NOR2 with the output, 2 C.
+ARRIVALS = [(4 / 3) / 4 + 2 + 2, 0.0, 0.0]
+ARRIVALS[1] = ARRIVALS[0] + 1 + (2 + 5 / 3) / 2
+ARRIVALS[2] = ARRIVALS[1] + 2 + 2
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return builtin_library()
+
+
+@pytest.fixture(scope="module")
+def opensta() -> OpenSta:
+    found = find_opensta()
+    if found is None:
+        pytest.skip("OpenSTA is not installed")
+    return found
+
+
+@pytest.mark.unit
+def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
+    path = longest_path(NETLIST, library)
+    assert path is not None
+    assert (path.start in {"a", "b"}, path.end) == (True, "y")
+    assert [step.net for step in path.steps] == ["n5", "n6", "y"]
+    assert [step.cell for step in path.steps] == ["NAND2_X1", "INV_X2", "NOR2_X1"]
+    assert [step.arrival_ps for step in path.steps] == pytest.approx([10 * at for at in ARRIVALS], abs=0.01)
+    assert path.delay_ps == path.steps[-1].arrival_ps
+
+
+@pytest.mark.unit
+def test_registers_are_cut(library: Library) -> None:
+    gates = [GATES[0], GATES[1], GATES[3]]
+    path = longest_path(
+        MappedNetlist(module="chain", gates=gates, inputs=NETLIST.inputs, outputs={"y": 8}, names=NAMES), library
+    )
+    assert path is not None
+    assert (path.end, len(path.steps)) == ("held", 2)
+
+
+@pytest.mark.unit
+def test_no_path_and_loops(library: Library) -> None:
+    assert longest_path(MappedNetlist(module="no", gates=[], inputs={}, outputs={}, names={}), library) is None
+    inverter = CELLS["INV_X1"]
+    loop = [MappedGate("g0", "", inverter, {"A": 3, "Y": 4}), MappedGate("g1", "", inverter, {"A": 4, "Y": 3})]
+    with pytest.raises(ToolError, match=r"^netlist must be free of combinational loops, not have one of 2 gates$"):
+        longest_path(MappedNetlist(module="loop", gates=loop, inputs={}, outputs={"y": 4}, names=NAMES), library)
+
+
+@pytest.mark.flow
+def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
+    path = opensta.longest_path(NETLIST, library, tmp_path)
+    assert path is not None
+    assert path.tool.startswith("OpenSTA ")
+    assert [step.net for step in path.steps] == ["n5", "n6", "y"]
+    assert [step.arrival_ps for step in path.steps] == pytest.approx([10 * at for at in ARRIVALS], abs=0.02)
+    assert (path.start in {"a", "b"}, path.end, path.netlist) == (True, "y", "hierarchical")
+
+
+@pytest.mark.flow
+def test_opensta_abc_and_the_estimate_agree_on_a_component(
+    library: Library, opensta: OpenSta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design = emit_design("nnrf", preset("xpulpnn"))
+    timed = AsicFlow(library, "builtin", "area").run(design)
+    netlists: list[MappedNetlist] = []
+
+    def read(*arguments: Any) -> MappedNetlist:
+        netlists.append(read_mapped(*arguments))
+        return netlists[-1]
+
+    monkeypatch.setattr("xpulpnn_sim.explorer.asic.read_mapped", read)
+    monkeypatch.setattr("xpulpnn_sim.explorer.asic.find_opensta", lambda: None)
+    flow = AsicFlow(library, "builtin", "area")
+    estimated = flow.run(design)
+    assert timed.path is not None
+    assert estimated.path is not None
+    assert timed.path.tool == f"OpenSTA {opensta.version}"
+    assert estimated.path.tool == "xpulpnn estimate from the delay tables of the library"
+    assert timed.path.delay_ps == pytest.approx(estimated.path.delay_ps, abs=0.05)
+    flat = longest_path(netlists[0], library)
+    assert flat is not None
+    assert flat.delay_ps == pytest.approx(estimated.delay_ps, abs=1.0)
+    assert flow.settings()["opensta"] == "none"
+    assert "opensta" not in estimated.tools
+
+
+@pytest.mark.unit
+def test_opensta_that_fails_is_one_line(library: Library, tmp_path: Path) -> None:
+    program = tmp_path / "sta"
+    program.write_text("#!/bin/sh\necho 'Error: timing.tcl, 3 no cell found'\n")
+    program.chmod(0o755)
+    with pytest.raises(ToolError, match=r"^opensta must be able to time chain: timing.tcl, 3 no cell found$"):
+        OpenSta(str(program), "0").longest_path(NETLIST, library, tmp_path)
+    program.write_text("#!/bin/sh\nexit 0\n")
+    with pytest.raises(ToolError, match=r"^opensta must be able to time chain: it wrote no report$"):
+        OpenSta(str(program), "0").longest_path(NETLIST, library, tmp_path)
+    with pytest.raises(ToolError, match=r"^opensta must be runnable, not /nowhere/sta \(No such file or directory\)$"):
+        OpenSta("/nowhere/sta", "0").longest_path(NETLIST, library, tmp_path)
