@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -11,8 +12,7 @@ from typing import Any, TypeVar
 import xpulpnn
 import xpulpnn_sw
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult, Flow, FlowResult, from_json, to_json
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.build import cache_directory
+from xpulpnn_sim.user_cache import cache_directory, counts, store
 
 _Result = TypeVar("_Result", FlowResult, EnergyResult)
 
@@ -42,12 +42,12 @@ def content_key(content: list[Any]) -> str:
 def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Result]) -> tuple[_Result, bool]:
     """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
     entry = cache_directory() / folder / f"{key}.json"
-    try:
-        return from_json(kind, json.loads(entry.read_text())), True
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        result = make()
-        write_text(entry, json.dumps(to_json(result)))
-        return result, False
+    if counts(entry):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            return from_json(kind, json.loads(entry.read_text())), True
+    result = make()
+    store(entry, json.dumps(to_json(result)))
+    return result, False
 
 
 def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowResult, bool]:
