@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn_sim import cli
+from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
-from xpulpnn_sim import user_cache
 from xpulpnn_sim.harness import build
 
 FIELDS = {

@@ -4,34 +4,22 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 from typing import Any, TypeVar
 
-import xpulpnn
-import xpulpnn_sw
+from xpulpnn_sim import sources
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult, Flow, FlowResult, from_json, to_json
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
 _Result = TypeVar("_Result", FlowResult, EnergyResult)
 
 
-_SHOWS_ONLY = {"commands", "report", "bench", "verify", "formal"}
+_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm"})
 """Folders of sources that no result depends on."""
 
 
-@cache
 def sources_digest() -> str:
     """Hash of the sources of generator, kernels and simulation, and of the version of the hardware language."""
-    digest = hashlib.sha256(metadata.version("amaranth").encode())
-    packages = [Path(package.__file__ or "").parent for package in (xpulpnn, xpulpnn_sw)]
-    for folder in (*packages, Path(__file__).parents[1]):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and path.suffix != ".pyc" and not _SHOWS_ONLY.intersection(path.parts):
-                digest.update(path.name.encode())
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return sources.sources_digest(_SHOWS_ONLY)
 
 
 def content_key(content: list[Any]) -> str:

@@ -15,6 +15,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.explorer.results import EmittedDesign, PointResult
 from xpulpnn_sim.explorer.task import RESULT, Task, run_task, with_known
 from xpulpnn_sim.farm.child import LOG, Child, Tell
+from xpulpnn_sim.farm.dask_pool import FarmLostError
 from xpulpnn_sim.interrupts import later_interrupt, single_interrupt
 from xpulpnn_sim.user_cache import ignore_before
 
@@ -43,18 +44,21 @@ class Manner:
 
 
 class InterruptedRun(KeyboardInterrupt):
-    """A run that was interrupted.
+    """A run that was interrupted, or that lost the machines it ran on.
 
     Parameters
     ----------
+    lost : str
+        What was lost; empty for an interrupt.
     results : list of PointResult
         What there is, in the order of the tasks; points that lack a step say so in their error.
     finished : int
         Number of points that lack none.
     """
 
-    def __init__(self, results: list[PointResult], finished: int) -> None:
-        super().__init__("interrupted")
+    def __init__(self, lost: str, results: list[PointResult], finished: int) -> None:
+        super().__init__(lost or "interrupted")
+        self.lost = lost
         self.results = results
         self.finished = finished
 
@@ -98,11 +102,13 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
             from xpulpnn_sim.explorer.remote import run_dask as run
         try:
             with single_interrupt():
-                for number, result in run(tasks, waiting, output, emit, manner, report):
-                    results[number] = result
-        except KeyboardInterrupt:
+                # one by one: those that have ended count if there is an interrupt
+                for ended in run(tasks, waiting, output, emit, manner, report):
+                    results.update([ended])
+        except (KeyboardInterrupt, FarmLostError) as stop:
             listed = [results.get(number) or _unfinished(task, output) for number, task in enumerate(tasks)]
-            raise InterruptedRun(listed, len(results)) from None
+            lost = str(stop) if isinstance(stop, FarmLostError) else ""
+            raise InterruptedRun(lost, listed, len(results)) from None
     return [results[number] for number in range(len(tasks))]
 
 
@@ -139,9 +145,8 @@ class _Worker:
         if self.child.returned:
             return self.child.value
         left = self.task.steps[self.told :]
-        result = with_known(self.task, self.folder).write(
-            self.folder, self.child.why(left[0].name if left else "last step", code)
-        )
+        error = f"{left[0].name if left else 'last step'}: {self.child.why(code)}"
+        result = with_known(self.task, self.folder).write(self.folder, error)
         for step in left:
             report(self.task.point.label, step.name, False)
         return result

@@ -31,6 +31,9 @@ _FIELDS: tuple[ResultField, ...] = ("flows", "kernels", "energies")
 
 StepResult = FlowResult | EnergyResult | dict[str, Any]
 
+POINTS = "points"
+"""Folder of all points below that of a run."""
+
 RESULT = "result.json"
 CONFIGURATION = "config.json"
 
@@ -170,7 +173,7 @@ def plan(
         point=point,
         steps=tuple(step for step, _ in steps),
         keys=tuple(step_key(point.top, point.config, step.name, settings) for step, settings in steps),
-        folder_name=f"points/{point.folder}",
+        folder_name=f"{POINTS}/{point.folder}",
         configuration={},
         known={},
         fresh_since=fresh_since or 0.0,

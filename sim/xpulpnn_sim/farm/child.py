@@ -56,6 +56,8 @@ class Child:
         Gets :data:`LOG`, to which is added, and :data:`SCRATCH` while the process lives.
     timeout_s : float
         Longest time without a message.
+    inside : bool
+        Whether the process runs in the folder; else where this one does.
 
     Members
     -------
@@ -69,7 +71,15 @@ class Child:
         What it returned.
     """
 
-    def __init__(self, function: Callable[..., Any], parts: tuple[bytes, ...], folder: Path, timeout_s: float) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parts: tuple[bytes, ...],
+        folder: Path,
+        timeout_s: float,
+        *,
+        inside: bool = False,
+    ) -> None:
         self.folder = folder
         self.timeout_s = timeout_s
         self.returned = False
@@ -89,6 +99,7 @@ class Child:
             with (folder / LOG).open("ab") as log:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", command],
+                    cwd=folder if inside else None,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -147,13 +158,13 @@ class Child:
     def _has_ended(self) -> bool:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def why(self, name: str, code: int | None) -> str:
-        """Why there is no value, told of what the process was doing last."""
+    def why(self, code: int | None) -> str:
+        """Why there is no value, by what :meth:`end` returned."""
         if code is None:
-            return f"{name}: must end within {self.timeout_s:g} s, not be stopped then"
+            return f"must end within {self.timeout_s:g} s, not be stopped then"
         if code < 0:
-            return f"{name}: its process must end by itself, not be killed by {signal.Signals(-code).name}"
-        return f"{name}: its process must end with a result, not with exit code {code} (see {LOG})"
+            return f"its process must end by itself, not be killed by {signal.Signals(-code).name}"
+        return f"its process must end with a result, not with exit code {code} (see {LOG})"
 
 
 def serve(call: str, ends: tuple[int, int]) -> None:
