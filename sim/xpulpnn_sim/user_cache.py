@@ -15,6 +15,9 @@ from xpulpnn_sim.files import write_text
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 
+DEFAULT = "default"
+"""What :func:`cache_place` returns where no variable says where the cache is to be."""
+
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times")
 """Folders of the cache; compiled models are beside them."""
 _FILES = ("*.so", "*.lock", "building-*")
@@ -32,7 +35,7 @@ def cache_place() -> tuple[Path, str]:
     if (base := os.environ.get("XDG_CACHE_HOME", "")) and Path(base).is_absolute():
         return Path(base) / "xpulpnn", "XDG_CACHE_HOME"
     try:
-        return Path.home() / ".cache" / "xpulpnn", "default"
+        return Path.home() / ".cache" / "xpulpnn", DEFAULT
     except RuntimeError:
         raise ToolError(f"{CACHE_VARIABLE} must be set where there is no home folder, not left out") from None
 
@@ -45,7 +48,7 @@ def cache_directory() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder.resolve()
     except OSError:
-        name = said_by if said_by != "default" else CACHE_VARIABLE
+        name = said_by if said_by != DEFAULT else CACHE_VARIABLE
         raise ToolError(f"{name} must be a writable folder, not {folder}") from None
 
 

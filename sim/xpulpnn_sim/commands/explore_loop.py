@@ -71,13 +71,9 @@ class Loop:
 
     def allow(self, size: Estimate) -> None:
         """Tell the size of the run before it starts; raises :class:`InputError` if it is larger than was asked for."""
-        text = (
-            size.text(self._jobs) if not self._manner.dask else f"{size.points:,} points to run, {size.steps:,} steps"
-        )
+        text = size.text(0 if self._manner.dask else self._jobs)
         if self._most is not None and size.points > self._most:
-            raise InputError(
-                f"--yes or --max-points {size.points} must be given for so many points, not left out ({text})"
-            )
+            raise InputError(f"--yes or --max-points {size.points} must be given, not left out ({text})")
         if size.seconds >= _WORTH_TELLING_S:
             remark(text)
         if self._fresh_since is not None:
