@@ -55,6 +55,7 @@ ARROWS = {
     "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
     "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "rich")),
+    "sim/xpulpnn_sim/guide": Arrows(("xpulpnn", "xpulpnn_sw", *sim("cli", "commands", "golden", "guide"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{
