@@ -6,7 +6,7 @@ from html import escape
 
 def code(text: str) -> str:
     """``text`` in the font of code."""
-    return f"<code>{escape(text)}</code>"
+    return f'<code class="docutils literal">{escape(text)}</code>'
 
 
 def block(lines: Iterable[str]) -> str:

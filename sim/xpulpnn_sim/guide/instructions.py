@@ -1,13 +1,13 @@
 """The instruction reference: every row of the table with operation, operands, encoding, C name, cycles, presets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html import escape
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cycles import Cycles, cycles
 from xpulpnn.isa.fields import FieldKind
-from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension, Op2Mode
+from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import phrase, statements
 from xpulpnn.isa.table import INSNS, enabled
@@ -146,8 +146,6 @@ _WHEN = {
 }
 """Costs in fewer words than their own."""
 
-_FORM_NOTE = {Op2Mode.SC: "scalar", Op2Mode.SCI: "immediate"}
-
 
 def anchor(insn: Insn) -> str:
     """Name of the row for links: its mnemonic, and its operands where it has several forms."""
@@ -156,44 +154,40 @@ def anchor(insn: Insn) -> str:
     return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
 
 
-def _families(group: str) -> Iterator[list[Insn]]:
-    """The rows of a part by operation, in the order of the table."""
+_FAMILIES: dict[str, Callable[[Insn], str]] = {
+    # what differs in the size of an access only stands together, as do the forms of an operation
+    "rv32i": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "branch" if insn.is_branch else "",
+    "rv32m": lambda insn: "divide" if insn.op in ("div", "divu", "rem", "remu") else insn.op[:4],
+    "rv32c": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "jump" if insn.is_jump else "",
+    "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
+    "memory": lambda insn: "load" if insn.is_load else "store",
+}
+"""What the rows of a table have in common, in the parts without headings of their own."""
+
+_HEADED = frozenset({"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu"})
+"""Parts where every operation has a heading."""
+
+
+def _families(group: str) -> dict[str, list[Insn]]:
+    """The rows of a part by what they have in common, in the order of the table."""
     families: dict[str, list[Insn]] = {}
     for insn in rows(group):
-        stem = insn.mnemonic if insn.extension in BASE_EXTENSIONS or insn.fmt is None else insn.mnemonic.split(".")[1]
-        families.setdefault(_BY_STEM.get(group, lambda _insn, stem: stem)(insn, stem), []).append(insn)
-    yield from families.values()
+        key = ".".join(insn.mnemonic.split(".")[:2]) if group in _HEADED else _FAMILIES.get(group, lambda _: "")(insn)
+        families.setdefault(key, []).append(insn)
+    return families
 
 
-_BY_STEM: dict[str, Callable[[Insn, str], str]] = {
-    # what differs in the size of an access only stands together, as do the forms of an operation
-    "rv32i": lambda insn, stem: (
-        "load" if insn.is_load else "store" if insn.is_store else "branch" if insn.is_branch else "all"
-    ),
-    "rv32m": lambda insn, stem: "divide" if insn.op in ("div", "divu", "rem", "remu") else stem[:4],
-    "rv32c": lambda insn, stem: (
-        "load" if insn.is_load else "store" if insn.is_store else "jump" if insn.is_jump else str(insn.is_branch)
-    ),
-    "system": lambda insn, stem: "csr" if insn.extension is Extension.ZICSR else stem,
-    "memory": lambda insn, stem: "load" if insn.is_load else "store",
-    "loops": lambda insn, stem: "all",
-    "branches": lambda insn, stem: "all",
-    "scalar": lambda insn, stem: "all",
-    "normalise": lambda insn, stem: insn.op,
-    "multiply": lambda insn, stem: "mac" if insn.op in ("mac", "msu") else insn.op,
-}
-
-
-def _row(insn: Insn) -> tuple[str, ...]:
+def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     name = f'<span class="mnemonic" id="{anchor(insn)}">{html.code(insn.mnemonic)}</span> '
     name += f'<span class="operands">{escape(shown_operands(insn))}</span>'
     call = c_call(insn)
     name += f'<br><span class="c-name">{html.code(call)}</span>' if call else ""
     if insn.alias:
         name += "<br>second name"
-    operation = html.block(statements(insn)) if statements(insn) else "<em>no effect that software sees</em>"
+    operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
+    operation += html.block(statements(insn)) if statements(insn) else ""
     operation += f'<span class="bits">{html.code(encoding(insn))}</span>'
-    return name, f"{escape(phrase_of(insn))}<br>{operation}", shown_presets(insn)
+    return name, operation, shown_presets(insn)
 
 
 def phrase_of(insn: Insn) -> str:
@@ -216,16 +210,25 @@ _COMPRESSED = {
 def instructions(group: str) -> str:
     """The part of the reference called ``group``: a table for every operation or family of operations."""
     parts: list[str] = []
-    for family in _families(group):
-        costs = {shown_cycles(cycles(insn)) for insn in family}
-        parts.append("\n".join(f'<p class="cycles">{escape(text)}</p>' for text in _by_cost(family, costs)))
-        parts[-1] = html.raw(parts[-1])
-        parts.append(html.table(("instruction, C", "operation, encoding", "presets"), map(_row, family), "insns"))
+    for name, family in _families(group).items():
+        phrases = {phrase_of(insn) for insn in family}
+        common = f"{phrases.pop().capitalize()}. " if len(phrases) == 1 else ""
+        if group in _HEADED:
+            parts.append(f"### {name}\n")
+        parts.append(html.raw(f'<p class="cycles">{escape(common + _costs(family))}</p>'))
+        cells = [_row(insn, with_phrase=not common) for insn in family]
+        parts.append(html.table(("instruction, C", "operation, encoding", "presets"), cells, "insns"))
     return "\n".join(parts)
 
 
-def _by_cost(family: list[Insn], costs: set[str]) -> Iterator[str]:
-    """Lines that say what the rows of a table cost."""
-    for text in sorted(costs, key=lambda text: [shown_cycles(cycles(insn)) for insn in family].index(text)):
-        names = [insn.mnemonic for insn in family if shown_cycles(cycles(insn)) == text]
-        yield f"{text}." if len(costs) == 1 else f"{', '.join(dict.fromkeys(names))}: {text}."
+def _costs(family: list[Insn]) -> str:
+    """What the rows of a table cost; with their names where they differ."""
+    names: dict[str, list[str]] = {}
+    for insn in family:
+        shown = names.setdefault(shown_cycles(cycles(insn)), [])
+        shown += [] if insn.mnemonic in shown else [insn.mnemonic]
+    if len(names) == 1:
+        return f"{next(iter(names)).capitalize()}."
+    most = max(names, key=lambda text: len(names[text]))
+    others = [f"{', '.join(shown)}: {text}." for text, shown in names.items() if text != most]
+    return " ".join([f"{most.capitalize()}.", *others])
