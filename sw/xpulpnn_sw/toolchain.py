@@ -18,7 +18,7 @@ from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sw.cheaders.generate import headers
-from xpulpnn_sw.looppass.optimise import Report, optimise
+from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
 
 RUNTIME = Path(__file__).parent / "runtime"
 RUNTIME_SOURCES = ("crt0.S", "runtime.c")
@@ -246,10 +246,15 @@ class _Build:
             return self._compile(source, output, step, flags)
         assembly = output if step == "-S" else output.with_suffix(".s")
         printed = self._compile(source, assembly, "-S", flags)
-        assembly.write_text(optimise(assembly.read_text(), options.config, report=options.report))
+        # without -o the text comes on the standard output, after warnings that have been printed already
+        preprocessed = _run([*self._flags(), *flags, "-w", "-E", str(source)])
+        text = assembly.read_text()
+        swap_loads = not has_volatile(preprocessed)
+        assembly.write_text(optimise(text, options.config, swap_loads=swap_loads, report=options.report))
         if step == "-S":
             return printed
-        return printed + _run([*self.compiler.command, *_TARGETS[self.compiler.kind], "-c", str(assembly), "-o", str(output)])
+        command = [*self.compiler.command, *_TARGETS[self.compiler.kind], "-c", str(assembly), "-o", str(output)]
+        return printed + _run(command)
 
     def runtime(self) -> list[Path]:
         """The compiled runtime."""

@@ -17,7 +17,9 @@ _SIZE = re.compile(r"\s*\.size\s+([\w.$]+)\s*,")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previous)\b\s*([\w.$]*)")
-_DATA = re.compile(r"\s*\.(?:2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
+_DATA = re.compile(r"\s*\.(?:byte|2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
+_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")
+"""Names the instruction that holds the upper part, which is no place to go to."""
 _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
@@ -251,7 +253,7 @@ class Listing:
         for line in lines:
             operation = line.operation
             if operation is not None and operation.kind not in (Kind.BRANCH, Kind.JUMP):
-                addressed.update(_NAME.findall(operation.text))
+                addressed.update(_NAME.findall(_PAIR.sub("", operation.text)))
         blocks = self._blocks(lines, targets | addressed)
         bad = next((op for block in blocks for op in block.operations if op.kind is Kind.UNKNOWN), None)
         function = Function(name, blocks, "" if bad is None else f"not understood: {' '.join(bad.text.split())}")

@@ -32,6 +32,7 @@ LONGEST = 8
 """Bytes of the longest expansion of a pseudo-instruction."""
 
 _MEMORY = re.compile(r"(?P<offset>.*)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
+_LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
 _SPLIT = re.compile(r",(?![^()]*\))")
 _LOOP_CSRS = frozenset(range(0x7C0, 0x7C7))
 _LOOP_OPCODE = 0x7B
@@ -266,7 +267,9 @@ def _directive(text: str, origin: int) -> Operation:
     except (EncodingError, KeyError):
         return unknown(text, origin)
     insn = _ALL_ROWS.decode(word)
-    return unknown(text, origin) if insn is None else _row(text, insn, insn.decode(word), target, origin)
+    if insn is None or (target and not _LABEL.fullmatch(target)):
+        return unknown(text, origin)
+    return _row(text, insn, insn.decode(word), target, origin)
 
 
 def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Operation | None:
@@ -337,6 +340,9 @@ def _matched(text: str, insn: Insn, operands: tuple[str, ...], origin: int) -> O
             value = _value(token, written)
             if value is not None:
                 values[token.field.name] = value
+    if (target and not _LABEL.fullmatch(target)) or (insn.mnemonic == "auipc" and "uimm20" in values):
+        # a distance instead of a label: nothing around it may change its size
+        return unknown(text, origin)
     return _row(text, insn, values, target, origin)
 
 
