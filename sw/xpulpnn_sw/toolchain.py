@@ -18,6 +18,7 @@ from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sw.cheaders.generate import headers
+from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
 
 RUNTIME = Path(__file__).parent / "runtime"
 RUNTIME_SOURCES = ("crt0.S", "runtime.c")
@@ -132,6 +133,10 @@ class Options:
         Further options for compiling.
     stack, ram, rom : int
         Bytes of the stack, of everything in the data region, of everything in the code region.
+    loop_pass : bool
+        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
+    report : Report or None
+        Collects what that did.
     """
 
     config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
@@ -142,6 +147,8 @@ class Options:
     stack: int = DEFAULT_STACK
     ram: int = DEFAULT_RAM
     rom: int = DEFAULT_ROM
+    loop_pass: bool = True
+    report: Report | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.ram <= MAX_RAM:
@@ -234,7 +241,20 @@ class _Build:
         options = self.options
         include = [f"-I{path}" for path in options.include]
         define = [f"-D{name}" for name in options.define]
-        return self._compile(source, output, step, [options.opt, *include, *define, *options.extra])
+        flags = [options.opt, *include, *define, *options.extra]
+        if source.suffix != ".c" or not options.loop_pass or not options.config.xpulpv2:
+            return self._compile(source, output, step, flags)
+        assembly = output if step == "-S" else output.with_suffix(".s")
+        printed = self._compile(source, assembly, "-S", flags)
+        # without -o the text comes on the standard output, after warnings that have been printed already
+        preprocessed = _run([*self._flags(), *flags, "-w", "-E", str(source)])
+        text = assembly.read_text()
+        swap_loads = not has_volatile(preprocessed)
+        assembly.write_text(optimise(text, options.config, swap_loads=swap_loads, report=options.report))
+        if step == "-S":
+            return printed
+        command = [*self.compiler.command, *_TARGETS[self.compiler.kind], "-c", str(assembly), "-o", str(output)]
+        return printed + _run(command)
 
     def runtime(self) -> list[Path]:
         """The compiled runtime."""
