@@ -67,11 +67,8 @@ LINKING: Mapping[str, tuple[str, ...]] = {
 }
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"gcc": ("-lgcc",), "zig": ()}
 
-_NOISE = (
-    # what zig says of its own options
-    "zig: warning: argument unused during compilation: '-c'",
-    "clang: warning: argument unused during compilation: '-c'",
-)
+_NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" for option in ("-c'", "-Xclangas "))
+"""What zig says of its own options."""
 
 
 class CompileError(ToolError):

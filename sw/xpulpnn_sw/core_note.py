@@ -1,7 +1,7 @@
 """What a program says about the core it was compiled for: a section of its ELF file that is not loaded.
 
-Every compiled file has one line in it, the linker puts them together: ``core xpulpnn; extensions XpulpV2 XpulpNN; widths
-16 8 4 2; groups``. A core that has less cannot run the program.
+Every compiled file has one line in it, the linker puts them together:
+``core xpulpnn; extensions XpulpV2 XpulpNN; widths 16 8 4 2; groups``. A core that has less cannot run the program.
 """
 
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ def read_notes(section: bytes) -> tuple[CoreNote, ...]:
 
 
 def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, name: str) -> None:
-    """Raise :class:`InputError` unless the core ``config``, called ``name``, has all that the program was compiled for."""
+    """Raise :class:`InputError` unless ``config``, called ``name``, has all that the program was compiled for."""
     core = CoreNote.of(config, name)
     for note in notes:
         lacking = core.lacks(note)

@@ -32,9 +32,8 @@ _LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
 _ASSIGNMENT = re.compile(r"\s*(?:\.(?:equ|set|equiv)\s+([\w.$]+)\s*,|([\w.$]+)\s*=(?!=))\s*(.+)")
 _LOCAL_TARGET = re.compile(r"(\d+)f")
 _MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
-_CSR_NAME = re.compile(
-    r"\b(" + "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE) + r")\b"
-)
+_OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
+_CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
 
 _LOOP_SHIFTS = {"lpoff12": 19, "lpoff5": 14}
 """Where the distance to the end of a loop, which is even, lies in the word."""
@@ -43,7 +42,7 @@ _PAIRS = frozenset({"call", "tail", "la", "lla", "li"})
 """What may become two instructions."""
 
 _NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
-_ALIGNMENTS = {".p2align": lambda n: 1 << n, ".align": lambda n: 1 << n, ".balign": lambda n: n}
+_POWER_ALIGNMENTS = (".p2align", ".align")
 _INSN_BYTES = 4
 _SLOTS = {"opcode": Slot(0, 7), "funct3": Slot(12, 3), "funct7": Slot(25, 7)}
 _REGISTER_SLOTS = (Slot(7, 5), Slot(15, 5), RS2)
@@ -127,7 +126,8 @@ class _Translation:
     def result(self) -> tuple[str, list[Problem]]:
         """The translated text and its problems."""
         lines: list[str] = []
-        for self._line, line in enumerate(self._lines, 1):
+        for number, line in enumerate(self._lines, 1):
+            self._line = number
             try:
                 lines.append(self._translated(line))
             except EncodingError as error:
@@ -178,8 +178,8 @@ class _Translation:
     def _most_bytes(self, mnemonic: str, operands: tuple[str, ...]) -> int:
         """Bytes that a statement takes at most."""
         if mnemonic.startswith("."):
-            if mnemonic in _ALIGNMENTS and operands[:1] and operands[0].isdecimal():
-                return _ALIGNMENTS[mnemonic](int(operands[0]))
+            if mnemonic in _POWER_ALIGNMENTS and operands[:1] and operands[0].isdecimal():
+                return 1 << int(operands[0])
             return 0 if mnemonic.startswith(_NO_CODE) else _INSN_BYTES * max(len(operands), 1)
         return 2 * _INSN_BYTES if mnemonic in _PAIRS else _INSN_BYTES
 

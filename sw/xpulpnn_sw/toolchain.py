@@ -8,7 +8,7 @@ compiler and assembler is translated, so that inline assembly and sources in ass
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -258,7 +258,7 @@ def _put(built: Path, output: Path) -> None:
 
 
 @contextmanager
-def _working(compiler: str | None, options: Options) -> Iterator[_Build]:
+def _working(compiler: str | None, options: Options) -> Generator[_Build]:
     found = find(compiler)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         work = _Build(found, options, Path(name))

@@ -243,7 +243,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
         ([], "FILE must be given at least once, not left out"),
         (["main.c", "--compiler", "tcc"], "compiler must be one of gcc, zig, not tcc"),
         (["none.c"], "source must be an existing file, not none.c"),
-        (["main.py"], "source must end in one of .c, .S, .s, .o, not main.py"),
+        (["main.py"], "source must end in one of .c, .S, .s, .o, .a, not main.py"),
         (["main.c", "--stack", "many"], "--stack must be a number of bytes such as 65536, 64K or 1M, not many"),
         (["main.c", "--ram", "0"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 0"),
         (["main.c", "--ram", "1G"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 1G"),

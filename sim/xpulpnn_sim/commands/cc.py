@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_passed(parser)
     parser.add_argument(
-        "-X", dest="extra", action="append", metavar="OPTION", help="any option for the compiler (-X=-Q)"
+        "-X", dest="extra", action="append", metavar="OPTION", help="other option for the compiler (-X=-Q)"
     )
     parser.set_defaults(extra=[], linking=[])
     add_configuration(parser)
