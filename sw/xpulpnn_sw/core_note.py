@@ -93,8 +93,7 @@ def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, na
         lacking = core.lacks(note)
         if lacking:
             raise InputError(
-                f"{program} must be compiled for a core within {name}, not for {note.name}: {name} has no "
-                f"{' and no '.join(lacking)}"
+                f"{program} must be compiled for {name}, not for {note.name}: {name} has no {', no '.join(lacking)}"
             )
 
 
