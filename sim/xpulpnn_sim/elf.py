@@ -212,7 +212,9 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
         raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
     functions = tuple(_functions(parsed.symbols, parsed.code))
     entry = parsed.entry & ~1
-    executable = Executable(path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST), parsed.cores)
+    executable = Executable(
+        path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST), parsed.cores
+    )
     memory = windows(executable, ram)
     _require_inside(path, memory, "entry", entry, HALF_BYTES)
     for name in (TOHOST, FROMHOST):

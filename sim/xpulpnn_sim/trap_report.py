@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import EncodingError, XpulpnnError
+from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.formats import BASE_EXTENSIONS

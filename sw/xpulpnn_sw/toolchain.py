@@ -187,7 +187,8 @@ class _Build:
 
     def _beside(self, output: Path, suffix: str) -> Path:
         """A file of our own for a step toward ``output``."""
-        return self.folder / f"{output.name}{suffix}"
+        output.parent.mkdir(exist_ok=True)
+        return output.with_name(f"{output.name}{suffix}")
 
     def start(self) -> Path:
         """The compiled start-up code."""
@@ -219,7 +220,7 @@ class _Build:
     def archive(self, objects: Iterable[Path], output: Path) -> str:
         """Put objects into a library."""
         library = self.folder / "library.a"
-        printed = run([*self.compiler.archiver, "rcs", str(library), *map(str, objects)])
+        printed = run([*self.compiler.archiver, "qcs", str(library), *map(str, objects)])
         _put(library, output)
         return printed
 
@@ -300,7 +301,7 @@ def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> li
         if source.suffix in LINKED_SUFFIXES:
             objects.append(source)
             continue
-        target = work.folder / f"{number}.{source.stem}.o"
+        target = work.folder / str(number) / f"{source.stem}.o"
         objects.append(target)
         tasks.append(lambda source=source, target=target: work.compile(source, target, Stage.OBJECT))
     return tasks
@@ -329,7 +330,8 @@ def compile_sources(
     with _working(compiler, options or Options()) as work:
 
         def task(number: int, source: Path, output: Path) -> str:
-            built = work.folder / f"{number}.{source.stem}{output.suffix}"
+            built = work.folder / str(number) / f"{source.stem}{output.suffix}"
+            built.parent.mkdir()
             printed = work.compile(source, built, stage)
             _put(built, output)
             return printed

@@ -200,7 +200,7 @@ class Session:
             memory=memory,
         )
 
-    def _trapped(self, memory: Windows) -> Trapped | None:
+    def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:
         """The last exception of the hart that the last event is about."""
         hart = self.model.harts[int(self.model.status["hart"])]
         cause, pc = int(hart["trap_cause"]), int(hart["trap_pc"])
