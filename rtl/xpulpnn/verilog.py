@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -31,10 +31,14 @@ class EmittedVerilog:
         JSON-ready: ``top``, ``ports`` (name, direction, width, meaning,
         and the fields of control words), ``configuration``, ``hierarchy`` (instance
         path to module name) and ``modules`` (component, ports, registers, signals and instances of each).
+    rtlil : dict
+        Amaranth's RTLIL of each module, of every component that shares it: what the text must be equal to. Instances
+        bear the names of the emitted modules.
     """
 
     text: str
     manifest: dict[str, Any]
+    rtlil: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def plain(value: object) -> Any:
@@ -62,6 +66,7 @@ class _Emission:
         self.texts: dict[str, ModuleText] = {}
         self.outputs: dict[str, frozenset[str]] = {}
         self.described: dict[str, dict[str, Any]] = {}
+        self.rtlil: dict[str, tuple[str, ...]] = {}
 
     def build(self, component: wiring.Component, text: str) -> Emitted:
         """Add one component; those whose text is the same share a module."""
@@ -76,6 +81,7 @@ class _Emission:
         is_top = component is self.top
         name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
+        self.rtlil[name] = tuple(dict.fromkeys((*self.rtlil.get(name, ()), text)))
         self.outputs[name] = frozenset(port.name for port in ports if port.direction == "output")
         self.described[name] = _describe(component, clocking, ports, written)
         return Emitted(name, clocking)
@@ -167,4 +173,4 @@ def emit(component: wiring.Component, name: str, *, config: object, both_edges: 
         "hierarchy": dict(sorted(emission.hierarchy(name, name))),
         "modules": emission.described,
     }
-    return EmittedVerilog(text, manifest)
+    return EmittedVerilog(text, manifest, emission.rtlil)
