@@ -1,4 +1,4 @@
-"""``xpulpnn equivalence``: structures of the dot-product unit against their definition, emitted Verilog against RTLIL."""
+"""``xpulpnn equivalence``: dot-product structures against their definition, emitted Verilog against its RTLIL."""
 
 import argparse
 from itertools import groupby
@@ -45,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_configuration(parser, "xpulpnn")
     equivalence_emitter.add_arguments(parser)
     parser.add_argument(
-        "--formats", default="all", metavar="LIST", help="dotp: element formats out of h,b,n,c (default: all configured)"
+        "--formats",
+        default="all",
+        metavar="LIST",
+        help="dotp: element formats out of h,b,n,c (default: all configured)",
     )
     parser.add_argument(
         "--method",
@@ -121,7 +124,7 @@ def _require_defaults(arguments: argparse.Namespace, *defaults: tuple[str, objec
     for name, default in defaults:
         if getattr(arguments, name) != default:
             option = name.replace("_", "-")
-            raise InputError(f"--{option} must be left out for {arguments.what}, which it means nothing for")
+            raise InputError(f"--{option} must be left out for {arguments.what}, not given")
 
 
 def _all_shown(outcomes: list[Comparison]) -> bool:

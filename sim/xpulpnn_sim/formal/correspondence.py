@@ -230,10 +230,12 @@ class _Induction:
     def _first_classes(self) -> dict[StateBit, int]:
         """Class of each bit: registers of the same name alone, others by clock and initial value."""
         keys: dict[StateBit, object] = {}
+        cleared = self._cleared()
         for bit in self._bits:
             register = self._task.register(bit)
             clock = self._free.sides[bit[0]].bit(register.clock[0]) ^ register.clock[1]
-            keys[bit] = (clock, register.start if self._task.starts else None)
+            asynchronous = bit in cleared if bit[0] == DEFINITION else register.reset is not None
+            keys[bit] = (clock, register.start if self._task.starts else None, asynchronous)
         if self._named:
             for one, other in self._same_names():
                 if keys[one] == keys[other]:
@@ -242,6 +244,16 @@ class _Induction:
         classes = {bit: numbers.setdefault(key, len(numbers)) for bit, key in keys.items()}
         self._fixed = {number for key, number in numbers.items() if isinstance(key, tuple) and key[0] == "named"}
         return classes
+
+    def _cleared(self) -> set[StateBit]:
+        """Bits that must be reset at once: those of the definition that an inverted input clears."""
+        resets = [pin_name(pair.definition) for pair in self._task.inputs if pair.inverted and not pair.definition[0]]
+        values = self._free.random_values((), self._generator)
+        mask = (1 << _CASES) - 1
+        values.update((literal, mask) for name in resets for literal in self._free.ports[name])
+        bits = [bit for bit in self._bits if bit[0] == DEFINITION] if resets else []
+        following = self._free.graph.evaluate(values, [self._free.next[bit] for bit in bits], mask)
+        return {bit for bit, value in zip(bits, following, strict=True) if value in (0, mask)}
 
     def _same_names(self) -> Iterable[tuple[StateBit, StateBit]]:
         """Register bits of both sides that bear the same name."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.emit.names import plain_name, port_name
-from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.formal import sat
 from xpulpnn_sim.formal.algebra import GaveUpError
@@ -20,7 +19,6 @@ from xpulpnn_sim.yosys import find_yosys
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 
-_MODULE = re.compile(r"^module (?P<name>\w+).*?^endmodule$", re.MULTILINE | re.DOTALL)
 _INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILINE)
 _RTLIL_HEAD = re.compile(r"^module \\\S+$", re.MULTILINE)
 _SCRIPT = """read_rtlil definition.il
@@ -65,7 +63,7 @@ class Outcome:
         ``equal``, ``different`` or ``undecided``.
     bits : int
         Bits of outputs and registers, operands of instances among the outputs.
-    by_sat : int
+    bits_by_sat : int
         Those of them whose gates are not the same, so that the SAT solver had to decide.
     seconds : float
         What it took.
@@ -77,7 +75,7 @@ class Outcome:
 
     verdict: str
     bits: int
-    by_sat: int
+    bits_by_sat: int
     seconds: float
     reason: str = ""
     difference: Difference | None = None
@@ -85,7 +83,6 @@ class Outcome:
 
 def sources(design: EmittedVerilog) -> list[Source]:
     """The modules of a design; one that stands for several components once for each RTLIL they have."""
-    texts = {found["name"]: found[0] for found in _MODULE.finditer(design.text)}
     modules = design.manifest["modules"]
     found: list[Source] = []
     for name, described in modules.items():
@@ -95,10 +92,8 @@ def sources(design: EmittedVerilog) -> list[Source]:
             for module in dict.fromkeys(module for _, module in instances)
             for port in modules[module]["ports"]
         )
-        if name not in texts:
-            raise ToolError(f"emitted Verilog must contain module {name}")
         found += [
-            Source(name=name, rtlil=rtlil, verilog=texts[name], instances=instances, ports=ports)
+            Source(name=name, rtlil=rtlil, verilog=design.modules[name], instances=instances, ports=ports)
             for rtlil in design.rtlil[name]
         ]
     return found
@@ -118,7 +113,10 @@ def elaborate(wanted: Sequence[Source]) -> Iterator[Elaborated]:
     with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
         folder = Path(name)
         definitions = [f"{source.name}$definition{number}" for number, source in enumerate(wanted)]
-        rtlil = (_RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", one.rtlil) for new, one in zip(definitions, wanted, strict=True))
+        rtlil = [
+            _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
+            for new, source in zip(definitions, wanted, strict=True)
+        ]
         (folder / "definition.il").write_text("\n".join(rtlil))
         (folder / "image.v").write_text("\n".join({source.name: source.verilog for source in wanted}.values()))
         find_yosys().run(_SCRIPT, folder, what="the emitted modules", results=["netlist.json"])
@@ -156,7 +154,7 @@ def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> 
         Whether the Verilog has initial values, which then must be those of the RTLIL.
     """
     began = time.monotonic()
-    definition, image = elaborated.definition, elaborated.image
+    definition = elaborated.definition
     by_sat = 0
 
     def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
@@ -169,9 +167,7 @@ def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> 
     def outcome(verdict: str, reason: str = "", found: Difference | None = None) -> Outcome:
         bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
         seconds = time.monotonic() - began
-        return Outcome(
-            verdict=verdict, bits=bits, by_sat=by_sat, seconds=seconds, reason=reason, difference=found
-        )
+        return Outcome(verdict=verdict, bits=bits, bits_by_sat=by_sat, seconds=seconds, reason=reason, difference=found)
 
     try:
         task = _task(elaborated, initial)
@@ -196,9 +192,7 @@ def _task(elaborated: Elaborated, initial: bool) -> Task:
         definition=definition,
         image=image,
         inputs=list(_pairs(definition.inputs, image.inputs, names, required=False)),
-        outputs=[
-            *_pairs(definition.outputs, image.outputs, names, required=True),
-        ],
+        outputs=list(_pairs(definition.outputs, image.outputs, names, required=True)),
         register_name=lambda name: plain_name(f"\\{name}"),
         starts=initial,
     )
@@ -236,7 +230,9 @@ def _pairs(
                 raise _UnequalError(f"port {port} of {instance or 'the module'} must be connected")
             continue
         if len(image[found]) != len(nets):
-            raise _UnequalError(f"{found[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[found])}")
+            raise _UnequalError(
+                f"{found[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[found])}"
+            )
         left.discard(found)
         yield Pair(definition=(instance, port), image=found, inverted=found[1] != port_name(port))
     if left:

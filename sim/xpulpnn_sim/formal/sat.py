@@ -44,7 +44,9 @@ def prove_equal(
     if list(words[0]) == list(words[1]):
         return None
     merge = "simplemap\nabc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""
-    script = f"read_blif miter.blif\n{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    script = (
+        f"read_blif miter.blif\n{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    )
     with tempfile.TemporaryDirectory(prefix="xpulpnn-sat-") as name:
         folder = Path(name)
         (folder / "miter.blif").write_text(_blif(graph, words))

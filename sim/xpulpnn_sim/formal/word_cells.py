@@ -130,7 +130,9 @@ def _shiftx(graph: GateGraph, a: Word, b: Word, width: int) -> Word:
     found = unknown
     for start, word in enumerate(inside):
         known = [*word, *unknown[len(word) :]]
-        found = _mux(graph, found, known, [_equal(graph, b, [TRUE if start >> bit & 1 else FALSE for bit in range(len(b))])])
+        found = _mux(
+            graph, found, known, [_equal(graph, b, [TRUE if start >> bit & 1 else FALSE for bit in range(len(b))])]
+        )
     return found
 
 
