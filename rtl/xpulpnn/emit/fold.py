@@ -124,6 +124,11 @@ def known_result(cell: Cell) -> Sig | None:
     if kind in ("$add", "$or", "$xor") and not ports["A"]:
         # The first step of sum(...) adds to nothing.
         return resized(ports["B"], width, cell.flag("B_SIGNED"))
+    if kind in ("$add", "$sub") and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+        if not int(const_bits(ports["B"]) or "1", 2):
+            return ports["A"]
+        if kind == "$add" and not int(const_bits(ports["A"]) or "1", 2):
+            return ports["B"]
     if kind in BITWISE and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
         return _bitwise(cell)
     if kind == "$mux" and sig_width(ports["A"]) == sig_width(ports["B"]) == width:

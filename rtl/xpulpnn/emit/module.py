@@ -81,7 +81,7 @@ class ModuleWriter:
         meanings = [self._meanings.get(port[1:], "") for port in nets.ports]
         nets.settle()
         clocked = Clocked(self._module, nets, self._style, self._note)
-        combinational = Combinational(self._module, self._netlist, nets, self._note)
+        combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
         submodules = [cell for cell in self._module.cells if is_submodule(cell)]
         pieces = [self._instance(cell) for cell in submodules]
         pieces += [self._assigned(self._netlist.result(cell), self._operator(cell)) for cell in self._operators()]
@@ -208,7 +208,7 @@ class ModuleWriter:
         parts = []
         for name in shown:
             wire = nets.wires[name]
-            if name in hidden or wire.port == "output" or name in clocked.elements:
+            if name in hidden or wire.port == "output" or name in clocked.arrays:
                 continue
             parts += [nets.target(Slice(name, low, width)) for low, width in _gaps(nets.read[name], wire.width)]
         parts = list(dict.fromkeys(parts))
