@@ -15,6 +15,11 @@ _MAX_PIECES = 2
 
 _IDENTITY = {"$and": "1", "$or": "0", "$xor": "0"}
 _OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
+_TABLES = {
+    "$and": {"00": "0", "01": "0", "10": "0", "11": "1"},
+    "$or": {"00": "0", "01": "1", "10": "1", "11": "1"},
+    "$xor": {"00": "0", "01": "1", "10": "1", "11": "0"},
+}
 _ABSORBING = {"$and": "0", "$or": "1"}
 
 
@@ -138,6 +143,21 @@ def known_result(cell: Cell) -> Sig | None:
     if kind in ("$shl", "$shr", "$sshr", "$shift") and const_bits(ports["B"]) is not None:
         return _constant_shift(cell)
     return None
+
+
+def masked_once(cell: Cell, driver: Cell, port: str) -> None:
+    """Take two literals, one at an operator and one at that which drives its operand ``port``, together."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type != driver.type or cell.type not in BITWISE or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        bits_ = const_bits(driver.ports[inner])
+        if bits_ is not None and len(bits_) == len(literal) == sig_width(driver.ports[kept]):
+            pairs = zip(literal, bits_, strict=True)
+            cell.ports[other] = (Const("".join(_TABLES[cell.type][one + two] for one, two in pairs)),)
+            cell.ports[port] = driver.ports[kept]
+            return
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:

@@ -30,6 +30,7 @@ class ModuleText:
     """A module's text from its parameter list on, and the names declared in it."""
 
     text: str
+    summary: tuple[str, ...]
     registers: tuple[Net, ...]
     signals: tuple[Net, ...]
     instances: tuple[tuple[str, str], ...]
@@ -52,6 +53,8 @@ class ModuleWriter:
         Which of the ports are clocks and resets that clock domains brought.
     meanings : mapping
         Comment on each port.
+    summary : str
+        Comment on the module.
     note : callable
         Comment on a case.
     """
@@ -65,8 +68,10 @@ class ModuleWriter:
         *,
         clocking: Sequence[str] = (),
         meanings: Mapping[str, str] | None = None,
+        summary: str = "",
         note: Note = no_note,
     ) -> None:
+        self._summary = summary
         self._style = style
         self._known = known
         self._module = module
@@ -98,6 +103,7 @@ class ModuleWriter:
         text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
         return ModuleText(
             "\n".join([*text, "endmodule"]) + "\n",
+            tuple(comment(self._summary)),
             tuple(Net(name, width, reset) for name, width, reset in clocked.registers()),
             tuple(Net(nets.names[name], nets.wires[name].width) for name in self._signals(clocked)),
             tuple((nets.names[cell.name], cell.type[1:]) for cell in submodules),
@@ -132,13 +138,13 @@ class ModuleWriter:
         nets = self._nets
         inside = {piece.wire for piece in body if piece.declares}
         shown = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields])
-        rows = clocked.declarations()
+        kinds: dict[str, list[str]] = {}
         for name in shown:
             if name in self._hidden() or name in inside or name in clocked.targets:
                 continue
             kind = "reg" if name in combinational.targets else "wire"
-            rows.append(f"{kind} {declared_range(nets.wires[name].width)}{nets.names[name]};")
-        return rows
+            kinds.setdefault(f"{kind} {declared_range(nets.wires[name].width)}", []).append(nets.names[name])
+        return [*clocked.declarations(), *(f"{kind}{', '.join(names)};" for kind, names in kinds.items())]
 
     def _instance(self, cell: Cell) -> Piece:
         nets, interface = self._nets, self._known[cell.type[1:]]
