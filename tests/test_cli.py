@@ -300,7 +300,7 @@ def test_generate_writes_verilog_and_description(tmp_path, capsys):
     for top in ("nnrf", "simd-alu"):
         assert cli.main(["generate", top, "-o", str(tmp_path)]) == 0
         described = json.loads((tmp_path / f"{top}.json").read_text())
-        assert described["top"] == top.replace("-", "_")
+        assert described["top"] == f"xpulpnn_{top.replace('-', '_')}"
         assert f"module {described['top']}" in (tmp_path / f"{top}.v").read_text()
         assert {"name", "direction", "width", "meaning"} <= described["ports"][0].keys()
     capsys.readouterr()
