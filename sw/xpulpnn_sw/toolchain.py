@@ -60,7 +60,7 @@ MAX_RAM = 0x0C00_0000
 _LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
 
 
-_GLOBAL = re.compile(r"^\s*\.globl\b", re.MULTILINE)
+_GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
 class Stage(StrEnum):
@@ -224,7 +224,9 @@ class _Build:
         heap = self.options.heap or self.options.ram // _HEAP_SHARE
         flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
         text, _ = self._assembly(source, output, flags)
-        return self._assemble(_GLOBAL.sub(".weak", text), source, output)
+        defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
+        weak = _GLOBAL.sub(lambda match: f"\t.weak\t{match[1]}" if match[1] in defined else match[0], text)
+        return self._assemble(weak, source, output)
 
     def link(self, objects: Iterable[Path], output: Path) -> str:
         """Link to an ELF file, which appears complete or not at all."""

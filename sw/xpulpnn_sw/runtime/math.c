@@ -153,7 +153,9 @@ float sqrtf(float x) {
     else
         for (exponent = 1; mantissa < 0x800000; exponent--)
             mantissa <<= 1;
-    exponent -= 150;
+    /* 25 or 26 bits, so that the root has 13 before the point */
+    exponent -= 151;
+    mantissa <<= 1;
     if (exponent & 1) {
         mantissa <<= 1;
         exponent--;
