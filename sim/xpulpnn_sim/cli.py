@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.commands.common import INTERRUPTED, Parser
 
 COMMANDS = {
     "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
@@ -31,7 +31,6 @@ COMMANDS = {
 ``add_arguments(parser)`` and ``run(arguments) -> int``; only the one that runs is imported."""
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def parser(chosen: str | None) -> argparse.ArgumentParser:

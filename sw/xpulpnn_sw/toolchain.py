@@ -34,6 +34,7 @@ from xpulpnn_sw.compilers import (
     target_flags,
 )
 from xpulpnn_sw.core_note import core_name, core_note
+from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
 
@@ -99,6 +100,10 @@ class Options:
         Bytes of the stack, of everything in the data region, of everything in the code region.
     heap : int
         Bytes for malloc where the program calls it; 0: a quarter of the ram.
+    loop_pass : bool
+        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
+    report : Report or None
+        Collects what that did.
     jobs : int
         Compilers at a time.
     """
@@ -116,6 +121,8 @@ class Options:
     ram: int = DEFAULT_RAM
     rom: int = DEFAULT_ROM
     heap: int = 0
+    loop_pass: bool = True
+    report: Report | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
@@ -175,6 +182,8 @@ class _Build:
         if stage is Stage.PREPROCESSED:
             return run([*self._flags(), *self._chosen(), "-E", str(source), "-o", str(output)])
         text, printed = self._assembly(source, output, self._chosen())
+        if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
+            text = self._optimised(text, source)
         if stage is Stage.ASSEMBLY:
             _write(output, text)
             return printed
@@ -188,6 +197,13 @@ class _Build:
         written = self._beside(output, ".txt")
         printed = run([*self._flags(), *flags, *step, str(source), "-o", str(written)])
         return _read(written), printed
+
+    def _optimised(self, text: str, source: Path) -> str:
+        """The assembly text of a C source with hardware loops and post-increment accesses."""
+        # without -o the text comes on the standard output, after warnings that have been printed already
+        preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
+        options = self.options
+        return optimise(text, options.config, swap_loads=not has_volatile(preprocessed), report=options.report)
 
     def _assemble(self, text: str, source: Path, output: Path) -> str:
         """Assemble text that may use all mnemonics; returns the warnings."""

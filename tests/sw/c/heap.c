@@ -7,7 +7,7 @@
 
 #define CHECK(condition) do { if (!(condition)) exit(__LINE__); } while (0)
 
-enum { PIECES = 48, STEPS = 1500, LARGEST = 1500 };
+enum { PIECES = 64, STEPS = 1500, LARGEST = 2500 };
 
 static struct {
     uint8_t *memory;
