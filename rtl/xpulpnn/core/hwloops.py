@@ -65,7 +65,7 @@ class HwLoops(wiring.Component):
     lpend0, lpend1 : Out(32)
         Address of the last instruction of the loop.
     lpcount0, lpcount1 : Out(32)
-        Iterations left, 0 while the loop is not active.
+        Iterations left; with 0 or 1 the loop does not jump back.
     """
 
     if_pc: In(32)
