@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes: list[str] = []
     plan = _plan(arguments, notes)
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     if not arguments.no_report:
         require_report_packages()
     require_writable(arguments.json)

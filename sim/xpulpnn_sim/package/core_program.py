@@ -141,6 +141,10 @@ def _image(program: Assembled, operands: bytes, expected: Sequence[int]) -> list
     code = program.to_bytes()
     assert len(code) <= OPERANDS_AT and len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
     words = [0] * MEMORY_WORDS
-    for place, part in ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected)):
+    for place, part in (
+        (0, little_endian_words(code)),
+        (OPERANDS_AT, little_endian_words(operands)),
+        (EXPECTED_AT, expected),
+    ):
         words[place // WORD_BYTES : place // WORD_BYTES + len(part)] = part
     return words
