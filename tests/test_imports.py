@@ -35,7 +35,7 @@ NEUTRAL = tuple(
 )
 """Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
 
-SIMULATOR = sim("elf", "exits", "files", "retirement", "trace")
+SIMULATOR = sim("elf", "exits", "files", "retirement", "trace", "trap_report")
 """Those of them that the simulator of programs needs."""
 
 BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
@@ -62,6 +62,7 @@ ARROWS = {
         (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "rich")
     ),
     "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/guide": Arrows(("xpulpnn", "xpulpnn_sw", *sim("cli", "commands", "golden", "guide"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{

@@ -19,6 +19,7 @@ COMMANDS = {
         "write a kernel as an assembly function, its tensors, a plain C version and a main that compares them",
     ),
     "cc": ("sim", "compile C and assembly to an ELF program for the core"),
+    "objdump": ("sim", "show what programs, objects and libraries hold, with all instructions by name"),
     "run": ("sim", "run a program on the design, cycle by cycle"),
     "iss": ("sim", "run a program on the instruction-set simulator; an instruction counts as a cycle"),
     "verify": ("sim", "run random programs in lock step with the simulator; the first failure is made minimal"),

@@ -39,7 +39,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
 
 
-def add_configuration(parser: argparse.ArgumentParser, default: str) -> None:
+DEFAULT_PRESET = "xpulpnn"
+
+
+def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET) -> None:
     """Add ``--preset`` and ``--set``."""
     parser.add_argument(
         "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {default})"
@@ -63,6 +66,11 @@ def configuration(arguments: argparse.Namespace) -> CoreConfig:
             raise InputError(f"--set must be KEY=VALUE, not {text}")
         settings[key] = value
     return apply_settings(preset(arguments.preset), settings)
+
+
+def core_title(arguments: argparse.Namespace) -> str:
+    """What the configuration of :func:`configuration` is called: the preset and its settings."""
+    return " ".join([arguments.preset, *arguments.settings])
 
 
 def add_exact(parser: argparse.ArgumentParser) -> None:
