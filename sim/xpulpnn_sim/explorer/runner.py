@@ -291,4 +291,6 @@ def run_remotely(task: Task, emit: Emit) -> tuple[PointResult, dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
         folder = Path(name)
         result = run_task(task, folder, emit, lambda name, cached: None)
-        return result, {path.name: path.read_text() for path in sorted(folder.iterdir())}
+        return result, {
+            str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()
+        }

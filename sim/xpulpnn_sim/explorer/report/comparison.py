@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median_low
 from typing import Any
 
 from xpulpnn_sim.explorer.report.named_table import Column
@@ -49,8 +49,8 @@ def fpga_flows(points: Sequence[PointResult]) -> set[str]:
 
 
 def fmax(flow: FlowResult) -> float | None:
-    """Median clock in MHz over the placement seeds."""
-    return median(flow.fmax_mhz) if flow.fmax_mhz else None
+    """Median clock in MHz over the placement seeds, of two in the middle the lower one."""
+    return median_low(flow.fmax_mhz) if flow.fmax_mhz else None
 
 
 def size(flow: FlowResult | None) -> float | None:
