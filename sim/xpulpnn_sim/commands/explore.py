@@ -174,7 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for path in (arguments.output / "results.json", arguments.json):
         write_json(path, finished.record())
-    write_csv(arguments.output / "results.csv", results)
+    write_csv(arguments.output / "results.csv", results, info)
     files = ["results.json", "results.csv", "points/"]
     if not arguments.no_report:
         finished.write_report(arguments.output)

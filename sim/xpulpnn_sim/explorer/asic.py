@@ -263,7 +263,7 @@ class AsicFlow:
             f"drives; what serves several instances is {SHARED}."
         )
         if path is not None:
-            lines.append(f"The path is that of the netlist whose delay is shown; its delays are by {path.tool}.")
+            lines.append(f"The path is that of the netlist whose delay is shown; its steps are by {path.tool}.")
         return lines
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
+from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.report.terminal import TerminalTable
@@ -61,7 +62,7 @@ class FinishedRun:
             "cached": self.info.cached,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
-            "tables": [_table_record(table) for table in self.extra],
+            "tables": [_table_record(table) for table in (*self.extra, *self._results())],
             "points": [to_json(point) for point in self.points],
         }
 
@@ -75,7 +76,8 @@ class FinishedRun:
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
         overheads = tables.overhead_table(self.points, self.info)
-        for table in (*self.extra, tables.figure_table(self.points, self.info), overheads):
+        rates, best = headline_table(self.points), best_table(self.points)
+        for table in (*self.extra, tables.figure_table(self.points, self.info), rates, best, overheads):
             if table is not None:
                 console.print(TerminalTable(table))
                 console.print()
@@ -93,6 +95,9 @@ class FinishedRun:
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]
         lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
         return lines
+
+    def _results(self) -> list[NamedTable]:
+        return [table for table in (headline_table(self.points), best_table(self.points)) if table is not None]
 
     def _kernels(self) -> list[str]:
         names = [

@@ -17,7 +17,7 @@ from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.explorer.results import CriticalPath, PathStep
 from xpulpnn_sim.netlist import ONE, in_order
 
-TOOL = "xpulpnn estimate from the delay tables of the library"
+TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
 
 _RISE, _FALL = 0, 1
 _EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
