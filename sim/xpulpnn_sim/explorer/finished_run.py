@@ -89,7 +89,7 @@ class FinishedRun:
         for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]
+        lines += [f"{record}: {comparison.KERNEL_CONDITIONS}" for record in self._kernels()]
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]

@@ -19,7 +19,6 @@ INFERRED: Mapping[str, str] = {
     "multipliers": "replicated",
     "adders": "inferred",
     "multiplier": "inferred",
-    "shifter": "inferred",
 }
 """Structures for FPGAs with multipliers and carry chains of their own, which the tool finds only in plain operators."""
 

@@ -123,6 +123,8 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
 
 
+KERNEL_CONDITIONS = "results checked, ideal memory, sums left to the simulator"
+
 Spread = tuple[float, float]
 """The least and the largest of several runs."""
 
