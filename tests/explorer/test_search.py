@@ -50,8 +50,16 @@ class Bench:
         ]
 
 
-def search(points=24, seed=0, choices=CHOICES, common=None):
-    return Search(top="core", common=common or {}, choices=choices, objectives=OBJECTIVES, points=points, seed=seed)
+def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda config: ""):
+    return Search(
+        top="core",
+        common=common or {},
+        choices=choices,
+        objectives=OBJECTIVES,
+        obstacle=obstacle,
+        points=points,
+        seed=seed,
+    )
 
 
 def labels(found):
@@ -92,6 +100,16 @@ def test_a_stopped_search_keeps_what_it_has():
     bench = Bench()
     found = search().run(bench, lambda: len(bench.batches) == 2)
     assert len(found.points) == sum(bench.batches) == 16
+
+
+def test_points_that_cannot_be_evaluated_do_not_count():
+    choices = {"preset": ["xpulpnn"], "widths": WIDTHS}
+    found = search(points=3, choices=choices, obstacle=lambda config: "" if 8 in config.widths else "needs 8 bit").run(
+        Bench(), lambda: False
+    )
+    assert labels(found) == ["xpulpnn widths=16+8"]
+    assert {one.rule for one in found.skipped} == {"needs 8 bit"}
+    assert len(found.skipped) == 3
 
 
 def test_nothing_possible():

@@ -36,7 +36,7 @@ class TerminalTable:
 
 def _headings(table: NamedTable, column: int) -> list[str]:
     """Lines of a heading without its group."""
-    lines = [table.columns[column].name]
+    lines = [table.columns[column].heading]
     if any(other.unit for other in table.columns):
         unit = table.columns[column].unit
         lines.append(f"[{unit}]" if unit else "")
