@@ -6,6 +6,7 @@ from pathlib import Path
 from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
+from xpulpnn_sim.package.backend_testbench import backend_testbench
 from xpulpnn_sim.package.constraints import constraints
 from xpulpnn_sim.package.core_testbench import core_testbench
 from xpulpnn_sim.package.design import RESETS, Design
@@ -33,9 +34,11 @@ def testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb``, by name."""
     if design.top == "core":
         return core_testbench(design)
+    if design.top == "backend":
+        return backend_testbench(design)
     if design.top in BUILDERS:
         return unit_testbench(design)
-    raise InputError(f"TOP must be one of core, {', '.join(BUILDERS)} with --package, not {design.top}")
+    raise InputError(f"TOP must be one of core, backend, {', '.join(BUILDERS)} with --package, not {design.top}")
 
 
 def package_files(design: Design) -> dict[str, str]:
