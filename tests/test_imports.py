@@ -59,6 +59,7 @@ ARROWS = {
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
     "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "rich")),
     "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "package"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{

@@ -63,7 +63,9 @@ def test_ipxact(files):
         row = manifest[port.findtext("x:name", namespaces=space) or ""]
         left = port.findtext("x:wire/x:vectors/x:vector/x:left", "0", space)
         assert int(left) == row["width"] - 1
-        assert port.findtext("x:wire/x:direction", namespaces=space) == {"input": "in", "output": "out"}[row["direction"]]
+        assert (
+            port.findtext("x:wire/x:direction", namespaces=space) == {"input": "in", "output": "out"}[row["direction"]]
+        )
         assert (port.findtext("x:description", namespaces=space) or "").startswith(row["meaning"].replace("``", ""))
     mapped = {name.text for name in root.findall(".//x:physicalPort/x:name", space)}
     assert mapped == {name for name in manifest if name.startswith("data__")}

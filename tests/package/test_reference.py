@@ -25,7 +25,13 @@ def test_every_instruction_that_computes():
                 continue
             a, b, d = (rng.choice((rng.getrandbits(32), *CORNERS)) for _ in range(3))
             expected = makers[insn.op](insn, word)(a, b, d)
-            assert result(insn, insn.decode(word), a, b, d) == expected, (insn.mnemonic, hex(word), hex(a), hex(b), hex(d))
+            assert result(insn, insn.decode(word), a, b, d) == expected, (
+                insn.mnemonic,
+                hex(word),
+                hex(a),
+                hex(b),
+                hex(d),
+            )
             seen += 1
     assert seen > 400 * WORDS_PER_ROW
 

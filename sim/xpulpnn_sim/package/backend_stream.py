@@ -123,9 +123,7 @@ class Stream:
         """The same for an instruction that takes two bytes of the program."""
         self._event(text, event, value, -1, target, compressed=True)
 
-    def _event(
-        self, text: str, event: Event, value: int, mask: int, target: int | None, *, compressed: bool
-    ) -> None:
+    def _event(self, text: str, event: Event, value: int, mask: int, target: int | None, *, compressed: bool) -> None:
         (word,) = assemble(text, self.pc).words
         self._add(Entry(word, self.pc, compressed, event, value, low(mask, VALUE_BITS)))
         if target is not None:
@@ -165,7 +163,7 @@ def _branches(stream: Stream) -> None:
     for insn in (insn for insn in stream.checks.insns if insn.is_branch and insn.size == WORD_BYTES):
         immediate = "simm5" in insn.operands
         for a in CORNERS[:5]:
-            for b in ((-3, 7) if immediate else (a, stream.checks.word())):
+            for b in (-3, 7) if immediate else (a, stream.checks.word()):
                 stream.code(f"    li a0, {a}; li a1, {low(b)}")
                 text = f"{insn.mnemonic} a0, {b if immediate else 'a1'}, pc+{_FAR}"
                 if result(insn, {"simm5": b} if immediate else {}, a, low(b), 0):

@@ -14,7 +14,7 @@ from xpulpnn_sim.package.memory_map import EXPECTED_AT, MEMORY_BASE, MEMORY_WORD
 from xpulpnn_sw.asm import Assembled, assemble
 
 PASSED = 1
-"""Word written to the first device register when all is well; else twice the number of the first wrong result, and 1."""
+"""Word that ends the program when all is well; else it is twice the number of the first wrong result, plus 1."""
 
 _SEED = 20
 
@@ -118,8 +118,10 @@ def core_program(config: CoreConfig) -> CoreProgram:
 
 def _image(program: Assembled, operands: bytes, expected: Sequence[int]) -> list[int]:
     code = program.to_bytes()
-    assert len(code) <= OPERANDS_AT and len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
+    assert len(code) <= OPERANDS_AT
+    assert len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
     words = [0] * MEMORY_WORDS
-    for place, part in ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected)):
+    parts = ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected))
+    for place, part in parts:
         words[place // WORD_BYTES : place // WORD_BYTES + len(part)] = part
     return words
