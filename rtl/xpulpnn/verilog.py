@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
 from xpulpnn.emit.hierarchy import Emitted, Port, component_ports, walk
-from xpulpnn.emit.members import member_fields, member_meanings
+from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import no_note
@@ -109,6 +109,7 @@ class _Emission:
             self.style,
             clocking=clocking,
             meanings={name: row["meaning"] for name, row in zip(names, described, strict=True)},
+            summary=summary(component),
             note=getattr(component, "case_note", no_note),
         ).write()
         is_top = component is self.top
@@ -261,7 +262,10 @@ def emit(
     with _uncollected():
         walk(component, emission.build)
     configuration = plain(config)
-    modules = {module: f"module {module}{written.text}" for module, written in emission.texts.items()}
+    modules = {
+        module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"
+        for module, written in emission.texts.items()
+    }
     manifest = {
         "top": top,
         "ports": emission.described[top]["ports"],

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xpulpnn.emit.arrays import ArrayOfRegisters, Element, arrays
 from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
@@ -44,8 +45,29 @@ class Clocked:
         self._style = style
         self._cells = list(nets.registers())
         self.targets = {self._register(cell) for cell in self._cells}
-        self.elements: set[str] = set()
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
+        self._blocks = {self._register(cell): self._block(cell) for cell in self._cells}
+        self._index = ""
+        self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
+        self._find_arrays()
+
+    def _find_arrays(self) -> None:
+        """Gather registers in arrays, whose elements they become."""
+        nets = self._nets
+        index = "i" if nets.space.is_free("i") else "index"
+        wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
+        elements = []
+        for name, wire in wires.items():
+            block = self._blocks[wire]
+            if name[-1].isdigit():
+                alike = nets.wires[wire].width, nets.wires[wire].init, block.event, block.reset
+                elements.append(Element(name, alike, tuple(self._body(block))))
+        for array in arrays(elements, index):
+            self._index = self._index or nets.space.take(index)
+            for number in range(array.first, array.last + 1):
+                wire = wires[array.element(number)]
+                nets.names[wire] = f"{array.name}[{number}]"
+                self.arrays[wire] = array, number
 
     def _register(self, cell: Cell) -> str:
         chunk = cell.ports["Q"][0]
@@ -65,11 +87,25 @@ class Clocked:
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
             for memory in self._module.memories.values()
         ]
-        for cell in self._cells:
-            wire = nets.wires[self._register(cell)]
-            if wire.name not in nets.ports:
-                rows.append(f"reg {declared_range(wire.width)}{nets.names[wire.name]};")
-        return rows
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{nets.names[wire]};"
+            for wire in self._blocks
+            if wire not in nets.ports and wire not in self.arrays
+        ]
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
+            for array, wire in self._array_wires()
+        ]
+        return [*rows, *([f"integer {self._index};"] if self._index else [])]
+
+    def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
+        """Each array and the net of its first element."""
+        return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
+
+    def _loop(self, array: ArrayOfRegisters, lines: list[str]) -> list[str]:
+        """Lines for every element of an array."""
+        head = f"for ({self._index} = {array.first}; {self._index} <= {array.last}; {self._index} = {self._index} + 1)"
+        return guarded(head, lines)
 
     def initial(self) -> list[str]:
         """Values before the first clock edge."""
@@ -77,9 +113,13 @@ class Clocked:
         if self._style.initial:
             for cell in self._cells:
                 wire = nets.wires[self._register(cell)]
-                if wire.init is not None:
+                if wire.init is not None and wire.name not in self.arrays:
                     value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
                     rows.append(f"{nets.names[wire.name]} = {value};")
+            for array, name in self._array_wires():
+                init = nets.wires[name].init
+                if init is not None:
+                    rows += self._loop(array, [f"{array.name}[{self._index}] = {literal(init)};"])
         for memory in self._module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
@@ -90,8 +130,7 @@ class Clocked:
     def lines(self) -> list[str]:
         """The blocks."""
         blocks: list[_Block] = []
-        for cell in self._cells:
-            block = self._block(cell)
+        for block in (block for wire, block in self._blocks.items() if wire not in self.arrays):
             for known in blocks:
                 if (known.event, known.reset) == (block.event, block.reset):
                     nodes = merged(known.nodes, block.nodes)
@@ -101,7 +140,10 @@ class Clocked:
                         break
             else:
                 blocks.append(block)
-        return [line for block in blocks for line in self._written(block)] + self._memory_writes()
+        lines = [line for block in blocks for line in _at(block.event, self._body(block))]
+        for array, wire in self._array_wires():
+            lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
+        return lines + self._memory_writes()
 
     def _block(self, cell: Cell) -> _Block:
         """A block with one register."""
@@ -136,11 +178,11 @@ class Clocked:
         edge = "edge" if self._style.both_edges else edge
         return f"{edge} {self._nets.printer.sig(cell.ports['CLK']).text}"
 
-    def _written(self, block: _Block) -> list[str]:
+    def _body(self, block: _Block) -> list[str]:
         lines = self._print.lines(block.nodes)
         if block.reset is not None:
             lines = if_else(self._nets.condition(block.reset), self._print.lines(block.resets), lines)
-        return [f"always @({block.event}) begin", *(INDENT + line for line in lines), "end"]
+        return lines
 
     def _memory_writes(self) -> list[str]:
         """Write ports of the memories."""
@@ -151,8 +193,15 @@ class Clocked:
                 f"if ({self._nets.printer.condition(write_enable(port))})",
                 [f"{self._nets.printer.word(port)} <= {data};"],
             )
-            lines += [f"always @({self._event(port)}) begin", *(INDENT + line for line in body), "end"]
+            lines += _at(self._event(port), body)
         return lines
+
+
+def _at(event: str, lines: list[str]) -> list[str]:
+    """What happens at an event."""
+    if len(lines) == 1 or lines[0].startswith("for ("):
+        return [f"always @({event})", *(INDENT + line for line in lines)]
+    return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
 def _is_reset(statement: Statement, width: int) -> bool:

@@ -30,6 +30,7 @@ class ModuleText:
     """A module's text from its parameter list on, and the names declared in it."""
 
     text: str
+    summary: tuple[str, ...]
     registers: tuple[Net, ...]
     signals: tuple[Net, ...]
     instances: tuple[tuple[str, str], ...]
@@ -52,6 +53,8 @@ class ModuleWriter:
         Which of the ports are clocks and resets that clock domains brought.
     meanings : mapping
         Comment on each port.
+    summary : str
+        Comment on the module.
     note : callable
         Comment on a case.
     """
@@ -65,8 +68,10 @@ class ModuleWriter:
         *,
         clocking: Sequence[str] = (),
         meanings: Mapping[str, str] | None = None,
+        summary: str = "",
         note: Note = no_note,
     ) -> None:
+        self._summary = summary
         self._style = style
         self._known = known
         self._module = module
@@ -81,7 +86,7 @@ class ModuleWriter:
         meanings = [self._meanings.get(port[1:], "") for port in nets.ports]
         nets.settle()
         clocked = Clocked(self._module, nets, self._style, self._note)
-        combinational = Combinational(self._module, self._netlist, nets, self._note)
+        combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
         submodules = [cell for cell in self._module.cells if is_submodule(cell)]
         pieces = [self._instance(cell) for cell in submodules]
         pieces += [self._assigned(self._netlist.result(cell), self._operator(cell)) for cell in self._operators()]
@@ -98,6 +103,7 @@ class ModuleWriter:
         text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
         return ModuleText(
             "\n".join([*text, "endmodule"]) + "\n",
+            tuple(comment(self._summary)),
             tuple(Net(name, width, reset) for name, width, reset in clocked.registers()),
             tuple(Net(nets.names[name], nets.wires[name].width) for name in self._signals(clocked)),
             tuple((nets.names[cell.name], cell.type[1:]) for cell in submodules),
@@ -132,13 +138,13 @@ class ModuleWriter:
         nets = self._nets
         inside = {piece.wire for piece in body if piece.declares}
         shown = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields])
-        rows = clocked.declarations()
+        kinds: dict[str, list[str]] = {}
         for name in shown:
             if name in self._hidden() or name in inside or name in clocked.targets:
                 continue
             kind = "reg" if name in combinational.targets else "wire"
-            rows.append(f"{kind} {declared_range(nets.wires[name].width)}{nets.names[name]};")
-        return rows
+            kinds.setdefault(f"{kind} {declared_range(nets.wires[name].width)}", []).append(nets.names[name])
+        return [*clocked.declarations(), *(f"{kind}{', '.join(names)};" for kind, names in kinds.items())]
 
     def _instance(self, cell: Cell) -> Piece:
         nets, interface = self._nets, self._known[cell.type[1:]]
@@ -208,7 +214,7 @@ class ModuleWriter:
         parts = []
         for name in shown:
             wire = nets.wires[name]
-            if name in hidden or wire.port == "output" or name in clocked.elements:
+            if name in hidden or wire.port == "output" or name in clocked.arrays:
                 continue
             parts += [nets.target(Slice(name, low, width)) for low, width in _gaps(nets.read[name], wire.width)]
         parts = list(dict.fromkeys(parts))
