@@ -17,7 +17,7 @@ from xpulpnn_sim.commands.common import require_folder
 from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
 
-DEFAULT_LIMIT = 100_000_000
+DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
 _FILE_MODE = 0o644
 

@@ -185,8 +185,8 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     if insn.alias:
         name += "<br>second name"
     operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
-    operation += html.block(statements(insn)) if statements(insn) else ""
-    operation += f'<span class="bits">{html.code(encoding(insn))}</span>'
+    lines = html.block(statements(insn)) if statements(insn) else "<span></span>"
+    operation += f'<div class="operation">{lines}<span class="bits">{html.code(encoding(insn))}</span></div>'
     return name, operation, shown_presets(insn)
 
 
