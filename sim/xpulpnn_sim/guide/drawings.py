@@ -103,7 +103,13 @@ HOUSE = (
     Layer(("xpulpnn_sim.commands", "xpulpnn_sim.cli"), "the command line"),
     Layer(("xpulpnn_sim.api", "xpulpnn_sim.guide"), "functions of the same; the guide's tables"),
     Layer(
-        ("xpulpnn_sim.verify", "xpulpnn_sim.bench", "xpulpnn_sim.formal", "xpulpnn_sim.explorer", "xpulpnn_sim.package"),
+        (
+            "xpulpnn_sim.verify",
+            "xpulpnn_sim.bench",
+            "xpulpnn_sim.formal",
+            "xpulpnn_sim.explorer",
+            "xpulpnn_sim.package",
+        ),
         "programs, unit benches, proofs, synthesis, IP",
     ),
     Layer(("xpulpnn_sim.harness",), "compiled models"),
