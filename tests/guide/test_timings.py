@@ -75,7 +75,7 @@ def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
             row |= {"irq[7]": ctx.get(core.irq) >> 7 & 1, "irq_ack": ctx.get(core.irq_ack), "rst": int(cycle < 2)}
             row |= {"irq_id": ctx.get(core.irq_id)}
             for side, port in (("instr", core.instr), ("data", core.data)):
-                row |= {f"{side}_{name}": ctx.get(getattr(port, name)) for name in port.signature.members}
+                row |= {f"{side}__{name}": ctx.get(getattr(port, name)) for name in port.signature.members}
             trace.append(row)
             await ctx.tick()
 

@@ -21,7 +21,8 @@ def _svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
         '<path d="M0 0 L8 4 L0 8 z" fill="currentColor"/></marker></defs>'
     )
     return html.raw(
-        f'<div class="drawing"><svg viewBox="0 0 {width} {height}" style="max-width: {width}px; min-width: {width * 3 // 4}px" '
+        f'<div class="drawing"><svg viewBox="0 0 {width} {height}" '
+        f'style="max-width: {width}px; min-width: {width * 3 // 4}px" '
         f'role="img" aria-label="{escape(label)}" font-size="12" font-family="var(--font-stack)">\n'
         + marker
         + "\n".join(parts)
@@ -55,12 +56,12 @@ def pipeline() -> str:
             + _text(x + width / 2, 26, name, extra='font-weight="600" font-size="13"')
             for x, width, name in ((10, 170, "IF"), (200, 200, "ID"), (420, 250, "EX"), (690, 170, "WB"))
         ),
-        _box(25, 50, 140, 44, ["prefetch", "three words ahead"]),
+        _box(25, 50, 140, 44, ["prefetch", "four words ahead"]),
         _box(25, 112, 140, 44, ["compressed_decoder", "16 to 32 bit"]),
         _box(25, 174, 140, 44, ["hwloops", "two nested loops"]),
         _box(215, 50, 170, 44, ["decoder", "from the instruction table"]),
-        _box(215, 112, 170, 44, ["regfile", "31 x 32, 3 read, 2 write"]),
-        _box(215, 174, 170, 44, ["forwarding, interlocks", "from EX and WB"]),
+        _box(215, 112, 170, 44, ["interlocks", "whoever needs a value waits"]),
+        _box(215, 174, 170, 44, ["regfile, forwarding", "31 x 32, 3 read, 2 write"]),
         _box(435, 50, 105, 44, ["alu", "scalar and SIMD"]),
         _box(550, 50, 105, 44, ["mult", "1, high word 5"]),
         _box(435, 104, 105, 44, ["div", "3 to 35"]),
@@ -68,19 +69,22 @@ def pipeline() -> str:
         _box(435, 160, 220, 58, ["dotp", "16 x 2, 8 x 4, 4 x 8, 2 x 16 bit, one cycle"], "accent"),
         _box(435, 240, 220, 62, ["nnrf", "2 activations, 4 weights", "read in ID, written from WB"], "accent"),
         _box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
-        _box(705, 112, 140, 44, ["csr_file, controller", "traps, interrupts"]),
-        _arrow((165, 134), (190, 134), (190, 72), (215, 72)),
+        _box(215, 352, 75, 30, ["controller"]),
+        _box(300, 352, 85, 30, ["csr_file"]),
+        _arrow((165, 134), (195, 134), (195, 72), (215, 72)),
         _arrow((95, 94), (95, 112)),
-        _arrow((95, 174), (95, 156)),
-        _arrow((385, 134), (410, 134), (410, 72), (435, 72)),
-        _arrow((410, 134), (410, 189), (435, 189)),
-        _arrow((655, 126), (680, 126), (680, 72), (705, 72)),
+        _arrow((165, 196), (174, 196), (174, 72), (165, 72)),
+        _arrow((300, 94), (300, 112)),
+        _arrow((385, 196), (408, 196), (408, 72), (435, 72)),
+        _arrow((408, 189), (435, 189)),
+        _arrow((655, 126), (682, 126), (682, 72), (705, 72)),
         # port A from WB, port B from EX
-        _arrow((775, 94), (775, 104), (868, 104), (868, 334), (280, 334), (280, 156)),
-        _text(570, 329, "port A: loaded word, or NN-RF", extra='font-size="10.5"'),
-        _arrow((545, 218), (545, 228), (320, 228), (320, 156)),
-        _text(318, 244, "port B: results of EX", "start", 'font-size="10.5"'),
+        _arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
+        _text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
+        _arrow((545, 218), (545, 230), (330, 230), (330, 218)),
+        _text(336, 244, "port B: results of EX", "start", 'font-size="10.5"'),
         _arrow((868, 271), (655, 271)),
+        _text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
         _arrow((640, 240), (640, 218)),
         # memories
         _box(25, 352, 140, 30, ["instr (OBI)"]),
@@ -100,8 +104,8 @@ class Layer(NamedTuple):
 
 
 HOUSE = (
-    Layer(("xpulpnn_sim.commands", "xpulpnn_sim.cli"), "the command line"),
-    Layer(("xpulpnn_sim.api", "xpulpnn_sim.guide"), "functions of the same; the guide's tables"),
+    Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
+    Layer(("xpulpnn_sim.api",), "the same as Python functions"),
     Layer(
         (
             "xpulpnn_sim.verify",
@@ -112,7 +116,7 @@ HOUSE = (
         ),
         "programs, unit benches, proofs, synthesis, IP",
     ),
-    Layer(("xpulpnn_sim.harness",), "compiled models"),
+    Layer(("xpulpnn_sim.harness", "xpulpnn_sim.farm"), "compiled models; runs on many processes and machines"),
     Layer(("xpulpnn_sim.iss",), "simulator"),
     Layer(("xpulpnn_sim.golden", "xpulpnn_sw"), "numpy references; assembler, kernels, runtime, compilers"),
     Layer(("xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"), "gates and their emission (Amaranth)"),
@@ -166,14 +170,14 @@ TIMINGS = {
         "A load is granted in its second cycle and answered two cycles later, when a store is requested and granted",
         (
             Wave("clk", "ppppppp"),
-            Wave("data_req", "01.0100"),
-            Wave("data_gnt", "x01x1xx"),
-            Wave("data_addr", "xA.xBxx"),
-            Wave("data_we", "x0.x1xx"),
-            Wave("data_be", "xE.xFxx"),
-            Wave("data_wdata", "xxxxDxx"),
-            Wave("data_rvalid", "0...1.0"),
-            Wave("data_rdata", "xxxxRxx"),
+            Wave("data__req", "01.0100"),
+            Wave("data__gnt", "x01x1xx"),
+            Wave("data__addr", "xA.xBxx"),
+            Wave("data__we", "x0.x1xx"),
+            Wave("data__be", "xE.xFxx"),
+            Wave("data__wdata", "xxxxDxx"),
+            Wave("data__rvalid", "0...1.0"),
+            Wave("data__rdata", "xxxxRxx"),
         ),
         {"A": "0x100", "B": "0x104", "E": "1111", "F": "0011", "D": "data", "R": "word"},
     ),
@@ -181,11 +185,11 @@ TIMINGS = {
         "A memory that answers after two cycles: further words are requested before the first is there",
         (
             Wave("clk", "pppppp"),
-            Wave("instr_req", "01...."),
-            Wave("instr_gnt", "x1...."),
-            Wave("instr_addr", "xABCDE"),
-            Wave("instr_rvalid", "0..1.."),
-            Wave("instr_rdata", "xxxIJK"),
+            Wave("instr__req", "01...."),
+            Wave("instr__gnt", "x1...."),
+            Wave("instr__addr", "xABCDE"),
+            Wave("instr__rvalid", "0..1.."),
+            Wave("instr__rdata", "xxxIJK"),
         ),
         {
             "A": "0x1C000080",
@@ -206,8 +210,8 @@ TIMINGS = {
             Wave("irq[7]", "0....1.."),
             Wave("irq_ack", "0.....10"),
             Wave("irq_id", "xxxxxxSx"),
-            Wave("instr_req", "0.....1."),
-            Wave("instr_addr", "xxxxxxAB"),
+            Wave("instr__req", "0.....1."),
+            Wave("instr__addr", "xxxxxxAB"),
         ),
         {"S": "7", "A": "0x1C00001C", "B": "0x1C000020"},
     ),
@@ -218,8 +222,8 @@ TIMINGS = {
             Wave("rst", "1.0...."),
             Wave("boot_addr", "xxxxA.."),
             Wave("fetch_enable", "0...1.."),
-            Wave("instr_req", "0...1.."),
-            Wave("instr_addr", "xxxxABx"),
+            Wave("instr__req", "0...1.."),
+            Wave("instr__addr", "xxxxABx"),
         ),
         {"A": "0x1C000080", "B": "0x1C000084"},
     ),
@@ -267,9 +271,9 @@ def timing(name: str) -> str:
     drawn = TIMINGS[name]
     cycles = len(drawn.waves[0].levels)
     height = _ROW * len(drawn.waves) + 8
+    hatching = '<path d="M0 6 L6 0" stroke="var(--color-foreground-border)"/>'
     parts = [
-        '<defs><pattern id="any" width="6" height="6" patternUnits="userSpaceOnUse">'
-        '<path d="M0 6 L6 0" stroke="var(--color-foreground-border)"/></pattern></defs>',
+        f'<defs><pattern id="any" width="6" height="6" patternUnits="userSpaceOnUse">{hatching}</pattern></defs>',
         *(
             f'<path d="M{_LEFT + cycle * _CYCLE} 0 V{height}" {_STYLE["faint"]} stroke-width="0.6"/>'
             for cycle in range(cycles + 1)
