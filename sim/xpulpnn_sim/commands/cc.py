@@ -128,6 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help=f"most bytes of stack, data and heap together (default {DEFAULT_RAM // MIB}M)",
     )
+    parser.add_argument("--heap", metavar="SIZE", help="bytes for malloc (default: a quarter of --ram)")
     parser.add_argument(
         "--headers",
         type=Path,
@@ -184,6 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
         script=_script(arguments.script),
         stack=parse_size(arguments.stack, "--stack"),
         ram=parse_size(arguments.ram, "--ram"),
+        heap=0 if arguments.heap is None else parse_size(arguments.heap, "--heap"),
         **({} if arguments.jobs is None else {"jobs": arguments.jobs}),
     )
     compiler = find(arguments.compiler)
