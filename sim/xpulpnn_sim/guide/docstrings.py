@@ -19,12 +19,14 @@ def with_remarks_first(lines: list[str]) -> list[str]:
     headers = [at - 1 for at, line in enumerate(lines) if at and _HEADER.match(line) and lines[at - 1].strip()]
     if not headers:
         return lines
-    body, remarks = lines[headers[0] :], []
+    body = lines[headers[0] :]
     at = len(body)
     while at and (not body[at - 1] or _is_prose(body, at - 1)):
         at -= 1
+    while at < len(body) and not body[at]:
+        at += 1
     remarks = body[at:]
-    return [*lines[: headers[0]], *remarks, "", *body[:at]] if any(remarks) else lines
+    return [*lines[: headers[0]], *remarks, "", *body[:at]] if remarks else lines
 
 
 def _is_prose(lines: list[str], at: int) -> bool:

@@ -150,7 +150,7 @@ _WHEN = {
 def anchor(insn: Insn) -> str:
     """Name of the row for links: its mnemonic, and its operands where it has several forms."""
     several = sum(other.mnemonic == insn.mnemonic for other in INSNS) > 1
-    text = insn.mnemonic + (f"-{insn.operands}" if several else "")
+    text = insn.mnemonic + (f"-{insn.operands.replace('!', '-inc')}" if several else "")
     return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
 
 
