@@ -26,6 +26,8 @@ _RUN = ("sh", "console", "pycon", "python")
 _PROMPT = "$ "
 _ANYTHING = "..."
 _COMMAND_COLUMNS = "200"
+_PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
+"""Lines of progress, which stand in for the bar of a terminal."""
 _TIMEOUT_S = 3600
 
 
@@ -143,7 +145,7 @@ class Page:
             timeout=_TIMEOUT_S,
             check=False,
         )
-        return done.returncode, done.stdout.decode(errors="replace")
+        return done.returncode, _PROGRESS.sub(b"", done.stdout).decode(errors="replace")
 
     def _doctest(self, where: str, block: Block) -> list[str]:
         test = doctest.DocTestParser().get_doctest(
