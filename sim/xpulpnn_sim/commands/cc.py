@@ -37,15 +37,6 @@ from xpulpnn_sw.toolchain import (
     parse_size,
 )
 
-EXAMPLES = (
-    "xpulpnn cc hello.c -o hello.elf",
-    "xpulpnn cc -O3 -Wall -Iinclude main.c kernel.c start.S -o prog.elf -j4",
-    "xpulpnn cc -c layer.c && xpulpnn cc main.c layer.o -L lib -lnn -o net.elf",
-    "xpulpnn cc -c conv.c pool.c -o libnn.a",
-    "xpulpnn cc --preset ri5cy -S dot.c",
-    "xpulpnn cc --headers build/include",
-)
-
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
 _IN_RUNTIME = ("m", "c", "gcc")

@@ -17,13 +17,6 @@ from xpulpnn_sim.commands.common import OK, add_json, output, require_writable, 
 from xpulpnn_sim.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.disasm import render
 
-EXAMPLES = (
-    "xpulpnn objdump prog.elf",
-    "xpulpnn objdump prog.elf --function main --no-source",
-    "xpulpnn objdump libnn.a --json build/code.json",
-    "xpulpnn objdump prog.elf --headers",
-)
-
 _ALL = Decoder(INSNS)
 _LOOPS = "lp."
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     INTERRUPTED,
     OK,
@@ -51,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--preset",
         default=DEFAULT_PRESET,
         metavar="LIST",
-        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all (default {DEFAULT_PRESET})",
+        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all "
+        f"(default {DEFAULT_PRESET}, {BOTH_FORMS})",
     )
     parser.add_argument(
         "--set",
