@@ -102,7 +102,7 @@ class Block:
         anchors = iter(self.anchors)
         following = next(anchors, None)
         start = min((operation.origin for operation in self.operations if operation.origin >= 0), default=None)
-        while following is not None and (start is None or following[0] < start):
+        while following is not None and (start is None or following[0] <= start):
             yield following[1]
             following = next(anchors, None)
         yield from (f"\t{operation.text}" for operation in self.setup)
@@ -110,7 +110,7 @@ class Block:
         if self.end_label and last < 0:
             yield from (f"{self.end_label}:", "\tnop")
         for index, operation in enumerate(self.operations):
-            while following is not None and following[0] < operation.origin:
+            while following is not None and following[0] <= operation.origin:
                 yield following[1]
                 following = next(anchors, None)
             if self.end_label and index == last:
