@@ -66,8 +66,8 @@ def test_quick_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     for command, line in ALL:
         if command in QUICK or "--no-build" in line:
             assert cli.main(words(line)) == 0, f"{line}: {capfd.readouterr()}"
-            out = capfd.readouterr().out
-            assert out, line
+            printed = capfd.readouterr()
+            assert printed.out + printed.err, line
     assert (tmp_path / "build/result.bin").read_bytes()[:4] == (10).to_bytes(4, "little")
 
 
