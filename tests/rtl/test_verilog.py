@@ -12,9 +12,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.emit.hierarchy import component_ports, snake_case
-from xpulpnn.emit.names import KEYWORDS
-from xpulpnn.emit.process import disjoint
+from xpulpnn.emit.hierarchy import component_ports
+from xpulpnn.emit.names import KEYWORDS, snake_case
+from xpulpnn.emit.cases import disjoint
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import emit, plain
 

@@ -1,7 +1,8 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from shlex import join
@@ -19,15 +20,18 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.commands.explore_loop import MOST_POINTS, Loop, run_sweep
+from xpulpnn_sim.commands.explore_loop import MOST_POINTS, Loop, run_search, run_sweep
 from xpulpnn_sim.explorer.finished_run import FILES, REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, Request, flow_steps, library
+from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, FlowStep, Request, flow_steps, library
 from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explorer.objectives import OBJECTIVES, objectives, pareto_table
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
+from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
-from xpulpnn_sim.explorer.space import Point, Space, build_space
+from xpulpnn_sim.explorer.search import PRESET, Search, structures
+from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space
 from xpulpnn_sim.explorer.task import POINTS, PointStep
 from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.folder_lock import folder_lock
@@ -38,7 +42,7 @@ DEFAULT_PRESET = "xpulpnn"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline")
+_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``--paper`` decides itself."""
 
 
@@ -67,6 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or widths=16+8,16+8+4+2; repeatable",
     )
     space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
+    space.add_argument(
+        "--search",
+        type=int,
+        metavar="N",
+        help="evaluate N points that Optuna proposes, instead of every combination of --preset and --sweep (without "
+        "--sweep: of all structures that compute the same), and show the best ones",
+    )
+    space.add_argument(
+        "--objective",
+        metavar="LIST",
+        help=f"what --search makes small or large: out of {','.join(OBJECTIVES)}, each with @FLOW if not of the first "
+        "(default area and delay, luts and fmax on an FPGA, and cycles with a --kernel)",
+    )
+    space.add_argument("--search-seed", type=int, default=0, metavar="S", help="seed of --search (default 0)")
     space.add_argument("--baseline", metavar="LABEL", help="point that overheads are relative to (default the first)")
     what = parser.add_argument_group("figures")
     what.add_argument(
@@ -127,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     started = perf_counter()
     _check(arguments)
     notes: list[str] = []
-    space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
+    plan = _plan(arguments, notes)
     if arguments.dask:
         require_dask()
     if not arguments.no_report:
@@ -136,8 +154,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder(arguments.output, "--output")
     with folder_lock(arguments.output, "--output"):
         loop = Loop(arguments)
-        run_sweep(loop, space.points, steps)
-        finished = _finished(arguments, space, loop, notes, perf_counter() - started)
+        space, extra = plan(loop)
+        finished = _finished(arguments, space, loop, notes, extra, perf_counter() - started)
         _write(arguments, finished)
     if loop.lost:
         raise ToolError(loop.lost)
@@ -146,10 +164,61 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if any(result.error for result in finished.points) else OK
 
 
+Plan = Callable[[Loop], tuple[Space, tuple[NamedTable, ...]]]
+"""Runs points in a loop; returns them, and tables to show before all others."""
+
+
+def _plan(arguments: argparse.Namespace, notes: list[str]) -> Plan:
+    """What the options ask for, checked; ``notes`` are added to."""
+    if arguments.search:
+        return _search(arguments, notes)
+    space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
+
+    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
+        run_sweep(loop, space.points, steps)
+        return space, (paper_table(loop.results),) if arguments.paper else ()
+
+    return plan
+
+
+def _search(arguments: argparse.Namespace, notes: list[str]) -> Plan:
+    names, common, swept = parse_space(
+        arguments.preset or [DEFAULT_PRESET], arguments.settings or [], arguments.sweep or []
+    )
+    figures = _figures(arguments)
+    wanted = objectives(
+        arguments.objective or "",
+        [step.name for step in figures.flows],
+        kernels=bool(figures.specs),
+        energies=bool(figures.energies),
+    )
+    top = arguments.top or DEFAULT_TOP
+    search = Search(
+        top=top,
+        common=common,
+        choices={PRESET: names, **(swept or structures(top, common))},
+        objectives=wanted,
+        points=arguments.search,
+        seed=arguments.search_seed,
+    )
+
+    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
+        found = run_search(loop, search, lambda points: figures.steps(points, notes))
+        return Space(points=found.points, skipped=found.skipped), (pareto_table(loop.results, wanted),)
+
+    return plan
+
+
 def _finished(
-    arguments: argparse.Namespace, space: Space, loop: Loop, notes: Sequence[str], wall_s: float
+    arguments: argparse.Namespace,
+    space: Space,
+    loop: Loop,
+    notes: Sequence[str],
+    extra: tuple[NamedTable, ...],
+    wall_s: float,
 ) -> FinishedRun:
-    title = "Table II of the XpulpNN paper" if arguments.paper else f"Exploration of {space.points[0].top}"
+    what = "Search" if arguments.search else "Exploration"
+    title = "Table II of the XpulpNN paper" if arguments.paper else f"{what} of {space.points[0].top}"
     info = RunInfo(
         title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
         command=command_line(arguments),
@@ -164,7 +233,7 @@ def _finished(
         points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=(paper_table(loop.results),) if arguments.paper else (),
+        extra=extra,
         interrupted=loop.interrupted,
     )
 
@@ -189,6 +258,14 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     if arguments.seeds < 1:
         raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
+    if arguments.search is not None and arguments.search < 1:
+        raise InputError(f"--search must be at least 1, not {arguments.search}")
+    if arguments.search_seed < 0:
+        raise InputError(f"--search-seed must be at least 0, not {arguments.search_seed}")
+    if arguments.search is None and arguments.objective:
+        raise InputError("--objective must be left out without --search")
+    if arguments.search is not None and arguments.baseline is not None:
+        raise InputError("--baseline must be left out with --search, which proposes the points")
     if arguments.max_points < 1:
         raise InputError(f"--max-points must be at least 1, not {arguments.max_points}")
     if not arguments.timeout > 0:
@@ -228,23 +305,41 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
     labels = [point.label for point in space.points]
     if arguments.baseline is not None and arguments.baseline not in labels:
         raise InputError(f"--baseline must be one of {', '.join(labels)}, not {arguments.baseline}")
+    return space, _figures(arguments).steps(space.points, notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """The steps that the options ask for, each once for all points."""
+
+    flows: list[FlowStep]
+    kernels: dict[KernelSpec, KernelStep]
+    energies: dict[KernelSpec | None, EnergyStep]
+
+    @property
+    def specs(self) -> list[KernelSpec]:
+        return list(self.kernels)
+
+    def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
+        """The steps of each point; ``notes`` are added to."""
+        steps: list[list[PointStep]] = []
+        for able in _runnable(self.specs, points, notes):
+            listed: list[PointStep] = [*self.flows, *(self.kernels[spec] for spec in able)]
+            listed += [step for spec, step in self.energies.items() if spec is None or spec in able]
+            steps.append(listed)
+        return steps
+
+
+def _figures(arguments: argparse.Namespace) -> _Figures:
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
-    runnable = _runnable(specs, space.points, notes)
     request = _request(arguments)
-    flows = flow_steps(request)
-    kernels = {spec: KernelStep(spec) for spec in specs}
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)
         energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
         if arguments.general:
             energies[None] = EnergyStep(cells, None)
-    steps: list[list[PointStep]] = []
-    for able in runnable:
-        listed: list[PointStep] = [*flows, *(kernels[spec] for spec in able)]
-        listed += [step for spec, step in energies.items() if spec is None or spec in able]
-        steps.append(listed)
-    return space, steps
+    return _Figures(flows=flow_steps(request), kernels={spec: KernelStep(spec) for spec in specs}, energies=energies)
 
 
 def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[str]) -> list[list[KernelSpec]]:
@@ -289,6 +384,7 @@ def command_line(arguments: argparse.Namespace) -> str:
         "seeds": DEFAULT_SEEDS,
         "jobs": 2,
         "max_points": MOST_POINTS,
+        "search_seed": 0,
         "timeout": DEFAULT_TIMEOUT_S,
         "output": Path("build/explore"),
         "json": None,

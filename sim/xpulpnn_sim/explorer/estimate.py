@@ -35,6 +35,11 @@ class Estimate:
     known: int
     seconds: float
 
+    def scaled(self, factor: float) -> "Estimate":
+        """The size of ``factor`` times as many points of the kind."""
+        points, steps, known = (round(factor * one) for one in (self.points, self.steps, self.known))
+        return Estimate(points=points, steps=steps, known=known, seconds=factor * self.seconds)
+
     def text(self, jobs: int) -> str:
         """The size for people; ``jobs`` processes share the work, 0 for machines of unknown number."""
         known = f", {self.known:,} known" if self.known else ""

@@ -35,9 +35,7 @@ _FIGURES: Mapping[str, _Figure] = {
         unit="ns", more=False, digits=3, flow=lambda flow: flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
     ),
     "luts": _Figure(unit="", more=False, digits=0, flow=lambda flow: flow.luts),
-    "fmax": _Figure(
-        unit="MHz", more=True, digits=1, flow=lambda flow: sorted(flow.fmax_mhz)[len(flow.fmax_mhz) // 2]
-    ),
+    "fmax": _Figure(unit="MHz", more=True, digits=1, flow=lambda flow: sorted(flow.fmax_mhz)[len(flow.fmax_mhz) // 2]),
     "cycles": _Figure(unit="", more=False, digits=0, point=_cycles),
     "energy": _Figure(unit="pJ", more=False, digits=1, point=_energy),
 }
@@ -130,9 +128,7 @@ def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
             costs[number] = tuple(sign * value for sign, value in zip(signs, known, strict=True))
 
     def beaten(mine: tuple[float, ...]) -> bool:
-        return any(
-            other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values()
-        )
+        return any(other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values())
 
     return [number for number, mine in costs.items() if not beaten(mine)]
 

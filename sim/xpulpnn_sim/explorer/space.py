@@ -107,8 +107,8 @@ def parse_space(
     presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    common = _common(settings)
-    return _presets(presets), common, _swept(sweeps, common)
+    names, common = _presets(presets), _common(settings)
+    return names, common, _swept(sweeps, common)
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
