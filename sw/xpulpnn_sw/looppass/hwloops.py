@@ -90,6 +90,8 @@ def _shape(flow: Flow, loop: NaturalLoop) -> _Shape | str:
             return "its last test does not end it"
         test = condition(last, taken=target == header)
         return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
+    if flow.blocks[end].successors != [header]:
+        return "its last block has several ends"
     # tested before each turn, by a block that does nothing else
     first = flow.blocks[header]
     branch = first.terminator

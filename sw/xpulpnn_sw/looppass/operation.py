@@ -302,6 +302,8 @@ def parse(text: str, origin: int = -1) -> Operation:
     if mnemonic == ".insn":
         return _directive(" ".join(text.split()), origin)
     operands = tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
+    if mnemonic == "zext.b" and len(operands) == 2:
+        mnemonic, operands = "andi", (*operands, "255")
     special = _special(mnemonic, operands, text, origin)
     if special is not None:
         return special
