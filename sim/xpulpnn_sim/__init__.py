@@ -1,1 +1,14 @@
 """Everything that runs something: golden models, ISS, benches, co-simulation and the command line."""
+
+from xpulpnn.lazy import loader
+
+HOMES = {
+    "Machine": "xpulpnn_sim.harness.machine",
+    "check_vectors": "xpulpnn_sim.api.vectors",
+    "cosim": "xpulpnn_sim.api.cosimulation",
+    "run": "xpulpnn_sim.api.programs",
+    "simulate": "xpulpnn_sim.api.programs",
+}
+"""The public names and the modules they are loaded from when they are first used."""
+
+__getattr__ = loader(__name__, HOMES)

@@ -1,4 +1,4 @@
-"""Standard RISC-V pseudo-instructions and the other spellings of the Xpulp instructions (ISA.md section 2.2)."""
+"""Standard RISC-V pseudo-instructions and the other spellings of the Xpulp instructions (guide, "Other spellings")."""
 
 import re
 

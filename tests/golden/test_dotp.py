@@ -1,4 +1,4 @@
-"""Dot products and Mac&Load: directed values of ISA.md sections 5.2, 7 and 15, and plain-integer sums."""
+"""Dot products and Mac&Load: directed values (guide, "Mac&Load" and "Easily mistaken") and plain-integer sums."""
 
 from random import Random
 
@@ -105,7 +105,7 @@ def test_compute_and_update(many, insn):
 @pytest.mark.parametrize("letter", WIDTHS)
 @pytest.mark.parametrize(
     ("selector", "entry", "updates"),
-    # section 7.2: bit 3 reloads activation imm5[0], bit 4 weight imm5[2:1] + 2
+    # bit 3 reloads activation imm5[0], bit 4 weight imm5[2:1] + 2
     [(0, None, 0), (7, None, 0), (8, 0, 1), (9, 1, 1), (15, 1, 1), (16, 2, 1), (17, 2, 1), (18, 3, 1), (23, 5, 1)],
 )
 def test_update_bits_choose_the_entry(once, letter, selector, entry, updates):

@@ -1,4 +1,4 @@
-"""Loads, stores and their addressing forms (ISA.md sections 3.1 and 4.1)."""
+"""Loads, stores and their addressing forms (guide, "RV32I" and "Loads and stores of XpulpV2")."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_store_with_post_increment(once):
     assert (effects["address"], effects["store"], effects["base"]) == (0x100, 0xFF, 0x8FF)
 
 
-# Words of ISA.md section 13, typed from there.
+# Words typed from the guide, "Sample encodings".
 @pytest.mark.parametrize(
     ("word", "form", "address", "base"),
     [

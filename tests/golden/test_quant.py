@@ -1,4 +1,4 @@
-"""pv.qnt against the counting definition and the narrow address arithmetic of ISA.md section 8."""
+"""pv.qnt against the counting definition and the narrow address arithmetic (guide, "Threshold quantisation")."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Scalar operations against values worked out by hand from ISA.md sections 3, 4.3 and 4.4."""
+"""Scalar operations against values worked out by hand (guide, "XpulpV2: scalar instructions")."""
 
 import pytest
 

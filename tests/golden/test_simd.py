@@ -1,4 +1,4 @@
-"""Lane-wise SIMD and lane moves: directed values of ISA.md sections 5, 6 and 15, and plain-integer lanes."""
+"""Lane-wise SIMD and lane moves: directed values (guide, "Easily mistaken") and plain-integer lanes."""
 
 from random import Random
 
@@ -93,7 +93,7 @@ def test_lanes_stand_alone(many, insn):
 @pytest.mark.parametrize(
     ("mnemonic", "rs1", "rs2", "expected"),
     [
-        # section 15, point 8: the carry is dropped before the shift
+        # the carry is dropped before the shift
         ("pv.avg.b", 0x7F, 0x7F, 0x0000_00FF),
         ("pv.avg.c", 1, 1, 3),
         ("pv.avgu.b", 0xFF, 0xFF, 0x7F),

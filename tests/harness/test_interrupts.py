@@ -16,7 +16,7 @@ FULL = PRESETS["xpulpnn-full"]
 DATA = 0x1000_0000
 RAISED = (3, 7, 11, 16, 20, 31)
 IN_ORDER = (31, 20, 16, 11, 3, 7)
-"""The same from the most to the least urgent, ISA.md section 11."""
+"""The same from the most to the least urgent (guide, "Exceptions and interrupts")."""
 
 HANDLER = """
     li x8, data

@@ -1,4 +1,4 @@
-"""PULP performance counters and the machine counters over whole programs (ISA.md section 10)."""
+"""PULP performance counters and the machine counters over whole programs (guide, "Performance counters")."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hardware loops in every corner ISA.md section 9 names, once in single steps and once in bursts."""
+"""Hardware loops in every corner (guide, "Hardware loops"), once in single steps and once in bursts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hardware loops: every statement of ISA.md section 9."""
+"""Hardware loops: every statement about them (guide, "Hardware loops")."""
 
 import pytest
 

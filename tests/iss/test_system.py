@@ -1,4 +1,4 @@
-"""CSRs, traps, interrupts and wfi (ISA.md sections 3.4, 10 and 11)."""
+"""CSRs, traps, interrupts and wfi (guide, "Machine state")."""
 
 import pytest
 

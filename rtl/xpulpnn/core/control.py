@@ -37,7 +37,7 @@ class OpCSel(enum.Enum, shape=2):
 
 
 class ImmSel(enum.Enum, shape=4):
-    """Immediate given to operand b (formats of ISA.md section 2.1)."""
+    """Immediate given to operand b (guide, "Operand fields")."""
 
     I_TYPE = 0
     S_TYPE = 1
@@ -80,7 +80,7 @@ class WriteSel(enum.Enum, shape=2):
 
 
 class MacLoad(enum.Enum, shape=2):
-    """Form of Mac&Load (ISA.md section 7)."""
+    """Form of Mac&Load (guide, "Mac&Load")."""
 
     NONE = 0
     NN = 1
@@ -100,7 +100,7 @@ class System(enum.Enum, shape=3):
 
 
 class HwLoopOp(enum.Enum, shape=3):
-    """Hardware-loop set-up instructions (ISA.md section 4.2)."""
+    """Hardware-loop set-up instructions (guide, "Loop set-up")."""
 
     NONE = 0
     STARTI = 1

@@ -11,7 +11,7 @@ ADDRESS_BITS = 12
 
 
 class CsrCheck(wiring.Component):
-    """Whether a CSR may be accessed (ISA.md section 10). Combinational.
+    """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational.
 
     Parameters
     ----------

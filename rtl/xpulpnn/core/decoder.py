@@ -105,7 +105,7 @@ class Decoder(wiring.Component):
     ctrl : Out(IdCtrl)
         Control word.
     illegal : Out(1)
-        No enabled row of the table matches (ISA.md section 14).
+        No enabled row of the table matches (guide, "Illegal instructions").
     """
 
     word: In(32)

@@ -1,4 +1,4 @@
-"""Serial divider (ISA.md section 3.2)."""
+"""Serial divider (guide, "RV32M")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum, wiring

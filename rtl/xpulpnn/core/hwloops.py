@@ -1,4 +1,4 @@
-"""Hardware loops: the registers of two nested loops, and the next address at their ends (ISA.md section 9)."""
+"""Hardware loops: the registers of two nested loops, and the next address at their ends (guide, "Hardware loops")."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

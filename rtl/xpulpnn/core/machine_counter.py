@@ -1,4 +1,4 @@
-"""Machine counters: mcycle and minstret (ISA.md section 10)."""
+"""Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring

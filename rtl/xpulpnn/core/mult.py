@@ -1,4 +1,4 @@
-"""Multiplier (ISA.md sections 3.2 and 4.6)."""
+"""Multiplier (guide, "RV32M" and "Multiplication")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring

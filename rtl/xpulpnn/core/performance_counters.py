@@ -1,4 +1,4 @@
-"""PULP performance counters (ISA.md section 10)."""
+"""PULP performance counters (guide, "Performance counters")."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring

@@ -94,7 +94,7 @@ class HwLoopSignature(wiring.Signature):
 
 
 class TrapSignature(wiring.Signature):
-    """Exception of the instruction leaving ID: mcause code of ISA.md section 11."""
+    """Exception of the instruction leaving ID: its mcause code (guide, "Exceptions and interrupts")."""
 
     def __init__(self):
         super().__init__({"valid": Out(1), "cause": Out(5)})

@@ -6,7 +6,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.table import Insn
 
 FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.cusdot")
-"""Prefixes of the operations that use the dot-product unit (ISA.md sections 5.2, 6 and 7)."""
+"""Prefixes of the operations that use the dot-product unit (guide, "Dot products" and "Mac&Load")."""
 
 
 class DotpCtrl(data.Struct):

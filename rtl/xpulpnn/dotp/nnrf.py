@@ -1,4 +1,4 @@
-"""Register file of the Mac&Load instructions (ISA.md section 7.1)."""
+"""Register file of the Mac&Load instructions (guide, "The NN register file")."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -35,7 +35,7 @@ class NnRf(wiring.Component):
     we : In(1)
         Write strobe: the entry changes at the end of the cycle.
     waddr : In(3) with six entries, In(2) with four
-        Entry to write, numbered as in ISA.md: activations 0 and 1, weights 2 to 5; with four entries weights 0 to 3.
+        Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries weights 0 to 3.
     wdata : In(32)
         Word to write.
     """

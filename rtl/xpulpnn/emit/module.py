@@ -17,6 +17,7 @@ from xpulpnn.emit.netlist import (
 )
 from xpulpnn.emit.process import INDENT, ProcessPrinter, is_reset
 from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch
+from xpulpnn.emit.style import Interface, Style, is_reset_port
 
 _MAX_OPERATORS = 6
 """Operators in one expression, beyond which an intermediate net reads better."""
@@ -54,26 +55,30 @@ class ModuleWriter:
         The parsed RTLIL.
     port_names : sequence of str
         Port names in the wanted order.
-    outputs : mapping
-        Output ports of every module that may be instantiated.
-    both_edges : bool
-        Whether every change of the clock is an edge.
+    known : mapping
+        Every module that may be instantiated.
+    style : Style
+        How the text is to look.
+    clocking : sequence of str
+        Which of the ports are clocks and resets that clock domains brought.
     """
 
     def __init__(
         self,
         module: Module,
         port_names: Sequence[str],
-        outputs: Mapping[str, frozenset[str]],
-        *,
-        both_edges: bool = False,
+        known: Mapping[str, Interface],
+        style: Style,
+        clocking: Sequence[str] = (),
     ) -> None:
-        self._both_edges = both_edges
-        self._netlist = Netlist(module, outputs)
+        self._style = style
+        self._known = known
+        self._netlist = Netlist(module, {name: interface.outputs for name, interface in known.items()})
         self._module = module
         self._wires = module.wires
         self._ports = [f"\\{name}" for name in port_names]
-        self._names = {port: port_name(port[1:]) for port in self._ports}
+        self._clocking = {f"\\{name}" for name in clocking}
+        self._names = {port: self._port_name(port) for port in self._ports}
         self._space = NameSpace(self._names.values())
         shown = {name: sig for name, sig in module.connects.items() if not is_private(name)}
         self._aliases = {name: sig for name, sig in shown.items() if field_base(name) is None}
@@ -115,6 +120,14 @@ class ModuleWriter:
             tuple(Net(self._names[name], self._wires[name].width) for name in self._signals()),
             tuple((self._names[cell.name], cell.type[1:]) for cell in submodules),
         )
+
+    def _port_name(self, wire: str) -> str:
+        name = wire[1:]
+        return self._style.clocking_name(name) if wire in self._clocking else port_name(name)
+
+    def _inverted(self, wire: str) -> bool:
+        """Whether a port has the opposite level of the net that it stands for."""
+        return self._style.is_asynchronous and wire in self._clocking and is_reset_port(wire[1:])
 
     def _whole(self, sig: Sig) -> str | None:
         """The net of which a value is every bit."""
@@ -204,6 +217,8 @@ class ModuleWriter:
 
     def _slice(self, chunk: Slice) -> str:
         """Text of a slice that is read."""
+        if self._inverted(chunk.wire):
+            return f"~{self._names[chunk.wire]}"
         name = self._part_names.get(chunk)
         if name is None:
             return self._select(chunk)
@@ -325,7 +340,15 @@ class ModuleWriter:
         ]
 
     def _instance(self, cell: Cell) -> list[str]:
-        rows = [f"{INDENT}.{port_name(port)}({self._printer.sig(sig).text})" for port, sig in cell.ports.items() if sig]
+        rows = []
+        for port, sig in cell.ports.items():
+            name, text = port_name(port), self._printer.sig(sig)
+            if self._style.is_asynchronous and port in self._known[cell.type[1:]].resets:
+                name, wire = self._style.clocking_name(port), self._whole(sig)
+                straight = wire is not None and self._inverted(wire)
+                rows.append(f"{INDENT}.{name}({self._names[wire] if wire and straight else f'~{text.operand}'})")
+            elif sig:
+                rows.append(f"{INDENT}.{name}({text.text})")
         return [f"{cell.type[1:]} {self._names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
 
     def _operators(self) -> list[str]:
@@ -356,20 +379,32 @@ class ModuleWriter:
         printer = ProcessPrinter(self._printer, target, "<=")
         reset = statements.pop() if statements and is_reset(statements[-1], width) else None
         lines = printer.lines(statements)
+        event = ""
         if isinstance(reset, Switch):
-            condition = self._printer.sig(reset.selector)
-            lines = printer.if_else(condition.text, f"!{condition.operand}", printer.lines(reset.cases[0][1]), lines)
+            condition, negated = self._condition(reset.selector)
+            lines = printer.if_else(condition, negated, printer.lines(reset.cases[0][1]), lines)
+            wire = self._whole(reset.selector)
+            if wire is not None and self._inverted(wire):
+                event = f" or negedge {self._names[wire]}"
         # An initial value in the declaration would be set before any process waits for its change.
-        init = self._wires[register].init
+        init = self._wires[register].init if self._style.initial else None
         start = [] if init is None else [f"initial {self._names[register]} = {literal(init)};"]
-        return [*start, *self._clocked(cell, lines)]
+        return [*start, *self._clocked(cell, lines, event)]
 
-    def _clocked(self, cell: Cell, lines: list[str]) -> list[str]:
-        """``lines`` at the clock edge of a register or write port."""
+    def _condition(self, sig: Sig) -> tuple[str, str]:
+        """A bit and its opposite as conditions."""
+        wire = self._whole(sig)
+        if wire is not None and self._inverted(wire):
+            return f"!{self._names[wire]}", self._names[wire]
+        text = self._printer.sig(sig)
+        return text.text, f"!{text.operand}"
+
+    def _clocked(self, cell: Cell, lines: list[str], event: str = "") -> list[str]:
+        """``lines`` at the clock edge of a register or write port, and at another event."""
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
-        edge = "edge" if self._both_edges else edge
+        edge = "edge" if self._style.both_edges else edge
         clock = self._printer.sig(cell.ports["CLK"]).text
-        return [f"always @({edge} {clock}) begin", *(INDENT + line for line in lines), "end"]
+        return [f"always @({edge} {clock}{event}) begin", *(INDENT + line for line in lines), "end"]
 
     def _memory_writes(self) -> list[str]:
         """Initial contents and write ports of the memories."""

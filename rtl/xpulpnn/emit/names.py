@@ -31,7 +31,7 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 _COUNTER = re.compile(r"\$\d+$")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 _FIELD = re.compile(r"[.\[]")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_private(wire: str) -> bool:
@@ -70,7 +70,7 @@ class NameSpace:
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
         for name in sorted(self._taken):
-            if not _IDENTIFIER.fullmatch(name):
+            if not IDENTIFIER.fullmatch(name):
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
 
     def take(self, wanted: str) -> str:

@@ -1,4 +1,4 @@
-"""The 32-bit rows of RV32IM, Zicsr, Zifencei and the privileged instructions (ISA.md sections 3.1, 3.2, 3.4)."""
+"""The 32-bit rows of RV32IM, Zicsr, Zifencei and the privileged instructions (guide, "Base instructions")."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The compressed rows and what they stand for (ISA.md section 3.3)."""
+"""The compressed rows and what they stand for (guide, "RV32C")."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Control and status registers: addresses, names, access, writable bits and reset values (ISA.md section 10)."""
+"""CSRs: addresses, names, access, writable bits and reset values (guide, "Control and status registers")."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -4,7 +4,7 @@ from enum import Enum, IntEnum
 
 
 class ElemFmt(IntEnum):
-    """Element format of a packed-SIMD operand (ISA.md section 2)."""
+    """Element format of a packed-SIMD operand (guide, "Formats and lanes")."""
 
     H = 0
     B = 1
@@ -46,7 +46,7 @@ class Op2Mode(IntEnum):
 
 
 class Extension(Enum):
-    """Instruction-set extensions by their names in ISA.md section 1."""
+    """Instruction-set extensions by their names (guide, "Extensions and presets")."""
 
     RV32I = "RV32I"
     RV32M = "RV32M"

@@ -27,11 +27,11 @@ NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
 """Words of the NN-RF with the nn form of Mac&Load; with Compute&Update alone there are the weights only."""
 
 FIRST_WEIGHT = NNRF_ACTIVATIONS
-"""Number of weight 0 in the NN-RF: activations come first (ISA.md section 7.1)."""
+"""Number of weight 0 in the NN-RF: activations come first (guide, "The NN register file")."""
 
 
 class ExceptionCause(IntEnum):
-    """Exception codes of mcause (ISA.md section 11)."""
+    """Exception codes of mcause (guide, "Exceptions and interrupts")."""
 
     ILLEGAL_INSTRUCTION = 2
     BREAKPOINT = 3

@@ -1,4 +1,4 @@
-"""Packed SIMD of XpulpV2 and XpulpNN, Mac&Load and quantisation (ISA.md sections 5 to 8).
+"""Packed SIMD of XpulpV2 and XpulpNN, Mac&Load, quantisation (guide, "Packed SIMD and dot products" and "Mac&Load").
 
 A family is one row here; it expands over the element formats and the forms of the second operand.
 """

@@ -1,4 +1,4 @@
-"""The scalar rows of XpulpV2: memory access, hardware loops, bit manipulation, multiply (ISA.md section 4)."""
+"""The scalar rows of XpulpV2: memory access, hardware loops, bits, multiply (guide, "XpulpV2: scalar instructions")."""
 
 from collections.abc import Iterator
 

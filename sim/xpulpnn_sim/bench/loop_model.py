@@ -1,4 +1,4 @@
-"""Hardware loops as a sequential machine executes them (ISA.md section 9), and random executions full of loop ends."""
+"""Loops as a sequential machine executes them (guide, "Hardware loops"), and random executions full of loop ends."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,16 +1,21 @@
 """``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
 import argparse
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.api.cosimulation import (
+    DEFAULT_CONFIG,
+    DEFAULT_LAYERS,
+    DEFAULT_VARIANTS,
+    DEFAULT_WIDTHS,
+    MOST_CYCLES,
+    kernel_cases,
+    run_cases,
+)
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -28,13 +33,9 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.kernel import add_precision, add_specialise, precisions
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
-from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-
-DEFAULT_VARIANTS = "xpulpv2_4x2,simd_4x2,cu_4x2,nn_4x2,nn_4x4"
-DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
+from xpulpnn_sw.layer import ConvLayer
 
 _BEFORE, _AFTER = 50, 20
 """Instructions in the waveforms before and after a mismatch."""
@@ -43,9 +44,6 @@ _MILLION = 1e6
 
 _BEGINNING = 2000
 """Cycles of waveforms when nothing is wrong."""
-
-_MOST_CYCLES = 1 << 40
-"""No kernel is given up."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
         f"(default {' and '.join(DEFAULT_LAYERS.values())})",
     )
-    add_precision(parser, "8,4,2", "LIST")
+    add_precision(parser, ",".join(map(str, DEFAULT_WIDTHS)), "LIST")
     parser.add_argument(
         "--variant",
-        default=DEFAULT_VARIANTS,
+        default=",".join(DEFAULT_VARIANTS),
         metavar="LIST",
-        help=f"out of {','.join(VARIANTS)}, or all (default {DEFAULT_VARIANTS})",
+        help=f"out of {','.join(VARIANTS)}, or all (default {','.join(DEFAULT_VARIANTS)})",
     )
-    add_configuration(parser, "xpulpnn-full")
+    add_configuration(parser, DEFAULT_CONFIG)
     add_exact(parser)
     parser.add_argument(
         "--engine",
@@ -104,10 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
-    model_library(arguments.engine, cases[0].config)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
-        for result in _run_all(arguments.engine, cases, arguments.jobs):
+        for result in run_cases(cases, arguments.engine, arguments.jobs):
             results.append(result)
             progress.advance(task)
     console = output()
@@ -133,36 +130,18 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
         response_latency=arguments.response_latency,
         irq_rate=arguments.irq_rate,
         seed=arguments.seed,
-        max_cycles=_MOST_CYCLES,
+        max_cycles=MOST_CYCLES,
     )
-    layer_type = ConvLayer if arguments.kernel == "conv" else MatmulLayer
-    cases = [
-        Case(
-            layer=layer_type.parse(layer),
-            precision=precision,
-            variant=name,
-            config=config,
-            machine=machine,
-            checked=not arguments.no_check,
-            specialise=arguments.specialise,
-        )
-        for layer in arguments.layer or [DEFAULT_LAYERS[arguments.kernel]]
-        for precision in precisions(arguments)
-        for name in comma_list(arguments.variant, tuple(VARIANTS), "--variant")
-    ]
-    for case in cases:
-        case.check()
-    return cases
-
-
-def _run_all(engine: str, cases: list[Case], jobs: int) -> Iterator[Result]:
-    run_one = partial(run_case, engine=engine)
-    if jobs == 1 or len(cases) == 1:
-        yield from map(run_one, cases)
-        return
-    # a fresh interpreter for each process: the progress bar's thread must not be forked
-    with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_one, cases)
+    return kernel_cases(
+        arguments.kernel,
+        layers=arguments.layer or (),
+        precisions=precisions(arguments),
+        variants=comma_list(arguments.variant, tuple(VARIANTS), "--variant"),
+        config=config,
+        machine=machine,
+        check=not arguments.no_check,
+        specialise=arguments.specialise,
+    )
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:

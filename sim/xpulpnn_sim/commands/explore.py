@@ -7,29 +7,30 @@ from pathlib import Path
 from shlex import join
 from time import perf_counter
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands.common import (
     FAILED,
+    INTERRUPTED,
     OK,
     add_json,
     comma_list,
     output,
-    progress_bar,
     require_folder,
     require_writable,
     write_json,
 )
-from xpulpnn_sim.explorer.design import emit_design
-from xpulpnn_sim.explorer.finished_run import REPORT, FinishedRun, require_report_packages
+from xpulpnn_sim.commands.explore_loop import MOST_POINTS, Loop, run_sweep
+from xpulpnn_sim.explorer.finished_run import FILES, REPORT, FinishedRun, require_report_packages
 from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, Request, flow_steps, library
 from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
-from xpulpnn_sim.explorer.runner import Manner, dask_package, run_points
 from xpulpnn_sim.explorer.space import Point, Space, build_space
-from xpulpnn_sim.explorer.task import PointStep, plan
+from xpulpnn_sim.explorer.task import POINTS, PointStep
+from xpulpnn_sim.farm.dask_pool import require_dask
+from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.tops import TOPS
 
 DEFAULT_TOP = "ex-stage"
@@ -98,7 +99,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"seconds after which a step counts as failed (default {DEFAULT_TIMEOUT_S:g})",
     )
-    how.add_argument("--fresh", action="store_true", help="ignore what earlier runs left in the folder")
+    how.add_argument(
+        "--fresh", action="store_true", help="remove what earlier runs left in the folder, and use no older result"
+    )
+    how.add_argument("--yes", action="store_true", help="run any number of points")
+    how.add_argument(
+        "--max-points",
+        type=int,
+        default=MOST_POINTS,
+        metavar="N",
+        help=f"points to run at most without --yes (default {MOST_POINTS})",
+    )
     how.add_argument(
         "-o",
         "--output",
@@ -118,53 +129,58 @@ def run(arguments: argparse.Namespace) -> int:
     notes: list[str] = []
     space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
     if arguments.dask:
-        dask_package()
+        require_dask()
     if not arguments.no_report:
         require_report_packages()
     require_writable(arguments.json)
     require_folder(arguments.output, "--output")
-    asked = {id(step): (step, step.settings()) for listed in steps for step in listed}
-    tasks = [
-        plan(point, [asked[id(step)] for step in listed], arguments.output, fresh=arguments.fresh)
-        for point, listed in zip(space.points, steps, strict=True)
-    ]
-    cached = 0
-    with progress_bar("steps", sum(len(task.steps) for task in tasks)) as (progress, task):
+    with folder_lock(arguments.output, "--output"):
+        loop = Loop(arguments)
+        run_sweep(loop, space.points, steps)
+        finished = _finished(arguments, space, loop, notes, perf_counter() - started)
+        _write(arguments, finished)
+    if loop.lost:
+        raise ToolError(loop.lost)
+    if loop.interrupted:
+        return INTERRUPTED
+    return FAILED if any(result.error for result in finished.points) else OK
 
-        def report(label: str, step: str, known: bool) -> None:
-            nonlocal cached
-            cached += known
-            progress.update(task, advance=1, description=f"{label}: {step}")
 
-        manner = Manner(jobs=arguments.jobs, timeout_s=arguments.timeout, dask=arguments.dask)
-        results = run_points(tasks, arguments.output, emit_design, manner, report)
+def _finished(
+    arguments: argparse.Namespace, space: Space, loop: Loop, notes: Sequence[str], wall_s: float
+) -> FinishedRun:
+    title = "Table II of the XpulpNN paper" if arguments.paper else f"Exploration of {space.points[0].top}"
     info = RunInfo(
-        title="Table II of the XpulpNN paper" if arguments.paper else f"Exploration of {space.points[0].top}",
+        title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
         command=command_line(arguments),
         date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
         baseline=arguments.baseline or space.points[0].label,
-        tools=tools_of(results),
-        wall_s=perf_counter() - started,
-        cached=cached,
+        tools=tools_of(loop.results),
+        wall_s=wall_s,
+        cached=loop.cached,
     )
-    finished = FinishedRun(
+    return FinishedRun(
         info=info,
-        points=tuple(results),
+        points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=(paper_table(results),) if arguments.paper else (),
+        extra=(paper_table(loop.results),) if arguments.paper else (),
+        interrupted=loop.interrupted,
     )
-    for path in (arguments.output / "results.json", arguments.json):
+
+
+def _write(arguments: argparse.Namespace, finished: FinishedRun) -> None:
+    """Write and show the results."""
+    for path in (arguments.output / FILES[0], arguments.json):
         write_json(path, finished.record())
-    write_csv(arguments.output / "results.csv", results)
-    files = ["results.json", "results.csv", "points/"]
+    write_csv(arguments.output / FILES[1], finished.points)
+    files = [*FILES[:2], f"{POINTS}/"]
     if not arguments.no_report:
         finished.write_report(arguments.output)
         files.append(REPORT)
     console = output()
     finished.show(console)
     console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
-    return FAILED if any(result.error for result in results) else OK
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -173,6 +189,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     if arguments.seeds < 1:
         raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
+    if arguments.max_points < 1:
+        raise InputError(f"--max-points must be at least 1, not {arguments.max_points}")
     if not arguments.timeout > 0:
         raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
     if arguments.top is not None and arguments.top not in TOPS:
@@ -270,6 +288,7 @@ def command_line(arguments: argparse.Namespace) -> str:
     defaults = {
         "seeds": DEFAULT_SEEDS,
         "jobs": 2,
+        "max_points": MOST_POINTS,
         "timeout": DEFAULT_TIMEOUT_S,
         "output": Path("build/explore"),
         "json": None,

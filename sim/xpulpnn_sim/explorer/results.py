@@ -227,7 +227,7 @@ class PointResult:
     flows : list of FlowResult
         One per flow and script.
     kernels : list of dict
-        Records of ``xpulpnn cosim`` (DESIGN.md section 3).
+        Records of ``xpulpnn cosim`` (guide, "Records of cosim").
     energies : list of EnergyResult
         One per workload.
     """

@@ -1,4 +1,4 @@
-"""Bit fields, counting, rotation and clipping of XpulpV2 (ISA.md section 4.4)."""
+"""Bit fields, counting, rotation and clipping of XpulpV2 (guide, "Scalar arithmetic and bit manipulation")."""
 
 from collections.abc import Callable
 

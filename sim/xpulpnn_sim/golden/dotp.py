@@ -1,4 +1,4 @@
-"""Dot products and Mac&Load (ISA.md sections 5.2, 6 and 7): unpack, multiply, sum, keep 32 bits."""
+"""Dot products and Mac&Load (guide, "Dot products" and "Mac&Load"): unpack, multiply, sum, keep 32 bits."""
 
 import numpy as np
 

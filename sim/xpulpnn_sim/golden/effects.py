@@ -63,7 +63,8 @@ class Sources:
 class Effects:
     """What N executions of one row do; ``None`` where the row has no such effect.
 
-    When ``base`` and ``rd`` name the same register, ``rd`` stays (ISA.md sections 4.1 and 7.4): apply ``base`` first.
+    When ``base`` and ``rd`` name the same register, ``rd`` stays (guide, "Loads and stores of XpulpV2" and "Rules of
+    both forms"): apply ``base`` first.
     x0 stays zero whatever is written here.
 
     Members

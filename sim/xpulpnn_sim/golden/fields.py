@@ -1,4 +1,4 @@
-"""Immediates of instruction words, vectorised (ISA.md section 2.1).
+"""Immediates of instruction words, vectorised (guide, "Operand fields").
 
 Written apart from ``xpulpnn.isa.fields`` on purpose: a wrong bit there must not be wrong here as well.
 """

@@ -1,4 +1,4 @@
-"""Additions and multiplications with normalisation and rounding (ISA.md sections 4.5 and 4.6).
+"""Sums and products with normalisation (guide, "Addition with normalisation and rounding" and "Multiplication").
 
 Every result is ``(exact value + rounding)`` cut to 32 bits **before** the shift.
 """

@@ -1,4 +1,4 @@
-"""Loads and stores in all addressing forms (ISA.md sections 3.1 and 4.1)."""
+"""Loads and stores in all addressing forms (guide, "RV32I" and "Loads and stores of XpulpV2")."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""pv.qnt: threshold quantisation through a binary search in memory (ISA.md section 8)."""
+"""pv.qnt: threshold quantisation through a binary search in memory (guide, "Threshold quantisation")."""
 
 from collections.abc import Callable
 

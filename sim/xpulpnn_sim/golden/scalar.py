@@ -1,6 +1,7 @@
 """Base integer and general XpulpV2 operations: arithmetic, comparison, multiplication, division, control transfer.
 
-Semantics: ISA.md sections 3.1, 3.2, 4.3 and 4.4. Exact results are formed in 64 bits and cut to 32.
+Semantics: guide, "Base instructions" and "XpulpV2: scalar instructions". Exact results are formed in 64 bits and cut
+to 32.
 """
 
 from collections.abc import Callable

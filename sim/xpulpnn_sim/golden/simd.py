@@ -1,4 +1,4 @@
-"""Lane-wise SIMD operations and lane moves (ISA.md sections 5.1, 5.3 and 6)."""
+"""Lane-wise SIMD operations and lane moves (guide, "Lane-wise operations" and "Lane moves")."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
 """One kernel on the design under test: prepare, run, compare the result in memory, put the figures together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +98,82 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Figures of a case, as they go into JSON, its first mismatches as text, and the instruction of the very first."""
+class KernelFigures:
+    """Figures of a case, under the names of its JSON record.
 
-    record: dict[str, Any]
+    Parameters
+    ----------
+    kernel, layer, precision, variant : str
+        What was computed and how.
+    bits : int
+        Width of the weights.
+    cores : int
+        Cores that shared the work.
+    engine : str
+        One of :data:`ENGINES`.
+    instructions, cycles : int
+        Of the kernel function.
+    matmul_cycles : int
+        Of its MatMul alone.
+    sdotp, macs : int
+        Dot-product instructions executed, and multiply-accumulates of the layer.
+    cycles_per_sdotp : float
+        Of the MatMul alone; without dot products per multiplication.
+    macs_per_cycle : float
+        Of the whole kernel.
+    opef : float
+        Share of dot products among the instructions of the innermost loop.
+    stalls : dict of str to int
+        Cycles without a retirement by cause.
+    mismatches : int
+        Retirements and results that differ from the references.
+    wall_s, sim_cycles_per_s : float
+        Seconds of simulation and its speed.
+    """
+
+    kernel: str
+    layer: str
+    bits: int
+    precision: str
+    variant: str
+    cores: int
+    engine: str
+    instructions: int
+    cycles: int
+    matmul_cycles: int
+    sdotp: int
+    macs: int
+    cycles_per_sdotp: float
+    macs_per_cycle: float
+    opef: float
+    stalls: dict[str, int]
+    mismatches: int
+    wall_s: float
+    sim_cycles_per_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of a case.
+
+    Members
+    -------
+    figures : KernelFigures
+        Its figures.
+    reports : list of str
+        Its first mismatches.
+    mismatch_position : int or None
+        Number of the instruction of the very first.
+    """
+
+    figures: KernelFigures
     reports: list[str]
     mismatch_position: int | None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON types."""
+        return asdict(self.figures)
 
 
 ENGINES = ("stream", "core")
@@ -141,7 +211,7 @@ def run_case(
         reports.append(outcome.exit.text)
     mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
     totals = rows.sum(axis=0)
-    record = figures(
+    result = figures(
         case,
         kernel,
         engine=engine,
@@ -153,7 +223,7 @@ def run_case(
         wall_s=outcome.wall_s,
         simulated_cycles=outcome.cycles,
     )
-    return Result(record=record, reports=reports, mismatch_position=outcome.mismatch_position)
+    return Result(figures=result, reports=reports, mismatch_position=outcome.mismatch_position)
 
 
 def _run_stream(case: Case, kernel: KernelRun, waves: Waves | None, progress: Callable[[int], None] | None) -> _Ran:
@@ -258,8 +328,8 @@ def figures(
     mismatches: int,
     wall_s: float,
     simulated_cycles: int,
-) -> dict[str, Any]:
-    """The record of a case.
+) -> KernelFigures:
+    """The figures of a case.
 
     Parameters
     ----------
@@ -286,24 +356,24 @@ def figures(
     matmul = int(cycles_at[program.region("matmul")].sum())
     sdotp = int(executions[program.is_dotp].sum())
     scalar = int(executions[program.is_mul].sum())
-    return {
-        "kernel": case.kernel,
-        "layer": str(layer),
-        "bits": case.bits,
-        "precision": str(case.precision),
-        "variant": case.variant,
-        "cores": 1,
-        "engine": engine,
-        "instructions": int(executions.sum()),
-        "cycles": cycles,
-        "matmul_cycles": matmul,
-        "sdotp": sdotp,
-        "macs": layer.macs,
-        "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), _DIGITS),
-        "macs_per_cycle": round(layer.macs / max(cycles, 1), _DIGITS),
-        "opef": round(program.opef, _DIGITS),
-        "stalls": dict(stalls),
-        "mismatches": mismatches,
-        "wall_s": round(wall_s, _DIGITS),
-        "sim_cycles_per_s": round(simulated_cycles / wall_s),
-    }
+    return KernelFigures(
+        kernel=case.kernel,
+        layer=str(layer),
+        bits=case.bits,
+        precision=str(case.precision),
+        variant=case.variant,
+        cores=1,
+        engine=engine,
+        instructions=int(executions.sum()),
+        cycles=cycles,
+        matmul_cycles=matmul,
+        sdotp=sdotp,
+        macs=layer.macs,
+        cycles_per_sdotp=round(matmul / (sdotp or scalar or 1), _DIGITS),
+        macs_per_cycle=round(layer.macs / max(cycles, 1), _DIGITS),
+        opef=round(program.opef, _DIGITS),
+        stalls=dict(stalls),
+        mismatches=mismatches,
+        wall_s=round(wall_s, _DIGITS),
+        sim_cycles_per_s=round(simulated_cycles / wall_s),
+    )

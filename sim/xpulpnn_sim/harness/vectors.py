@@ -326,7 +326,7 @@ def _fill_factors(sources: Sources, group: list[Vector]) -> None:
 
 
 def factor_entries(vector: Vector) -> tuple[int, int]:
-    """NN-RF indices of the activation and the weight (ISA.md section 7)."""
+    """NN-RF indices of the activation and the weight (guide, "Mac&Load")."""
     if vector.insn.entry is not None:
         return 0, FIRST_WEIGHT + vector.insn.entry
     selector = register(vector.word, "rs2")

@@ -1,4 +1,4 @@
-"""CSR values of the instruction-set simulator, hardware loops included (ISA.md sections 9 to 11)."""
+"""CSR values of the instruction-set simulator, hardware loops included (guide, "Machine state")."""
 
 from collections.abc import Iterable
 

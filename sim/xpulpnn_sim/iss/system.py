@@ -1,4 +1,4 @@
-"""CSR instructions and hardware-loop setup as values to write (ISA.md sections 3.4 and 4.2)."""
+"""CSR instructions and hardware-loop setup as values to write (guide, "Base instructions" and "Loop set-up")."""
 
 from typing import NamedTuple
 

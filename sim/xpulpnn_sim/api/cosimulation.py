@@ -1,0 +1,167 @@
+"""Kernels on the design, every retirement and result checked."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.api.configuration import resolved
+from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sw.kernels.figures import PAPER_LAYER
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.precision import Precision
+
+DEFAULT_VARIANTS = ("xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
+"""The XpulpNN paper's, and its baseline."""
+
+DEFAULT_WIDTHS = (8, 4, 2)
+DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
+"""By kernel: the papers' layer, and the MatMul inside it."""
+
+DEFAULT_CONFIG = "xpulpnn-full"
+"""The preset that all of :data:`DEFAULT_VARIANTS` run on: they use both forms of Mac&Load."""
+
+MOST_CYCLES = 1 << 40
+"""No kernel is given up."""
+
+
+def cosim(
+    kernel: str = "conv",
+    *,
+    layers: Sequence[str] = (),
+    precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
+    variants: Sequence[str] = DEFAULT_VARIANTS,
+    config: CoreConfig | str = DEFAULT_CONFIG,
+    machine: Machine | None = None,
+    engine: str = "stream",
+    check: bool = True,
+    specialise: bool = False,
+    exact: bool = False,
+    jobs: int = 1,
+    progress: Callable[[Result], None] | None = None,
+) -> tuple[Result, ...]:
+    """Run a kernel in every combination of layer, precision and variant on the RTL, and check it.
+
+    Random tensors come from ``machine.seed``; the results in memory are compared with numpy references. The first run
+    of a configuration compiles a model, which takes about half a minute.
+
+    Parameters
+    ----------
+    kernel : str
+        ``conv``, the whole convolution with im2col and requantisation, or ``matmul``, the MatMul alone.
+    layers : sequence of str
+        ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``, ``CxKxP`` (channels, reduction length, pixels) for ``matmul``; empty:
+        :data:`DEFAULT_LAYERS`.
+    precisions : sequence of int, str or Precision
+        One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
+    variants : sequence of str
+        Names out of :data:`xpulpnn_sw.kernels.variants.VARIANTS`.
+    config : CoreConfig or str
+        The core, or the name of a preset.
+    machine : Machine or None
+        Memory timing, interrupts and seed; None: memory that grants at once and answers in the next cycle.
+    engine : str
+        ``stream``: the back end, fed with the executed instructions; ``core``: the whole core runs the kernel as a
+        program from memory.
+    check : bool
+        Check every retirement, not only the results.
+    specialise : bool
+        Kernel functions for the one layer, its sizes constants.
+    exact : bool
+        Simulate the very adders that are emitted (slower, the same results).
+    jobs : int
+        Processes.
+    progress : callable or None
+        Takes each result as it is there.
+
+    Returns
+    -------
+    tuple of Result
+        In the order layer, precision, variant. A result with ``figures.mismatches`` other than 0 is wrong; its
+        ``reports`` say where.
+
+    Raises
+    ------
+    InputError, ConfigError, LayerError
+        For a layer, precision or variant that does not exist or that the core cannot run.
+    ToolError
+        If the model cannot be built.
+    """
+    if engine not in ENGINES:
+        raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
+    cases = kernel_cases(
+        kernel,
+        layers=layers,
+        precisions=precisions,
+        variants=variants,
+        config=resolved(config, exact=exact),
+        machine=machine or Machine(max_cycles=MOST_CYCLES),
+        check=check,
+        specialise=specialise,
+    )
+    results: list[Result] = []
+    for result in run_cases(cases, engine, jobs):
+        results.append(result)
+        if progress is not None:
+            progress(result)
+    return tuple(results)
+
+
+def kernel_cases(
+    kernel: str,
+    *,
+    layers: Sequence[str],
+    precisions: Iterable[int | str | Precision],
+    variants: Sequence[str],
+    config: CoreConfig,
+    machine: Machine,
+    check: bool,
+    specialise: bool,
+) -> list[Case]:
+    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
+    if kernel not in DEFAULT_LAYERS:
+        raise InputError(f"kernel must be one of {', '.join(DEFAULT_LAYERS)}, not {kernel}")
+    layer_type = ConvLayer if kernel == "conv" else MatmulLayer
+    cases = [
+        Case(
+            layer=layer_type.parse(layer),
+            precision=precision,
+            variant=name,
+            config=config,
+            machine=machine,
+            checked=check,
+            specialise=specialise,
+        )
+        for layer in layers or [DEFAULT_LAYERS[kernel]]
+        for precision in [_precision(kernel, one) for one in precisions]
+        for name in variants
+    ]
+    for case in cases:
+        case.check()
+    return cases
+
+
+def _precision(kernel: str, given: int | str | Precision) -> Precision:
+    if isinstance(given, Precision):
+        return given
+    return short_precision(kernel, given) if isinstance(given, int) else Precision.parse(given)
+
+
+def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
+    """Run cases of one configuration on ``jobs`` processes, results in order; the model is compiled first."""
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {jobs}")
+    if not cases:
+        return
+    model_library(engine, cases[0].config)
+    run_one = partial(run_case, engine=engine)
+    if jobs == 1 or len(cases) == 1:
+        yield from map(run_one, cases)
+        return
+    # a fresh interpreter for each process: threads of the caller must not be forked
+    with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(run_one, cases)

@@ -1,0 +1,88 @@
+"""The functions of the packages: what the subcommands do, as data classes."""
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from xpulpnn import preset
+from xpulpnn.errors import ConfigError, InputError, LayerError
+from xpulpnn.isa.table import find
+from xpulpnn_sim import Machine, check_vectors, cosim
+from xpulpnn_sim.cli import main
+from xpulpnn_sw.precision import Precision
+
+SMALL = "8x32x8"
+TIMINGS = ("wall_s", "sim_cycles_per_s")
+
+
+@pytest.mark.cosim
+def test_cosim_returns_what_the_command_writes(tmp_path):
+    seen = []
+    results = cosim("matmul", layers=[SMALL], precisions=[4], variants=["nn_4x2", "nn_4x4"], progress=seen.append)
+    assert tuple(seen) == results
+    words = ["cosim", "matmul", "--layer", SMALL, "--bits", "4", "--variant", "nn_4x2,nn_4x4"]
+    assert main([*words, "--json", str(tmp_path / "records.json")]) == 0
+    written = json.loads((tmp_path / "records.json").read_text())
+    for result, record in zip(results, written, strict=True):
+        assert [field.name for field in fields(result.figures)] == list(record)
+        assert {name: value for name, value in result.record.items() if name not in TIMINGS} == {
+            name: value for name, value in record.items() if name not in TIMINGS
+        }
+    assert [result.figures.macs for result in results] == [8 * 32 * 8] * 2
+    assert [result.figures.mismatches for result in results] == [0, 0]
+
+
+@pytest.mark.cosim
+def test_cosim_on_processes_gives_the_same_results_in_the_same_order():
+    asked = {"layers": [SMALL], "precisions": [8, "4x4x4", Precision.uniform(2)], "variants": ["nn_4x4"]}
+    one, two = cosim("matmul", **asked), cosim("matmul", jobs=2, **asked)
+    assert [result.figures.precision for result in one] == ["8x8xi32", "4x4x4", "2x2x2"]
+    assert [result.figures.cycles for result in one] == [result.figures.cycles for result in two]
+
+
+@pytest.mark.cosim
+def test_slow_memory_is_part_of_the_machine():
+    quick, slow = (
+        cosim("matmul", layers=[SMALL], precisions=[4], variants=["nn_4x2"], machine=machine)[0].figures.cycles
+        for machine in (None, Machine(grant_stalls=0.5))
+    )
+    assert slow > quick
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        ({"kernel": "pool"}, InputError, "kernel must be one of conv, matmul, not pool"),
+        ({"engine": "fast"}, InputError, "engine must be one of stream, core, not fast"),
+        ({"config": "riscy"}, ConfigError, "preset must be one of"),
+        ({"layers": ["1x2"]}, LayerError, "layer must be"),
+        ({"jobs": 0}, InputError, "--jobs must be at least 1, not 0"),
+        (
+            {"config": preset("ri5cy"), "variants": ["nn_4x4"]},
+            InputError,
+            "variant must be one that the configuration can run, not nn_4x4",
+        ),
+    ],
+)
+def test_bad_arguments_are_told_before_anything_is_built(changed, error, text):
+    with pytest.raises(error, match=f"^{text}"):
+        cosim(**changed)
+
+
+@pytest.mark.unit
+def test_check_vectors_reports_each_difference(tmp_path):
+    word = find("pv.add.b", "rd,rs1,rs2").encode(rd=10, rs1=11, rs2=12)
+    good = {"insn": "pv.add.b", "word": word, "rs1": 0x01FF0203, "rs2": 0x01010101, "rd_in": 0, "rd_out": 0x02000304}
+    lines = [good, good | {"rd_out": 0x02000305}, good | {"insn": "pv.unheard"}]
+    path = tmp_path / "vectors.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    counts = []
+    report = check_vectors([path], engine="golden", progress=counts.append)
+    assert (report.vectors, report.mismatches, report.skipped) == (2, 1, 1)
+    assert sum(counts) == 2
+    (found,) = report.first
+    assert (found.vector.origin[1], found.expected, found.got) == (2, 0x02000305, 0x02000304)
+    with pytest.raises(InputError, match=r"^engine must be one of rtl, golden, not iss$"):
+        check_vectors([path], engine="iss")

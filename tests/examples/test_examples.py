@@ -1,0 +1,46 @@
+"""The examples do what they say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpulpnn_sim import run, simulate
+from xpulpnn_sim.cli import main
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+def python(script: str, *arguments: str) -> str:
+    paths = os.pathsep.join(str(ROOT / root) for root in ("rtl", "sim", "sw"))
+    words = [sys.executable, str(EXAMPLES / script), *arguments]
+    return subprocess.run(
+        words, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.cosim
+def test_intrinsics(tmp_path):
+    elf = tmp_path / "matmul.elf"
+    assert main(["cc", "--compiler", "zig", str(EXAMPLES / "intrinsics/matmul.c"), "-o", str(elf)]) == 0
+    on_core, on_simulator = run(elf, check=True), simulate(elf)
+    assert on_core.exit.ok
+    assert on_simulator.exit.ok
+    assert on_core.mismatches == 0
+    # what is printed after the call may depend on the cycles printed before it
+    assert on_core.instructions == pytest.approx(on_simulator.instructions, rel=0.01)
+    plain, mac_load, wrong = map(int, re.findall(rb"\d+", on_core.output))
+    assert wrong == 0
+    assert plain > 50 * mac_load
+    assert on_simulator.output.endswith(b" 0 wrong\n")
+
+
+@pytest.mark.flow
+def test_soc(tmp_path):
+    printed = python("soc/soc.py", "-o", str(tmp_path))
+    assert printed == f"hello 30\n{tmp_path / 'soc.v'}\n"
+    assert "module" in (tmp_path / "soc.v").read_text()
