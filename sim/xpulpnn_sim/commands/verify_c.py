@@ -12,7 +12,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, require_writable, write_json
 from xpulpnn_sim.cprograms.campaign import BATCH, LEVELS, Result, Setting, host_compiler, run_seeds, shrink
-from xpulpnn_sw.toolchain import COMPILERS, find
+from xpulpnn_sw.compilers import COMPILERS, find
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="K",
-        help=f"run one of K groups of {BATCH} programs on the RTL in lock step, the others on the ISS (default 0: none)",
+        help=f"run one of K groups of {BATCH} programs on the RTL in lock step, others on the ISS (default 0: none)",
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cprograms.generator import PIECES, driver, program
+from xpulpnn_sim.cprograms.program import PIECES, driver, program
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Output
 from xpulpnn_sim.harness.program_run import run_program

@@ -1,47 +1,14 @@
-"""Random C programs made of loops: every form of counter, pointer walks, breaks, calls, nests, volatile objects.
+"""Random C functions made of loops: every form of counter, pointer walks, breaks, calls, nests, volatile objects.
 
-A program is a row of pieces, functions that do not know of each other and may be left out one by one. All arithmetic is
-defined (``-fwrapv`` is assumed), sizes of pointers do not matter, and every loop ends after a few hundred turns, so the
-same text gives the same number on every machine.
+All arithmetic is defined (``-fwrapv`` is assumed), sizes of pointers do not matter, and every loop ends after a few
+hundred turns, so the same text gives the same number on every machine.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-PIECES = 6
-"""Functions of a program."""
-_ELEMENTS = 512
-_CALLS = ((0, 0, 0), (1, 3, 7), (13, 5, 2_654_435_761), (-3, 40, 4_294_967_289), (38, -2, 97))
-"""Arguments every piece is called with: bounds below, at and above each other."""
-
-PRELUDE = """\
-#include <stdint.h>
-#define NOINLINE __attribute__((noinline))
-#ifdef __riscv
-#include "xpulpnn.h"
-#define DOT(a, b, acc) xp_sdotsp_b((uint32_t)(a), (uint32_t)(b), (acc))
-#define MAXIMUM(a, b) ((int32_t)xp_max((uint32_t)(a), (uint32_t)(b)))
-#define NEXT(pointer) ((uint32_t)xp_lw_post(&(pointer), 4))
-#define TURNS(name, count) xp_hwloop_begin(0, name, count)
-#define TURNS_END(name) xp_hwloop_end(0, name)
-#define LOOPS XP_HWLOOP_FUNCTION
-#else
-static int32_t dot(uint32_t a, uint32_t b, int32_t acc) {
-    for (int i = 0; i < 4; i++) acc += (int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i);
-    return acc;
-}
-#define DOT(a, b, acc) dot((uint32_t)(a), (uint32_t)(b), (acc))
-#define MAXIMUM(a, b) ((int32_t)(a) > (int32_t)(b) ? (int32_t)(a) : (int32_t)(b))
-#define NEXT(pointer) ((uint32_t)*(pointer)++)
-#define TURNS(name, count) for (uint32_t name = (count); name; name--) {
-#define TURNS_END(name) }
-#define LOOPS NOINLINE
-#endif
-#define ADD(value) (h = h * 31u + (uint32_t)(value))
-typedef struct { int32_t a; int16_t b; uint8_t c; uint8_t d; int32_t e; } item_t;
-"""
-
-_ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
+ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
+"""Type of the array ``g_NAME`` by name; each has more elements than any access reaches."""
 
 
 class _Piece:
@@ -60,10 +27,9 @@ class _Piece:
 
     def text(self) -> str:
         """The function."""
-        chosen: Callable[[], None] = self._rng.choice(
-            [self._counted, self._counted, self._counted, self._walk, self._walk, self._copy, self._matrix, self._dots]
-            + [self._structs, self._backwards, self._ordered, self._own_loop, self._wrapping]
-        )
+        loops = (self._counted, self._walk, self._copy, self._matrix, self._dots, self._structs)
+        rare = (self._backwards, self._ordered, self._own_loop, self._wrapping)
+        chosen: Callable[[], None] = self._rng.choice((*loops, self._counted, self._counted, self._walk, *rare))
         for _ in range(self._rng.randint(1, 2)):
             chosen()
         attribute = "LOOPS" if chosen == self._own_loop else "NOINLINE"
@@ -96,7 +62,7 @@ class _Piece:
                 return f"{self._rng.choice([0, 1, 2, 5, 255, 4096, 65535, 2_147_483_648])}u"
             return f"(uint32_t){self._rng.choice(self._variables)}"
         if pick < 0.55:
-            return f"(uint32_t)g_{self._rng.choice(list(_ARRAYS))}[{self._expression(depth - 1)} & 255]"
+            return f"(uint32_t)g_{self._rng.choice(list(ARRAYS))}[{self._expression(depth - 1)} & 255]"
         left, right = self._expression(depth - 1), self._expression(depth - 1)
         if pick < 0.65:
             return f"({left} {self._rng.choice(['<<', '>>'])} {self._rng.randint(0, 31)})"
@@ -127,8 +93,8 @@ class _Piece:
         if pick < 0.3:
             self._say(f"ADD({self._expression()});")
         elif pick < 0.5:
-            name = self._rng.choice(list(_ARRAYS))
-            self._say(f"g_{name}[{self._expression(1)} & 255] = ({_ARRAYS[name]})({self._expression()});")
+            name = self._rng.choice(list(ARRAYS))
+            self._say(f"g_{name}[{self._expression(1)} & 255] = ({ARRAYS[name]})({self._expression()});")
         elif pick < 0.62:
             self._block(f"if ({self._condition()}) {{", lambda: self._say(f"ADD({self._expression()});"))
         elif pick < 0.68 and self._in_loop:
@@ -214,11 +180,11 @@ class _Piece:
 
     def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
         """A pointer into an array, at least 200 elements before its end, and the type of its elements."""
-        name = self._rng.choice(list(_ARRAYS))
+        name = self._rng.choice(list(ARRAYS))
         pointer = self._new("p")
         qualifier = "const " if constant else ""
-        self._say(f"{qualifier}{_ARRAYS[name]} *{pointer} = g_{name} + {self._rng.randint(0, 200)};")
-        return pointer, _ARRAYS[name]
+        self._say(f"{qualifier}{ARRAYS[name]} *{pointer} = g_{name} + {self._rng.randint(0, 200)};")
+        return pointer, ARRAYS[name]
 
     def _walk(self) -> None:
         """Pointers that go through arrays until one of them meets its end, or a count is used up."""
@@ -235,7 +201,7 @@ class _Piece:
             if rng.random() < 0.4:
                 self._body(continues=False, most=1)
             for pointer, _ in pointers:
-                self._say(rng.choice([f"{pointer} += {step};", f"{pointer} += {step};", f"{pointer} += {step} - 1 + 1;"]))
+                self._say(f"{pointer} += {step};")
 
         count = f"{step} * ({self._count(31)})"
         match rng.choice(["unequal", "less", "count", "do"]):
@@ -250,7 +216,7 @@ class _Piece:
             case _:
                 self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
                 self._block("do {", body, f"}} while ({first} < {end});")
-        self._say(f"ADD({first} - g_{next(n for n, t in _ARRAYS.items() if t == kind)});")
+        self._say(f"ADD({first} - g_{next(n for n, t in ARRAYS.items() if t == kind)});")
 
     def _copy(self) -> None:
         """Elements from one array to another, which may be the same."""
@@ -275,7 +241,7 @@ class _Piece:
         """Three loops as of a matrix product."""
         rng = self._rng
         self._loops += 3
-        a, b, c = (rng.choice(list(_ARRAYS)) for _ in range(3))
+        a, b, c = (rng.choice(list(ARRAYS)) for _ in range(3))
         i, j, k = (self._new(stem) for stem in "ijk")
         inner = rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
 
@@ -285,7 +251,7 @@ class _Piece:
         def middle() -> None:
             self._say("uint32_t acc = h;")
             self._block(f"for (int32_t {k} = 0; {inner}; {k}++) {{", innermost)
-            self._say(f"g_{c}[{i} * 8 + {j}] = ({_ARRAYS[c]})acc; ADD(acc);")
+            self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
 
         def outer() -> None:
             self._block(f"for (int32_t {j} = 0; {j} < (int32_t)(m & 7); {j}++) {{", middle)
@@ -333,9 +299,9 @@ class _Piece:
     def _backwards(self) -> None:
         """A pointer that goes down, counted in one way or the other."""
         self._loops += 1
-        name = self._rng.choice(list(_ARRAYS))
+        name = self._rng.choice(list(ARRAYS))
         pointer, start = self._new("p"), self._new("b")
-        kind, step = _ARRAYS[name], self._rng.choice([1, 1, 2, 4])
+        kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
         self._say(f"{kind} *{start} = g_{name} + {self._rng.randint(0, 60)};")
         self._say(f"{kind} *{pointer} = {start} + {step} * ({self._count(31)});")
         body = f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);"
@@ -395,45 +361,3 @@ class _Piece:
 def piece(seed: int, number: int) -> str:
     """The function ``number`` of a program."""
     return _Piece(f"{seed}.{number}", f"p{number}").text()
-
-
-def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
-    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory.
-
-    Parameters
-    ----------
-    seed : int
-        Chooses the program.
-    pieces : sequence of int
-        The functions it has.
-    """
-    lines = [f"/* random C program {seed} */", PRELUDE]
-    lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in _ARRAYS.items()]
-    texts = [piece(seed, number) for number in pieces]
-    lines += ["static item_t g_i[64];"]
-    if any("g_v" in text for text in texts):
-        lines.append("static volatile int32_t g_v;")
-    lines.append("static NOINLINE uint32_t mix(uint32_t h, uint32_t v) { return (h ^ v) * 16777619u + (h >> 13); }")
-    lines += texts
-    lines += [f"uint32_t program_{seed}(void) {{", f"    uint32_t h = {seed}u;"]
-    lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) {{")
-    lines += [f"        h = h * 1664525u + 1013904223u; g_{name}[i] = ({kind})(h >> 7);" for name, kind in _ARRAYS.items()]
-    lines.append("    }")
-    lines.append("    for (int i = 0; i < 64; i++) { g_i[i].a = (int32_t)h + i; g_i[i].b = (int16_t)i; g_i[i].d = 3; }")
-    for number in pieces:
-        lines += [f"    h = p{number}(h, {n}, {m}, {u}u);" for n, m, u in _CALLS]
-    for name in _ARRAYS:
-        lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) h = h * 31u + (uint32_t)g_{name}[i];")
-    lines.append("    for (int i = 0; i < 64; i++) h = h * 31u + (uint32_t)(g_i[i].a + g_i[i].c + g_i[i].e);")
-    lines += ["    return h;", "}"]
-    return "\n".join(lines) + "\n"
-
-
-def driver(seeds: Sequence[int]) -> str:
-    """A main function that prints the number of each program on a line."""
-    lines = ["#include <stdint.h>", "#include <stdio.h>"]
-    lines += [f"uint32_t program_{seed}(void);" for seed in seeds]
-    lines += ["int main(void) {"]
-    lines += [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
-    lines += ["    return 0;", "}"]
-    return "\n".join(lines) + "\n"

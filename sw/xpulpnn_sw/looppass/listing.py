@@ -300,24 +300,30 @@ class Listing:
 
     def _blocks(self, lines: Sequence[_Line], referred: set[str]) -> list[Block]:
         blocks: list[Block] = []
-        place, is_closed = "", True
+        is_closed, is_located = True, False
+        locations = [match for line in lines if (match := _LOC.match(line.text))]
+        # inline functions of headers are inside the function of the source
+        own_file = locations[0][1] if locations else ""
+        place = ""
         for line in lines:
-            if match := _LOC.match(line.text):
-                place = f"{self._files.get(match[1], 'file')}:{match[2]}"
             starts = bool(line.label) and (line.label in referred or not line.label.startswith(".L"))
             if is_closed or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(Block(line.number, line.section, ""))
-                is_closed = False
+                is_closed, is_located = False, False
             block = blocks[-1]
             if starts:
                 block.labels.append(line.label)
+            if (match := _LOC.match(line.text)) and match[1] == own_file and match[2] != "0":
+                place = f"{self._files.get(match[1], 'file')}:{match[2]}"
+                if not is_located:
+                    block.source, is_located = place, True
             operation = line.operation
             if operation is None:
                 block.anchors.append((line.number, line.text))
                 continue
             if not block.operations:
                 block.section = line.section
-                block.source = place or f"line {line.number}"
+                block.source = block.source or place or f"line {line.number}"
             block.operations.append(operation)
             is_closed = operation.kind in LEAVING
         return blocks

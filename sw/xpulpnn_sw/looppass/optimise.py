@@ -55,9 +55,7 @@ def has_volatile(source: str) -> bool:
     return _VOLATILE.search(_ASM.sub("", source)) is not None
 
 
-def optimise(
-    assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None
-) -> str:
+def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None) -> str:
     """The same program with hardware loops and post-increment accesses.
 
     Parameters
