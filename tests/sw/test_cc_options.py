@@ -56,11 +56,12 @@ def test_objects_libraries_and_options(kind: str, written: Written, capfd: pytes
         "lib/libboth.a(half.o)",
     ]
     assert cli.main(["cc", "main.o", "lib/libboth.a", "-o", "one.elf", *with_compiler]) == 0
-    linking = ["-L", "lib", "-lboth", "-lm", "-lc", "-Wl,-Map=map.txt"]
+    # the linker of zig writes no map
+    linking = ["-L", "lib", "-lboth", "-lm", "-lc", *(["-Wl,-Map=map.txt"] if kind == "gcc" else [])]
     assert cli.main(["cc", "main.o", *linking, "-o", "two.elf", *with_compiler]) == 0
     for program in ("one.elf", "two.elf"):
         assert cli.main(["iss", program]) == 0
-    assert "twice" in Path("map.txt").read_text()
+    assert kind != "gcc" or "twice" in Path("map.txt").read_text()
 
     capfd.readouterr()
     assert cli.main(["cc", "-E", main, "-DEIGHT=8", *with_compiler]) == 0
@@ -108,10 +109,9 @@ def test_inline_assembly(kind: str, level: str, written: Written, capfd: pytest.
 
 @pytest.mark.flow
 def test_errors_in_assembly_are_at_their_lines(kind: str, written: Written, capfd: pytest.CaptureFixture[str]):
-    inline = (
-        '\nint f(int a) {\n    __asm__("p.abs %0, %0" : "+r"(a));\n\n    __asm__("{}" : "+r"(a));\n    return a;\n}}\n'
-    )
-    by_hand = "    .text\n# a comment\nf:  ret\n    {}\n"
+    body = '    __asm__("p.abs %0, %0" : "+r"(a));\n\n    __asm__("@" : "+r"(a));\n    return a;\n'
+    inline = f"\nint f(int a) {{\n{body}}}\n"
+    by_hand = "    .text\n# a comment\nf:  ret\n    @\n"
     cases = (
         ("pv.sdotsp.n %0, %0, %0", "pv.sdotsp.n must be an instruction of the core, which has no XpulpNN"),
         ("p.clip %0, %0, 99", "Is2 must be 0..31, not 99"),
@@ -119,7 +119,7 @@ def test_errors_in_assembly_are_at_their_lines(kind: str, written: Written, capf
     )
     for text, words in cases:
         for name, source, line in (("a.c", inline, 5), ("b.s", by_hand, 4), ("c.S", by_hand, 4)):
-            path = written(name, source.format(text if name == "a.c" else text.replace("%0", "a0")))
+            path = written(name, source.replace("@", text if name == "a.c" else text.replace("%0", "a0")))
             assert cli.main(["cc", "-c", path, "--preset", "ri5cy", "--compiler", kind]) == 1
             error = capfd.readouterr().err
             assert re.search(rf"^{re.escape(name)}:{line}:.*[Ee]rror.*{re.escape(words)}", error, re.MULTILINE), error
@@ -171,15 +171,18 @@ def test_the_whole_set_works_without_the_command(kind: str, written: Written, ca
     assert capfd.readouterr().out == "9\n"
 
 
+TARGET_RULE = "options must leave instruction set and linking model to the preset, not set"
+
+
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
         (
             ["a.c", "-march=rv64gc"],
-            "options must leave instruction set and linking model to the preset, not set -march=rv64gc",
+            f"{TARGET_RULE} -march=rv64gc",
         ),
-        (["a.c", "-flto"], "options must leave instruction set and linking model to the preset, not set -flto"),
+        (["a.c", "-flto"], f"{TARGET_RULE} -flto"),
         (["a.c", "-T", "none.ld"], "-T must be an existing linker script, not none.ld"),
         (["a.c", "-o", "a.c"], "-o must be another file than the sources, not a.c"),
         (["-c", "a.o"], "source must end in one of .c, .S, .s with -c, not a.o"),
