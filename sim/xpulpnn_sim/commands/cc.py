@@ -232,6 +232,8 @@ def _compile(arguments: argparse.Namespace, options: Options, compiler: str) -> 
     if target is not None and target in files:
         raise InputError(f"-o must be another file than the sources, not {target}")
     if stage is None:
+        if not {"-MMD", "-MD"}.isdisjoint(options.extra):
+            raise InputError("-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")
         require_folder(program.parent, "--output")
         return [program], build(files, program, compiler=compiler, options=options)

@@ -125,11 +125,7 @@ def _text_of(path: str) -> list[str]:
 
 def _lines(item: ObjectFile, section: CodeSection, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The instructions and data of a section that are asked for."""
-    ranges = [
-        (symbol.address, symbol.address + max(symbol.size, 1))
-        for symbol in section.symbols
-        if symbol.name in arguments.function
-    ]
+    ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in arguments.function]
     offset = 0
     while offset < len(section.data):
         address = section.address + offset
