@@ -212,3 +212,18 @@ def test_damaged_libraries_are_refused(written: Written):
     path = Path(written("lib.a", "!<arch>\nrubbish"))
     with pytest.raises(InputError, match=r"^lib\.a must be a well-formed library, not damaged at byte 8$"):
         read_objects(path)
+
+
+@pytest.mark.flow
+def test_a_trap_names_the_instruction(kind: str, written: Written, capfd: pytest.CaptureFixture[str]):
+    # as an object of another maker, without a word on the core it needs
+    main = written("main.c", 'int main(void) { __asm__(".insn r 0x57, 2, 0x5c, a0, a1, a2" : : : "a0"); return 0; }\n')
+    assert cli.main(["cc", main, "--preset", "ri5cy", "--compiler", kind]) == 0
+    assert cli.main(["iss", "main.elf", "--preset", "ri5cy", "--json", "end.json"]) == 1
+    error = capfd.readouterr().err
+    assert re.search(
+        r"\nlast exception: illegal instruction at 0x1c00[0-9a-f]{4} \(main(\+0x\w+)?\): pv\.sdotsp\.n a0, a1, a2; "
+        r"ri5cy has no XpulpNN \(it is in xpulpnn, xpulpnn-cu, xpulpnn-full\)\n",
+        error,
+    ), error
+    assert cli.main(["iss", "main.elf"]) == 0
