@@ -13,7 +13,7 @@ _SECTION = re.compile(r"^Members\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILI
 _ENTRY = re.compile(r"^(?P<names>\S[^:\n]*?)\s*(?::[^\n]*)?\n(?P<text>(?:[ \t]+[^\n]*\n?|\n)*)", re.MULTILINE)
 
 
-_ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
+_ROLE = re.compile(r":[\w:]+:`~?(?:[\w.]*\.)?([^`]+)`")
 _HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
 
