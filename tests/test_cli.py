@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn_sim import cli
+from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
 from xpulpnn_sim.harness import build
 
@@ -248,7 +248,7 @@ PORTS = (
 @pytest.fixture
 def stub(tmp_path, monkeypatch):
     """An empty cache, and a back end with these ports instead of the real one."""
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
 
     def use(names=PORTS):
         ports = [{"name": name, "direction": "input", "width": 1} for name in names]
@@ -300,7 +300,7 @@ def test_generate_writes_verilog_and_description(tmp_path, capsys):
     for top in ("nnrf", "simd-alu"):
         assert cli.main(["generate", top, "-o", str(tmp_path)]) == 0
         described = json.loads((tmp_path / f"{top}.json").read_text())
-        assert described["top"] == top.replace("-", "_")
+        assert described["top"] == f"xpulpnn_{top.replace('-', '_')}"
         assert f"module {described['top']}" in (tmp_path / f"{top}.v").read_text()
         assert {"name", "direction", "width", "meaning"} <= described["ports"][0].keys()
     capsys.readouterr()

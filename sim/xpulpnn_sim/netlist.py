@@ -59,22 +59,36 @@ class NetlistWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistModule:
-    """A module: ports and wires by name, and its cells."""
+    """A module: ports and wires by name, its cells, and the initial values of nets that have one."""
 
     name: str
     inputs: dict[str, NetlistWire]
     outputs: dict[str, NetlistWire]
     wires: dict[str, NetlistWire]
     cells: list[NetlistCell]
+    initial: dict[int, int]
 
 
 def read_module(path: Path, name: str) -> NetlistModule:
     """The module ``name`` of a file; raises :class:`ToolError` if the file or the module is not there."""
+    return read_modules(path, [name])[0]
+
+
+def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
+    """The modules ``names`` of a file; raises :class:`ToolError` if the file or one of them is not there."""
+    wanted = list(names)
+    name = wanted[0]
+    modules: list[NetlistModule] = []
     try:
-        found = json.loads(path.read_text())["modules"][name]
+        found = json.loads(path.read_text())["modules"]
+        for name in wanted:
+            modules.append(_module(name, found[name]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error
+    return modules
 
+
+def _module(name: str, found: dict[str, Any]) -> NetlistModule:
     def ports(direction: str) -> dict[str, NetlistWire]:
         return {
             port: NetlistWire(port, _nets(described["bits"]))
@@ -91,7 +105,17 @@ def read_module(path: Path, name: str) -> NetlistModule:
             for wire, described in found["netnames"].items()
         },
         cells=[_cell(cell, described) for cell, described in found["cells"].items() if described["type"] != _SKIPPED],
+        initial=_initial(found["netnames"].values()),
     )
+
+
+def _initial(wires: Iterable[dict[str, Any]]) -> dict[int, int]:
+    """Value of each net that a wire with the attribute ``init`` gives one."""
+    found: dict[int, int] = {}
+    for described in wires:
+        bits = reversed(described.get("attributes", {}).get("init", ""))
+        found.update({net: int(bit) for net, bit in zip(described["bits"], bits, strict=False) if bit in "01"})
+    return found
 
 
 def _nets(bits: list[int | str]) -> list[int]:

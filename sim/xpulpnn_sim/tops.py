@@ -13,7 +13,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
-from xpulpnn.verilog import EmittedVerilog, emit
+from xpulpnn.verilog import EmittedVerilog, Reset, emit
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
@@ -34,6 +34,27 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 """Builders of the components."""
 
 
-def emit_top(name: str, config: CoreConfig, *, both_edges: bool = False) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`; its module is ``name`` with underscores."""
-    return emit(TOPS[name](config), name.replace("-", "_"), config=config, both_edges=both_edges)
+def emit_top(
+    name: str,
+    config: CoreConfig,
+    *,
+    prefix: str = "",
+    reset: Reset = "sync",
+    initial: bool = True,
+    command: str = "",
+    both_edges: bool = False,
+) -> EmittedVerilog:
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`.
+
+    Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other options.
+    """
+    return emit(
+        TOPS[name](config),
+        name.replace("-", "_"),
+        config=config,
+        prefix=prefix,
+        reset=reset,
+        initial=initial,
+        command=command,
+        both_edges=both_edges,
+    )

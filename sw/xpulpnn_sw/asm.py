@@ -23,7 +23,7 @@ from xpulpnn_sw.registers import is_register, register_number
 _COMMENT = re.compile(r"(#|//).*")
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:")
 _SPLIT = re.compile(r",(?![^()]*\))")
-_MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>\w+)\s*(?P<increment>!?)\s*\)")
+_MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
 _LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
 _LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
 _DATA_SIZES = {".word": 4, ".half": 2}
@@ -67,7 +67,8 @@ class _Statement:
     size: int
 
 
-def _statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
+def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
+    """Mnemonic and operands of a statement without labels and comments."""
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
 
@@ -87,7 +88,7 @@ def _load_immediate(rd: str, value: int) -> Iterator[str]:
 
 def _expand(text: str, constants: Mapping[str, int], pc: int) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The instructions a statement stands for."""
-    mnemonic, operands = _statement_parts(text)
+    mnemonic, operands = statement_parts(text)
     name = mnemonic.lower()
     if name == "li" and len(operands) == 2:
         lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))
@@ -97,7 +98,7 @@ def _expand(text: str, constants: Mapping[str, int], pc: int) -> Iterator[tuple[
         lines = (line.format(*operands) for line in PSEUDO[name, len(operands)])
     else:
         lines = iter((text,))
-    return (_statement_parts(line) for line in lines)
+    return (statement_parts(line) for line in lines)
 
 
 def _size(mnemonic: str) -> int:
@@ -131,7 +132,8 @@ def _fits(operand: Operand, text: str) -> bool:
     return bool(memory["increment"]) == operand.increment and _fits_token(operand.value, offset)
 
 
-def _select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
+def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
+    """The row that a mnemonic with operands of these shapes means; raises :class:`EncodingError` if there is none."""
     rows = candidates(mnemonic)
     for insn in rows:
         if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
@@ -140,7 +142,8 @@ def _select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
     raise EncodingError(f"operands of {mnemonic} must be {forms}, not {', '.join(operands) or 'none'}")
 
 
-def _token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
+def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
+    """The value of a field from what is written for it in an instruction at ``pc``."""
     match token.field.kind:
         case FieldKind.REGISTER:
             return register_number(text)
@@ -163,17 +166,22 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
         if not -(1 << bits - 1) <= value < 1 << bits:
             raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
         return value & (1 << bits) - 1
-    insn = _select(mnemonic, operands)
-    values: dict[str, int] = {}
+    insn = select(mnemonic, operands)
+    return insn.encode(
+        **{token.field.name: token_value(token, text, symbols, pc) for token, text in operand_texts(insn, operands)}
+    )
+
+
+def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:
+    """The fields of ``insn`` with what is written for them in operands that :func:`select` found to be its own."""
     for operand, text in zip(insn.forms, operands, strict=True):
         outside, base = text, text
         if operand.is_memory and (memory := _MEMORY.fullmatch(text)):
             outside, base = memory["offset"].strip() or "0", memory["base"]
         if operand.value is not None:
-            values[operand.value.field.name] = _token_value(operand.value, outside, symbols, pc)
+            yield operand.value, outside
         if operand.base is not None:
-            values[operand.base.field.name] = _token_value(operand.base, base, symbols, pc)
-    return insn.encode(**values)
+            yield operand.base, base
 
 
 class _Assembler:
@@ -192,7 +200,7 @@ class _Assembler:
             text = text[match.end() :]
         if not text.strip():
             return
-        mnemonic, operands = _statement_parts(text)
+        mnemonic, operands = statement_parts(text)
         if mnemonic == ".equ":
             if len(operands) != 2:
                 raise EncodingError(f"operands of .equ must be name, value, not {', '.join(operands) or 'none'}")

@@ -1,13 +1,19 @@
-"""Integer expressions of assembly operands: numbers, symbols, ``pc``, sums and ``%hi``-style parts."""
+"""Integer expressions of assembly operands: numbers, symbols, ``pc``, sums and ``%hi``-style parts.
+
+Other operators and parentheses are taken as the GNU assembler takes them: ``* / % << >>`` bind stronger than ``| & ^``,
+and these stronger than ``+ -``. Division rounds toward zero.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from xpulpnn.errors import EncodingError
 
 _TERM = re.compile(
     r"\s*(?P<sign>[+-]?)\s*(?:(?P<number>0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*(?![\w$]))|(?P<symbol>[\w.$]+))"
 )
+_OPERATORS = re.compile(r"[*/%<>|&^~()]")
+_WORD = re.compile(r"\s*(<<|>>|[-+*/%|&^~()]|[\w.$]+)")
 _PART = re.compile(r"%(\w+)\((.*)\)")
 
 _LOW_BITS = 12
@@ -51,6 +57,8 @@ def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
                 return lower(value - pc + _FIRST_OF_PAIR)
             case other:
                 raise EncodingError(f"operand part must be %hi, %lo, %pcrel_hi or %pcrel_lo, not %{other}")
+    if _OPERATORS.search(text):
+        return _Operators(text, symbols, pc).whole()
     total, position = 0, 0
     while position < len(text):
         match = _TERM.match(text, position)
@@ -74,3 +82,78 @@ def _term(match: re.Match[str], symbols: Mapping[str, int], pc: int) -> int:
     if symbol in symbols:
         return symbols[symbol]
     raise EncodingError(f"symbol must be a label or constant of the program, not {symbol}")
+
+
+def _quotient(a: int, b: int) -> int:
+    size = abs(a) // abs(b)
+    return size if (a < 0) == (b < 0) else -size
+
+
+_LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (
+    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
+    {"|": lambda a, b: a | b, "&": lambda a, b: a & b, "^": lambda a, b: a ^ b},
+    {
+        "*": lambda a, b: a * b,
+        "/": _quotient,
+        "%": lambda a, b: a - b * _quotient(a, b),
+        "<<": lambda a, b: a << b,
+        ">>": lambda a, b: a >> b,
+    },
+)
+"""Binary operators, the weakest first."""
+
+_SIGNS: Mapping[str, Callable[[int], int]] = {"-": lambda a: -a, "+": lambda a: a, "~": lambda a: ~a}
+_LARGEST_SHIFT = 63
+
+
+class _Operators:
+    """One expression with operators or parentheses."""
+
+    def __init__(self, text: str, symbols: Mapping[str, int], pc: int) -> None:
+        self._text, self._symbols, self._pc = text, symbols, pc
+        self._words: list[str] = []
+        place = 0
+        stripped = text.rstrip()
+        while place < len(stripped):
+            match = _WORD.match(stripped, place)
+            if match is None:
+                raise self._error()
+            self._words.append(match[1])
+            place = match.end()
+        self._words.reverse()
+
+    def whole(self) -> int:
+        """The value of the text."""
+        value = self._binary(0)
+        if self._words:
+            raise self._error()
+        return value
+
+    def _binary(self, level: int) -> int:
+        if level == len(_LEVELS):
+            return self._unary()
+        value = self._binary(level + 1)
+        while self._words and self._words[-1] in _LEVELS[level]:
+            operator = self._words.pop()
+            right = self._binary(level + 1)
+            if (operator in "/%" and right == 0) or (operator in ("<<", ">>") and not 0 <= right <= _LARGEST_SHIFT):
+                raise self._error()
+            value = _LEVELS[level][operator](value, right)
+        return value
+
+    def _unary(self) -> int:
+        word = self._words.pop() if self._words else ")"
+        if word in _SIGNS:
+            return _SIGNS[word](self._unary())
+        if word == "(":
+            value = self._binary(0)
+            if not self._words or self._words.pop() != ")":
+                raise self._error()
+            return value
+        match = _TERM.fullmatch(word)
+        if match is None:
+            raise self._error()
+        return _term(match, self._symbols, self._pc)
+
+    def _error(self) -> EncodingError:
+        return EncodingError(f"expression must be made of numbers, symbols and operators, not {self._text}")

@@ -85,9 +85,10 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "sub" / "file.json", "\udc80")
-    assert list((tmp_path / "sub").iterdir()) == []
+    (tmp_path / "sub" / "file.json").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        write_text(tmp_path / "sub" / "file.json", "text")
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == ["file.json"]
 
 
 def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

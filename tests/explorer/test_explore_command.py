@@ -11,7 +11,7 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore
+from xpulpnn_sim.commands import explore, explore_loop
 from xpulpnn_sim.commands.common import Parser
 
 pytestmark = pytest.mark.flow
@@ -87,7 +87,7 @@ def fakes(monkeypatch, tmp_path):
     module = importlib.import_module("fake_steps")
     steps = []
     monkeypatch.setattr(explore, "flow_steps", lambda request: list(steps))
-    monkeypatch.setattr(explore, "emit_design", module.emit)
+    monkeypatch.setattr(explore_loop, "emit_design", module.emit)
     monkeypatch.chdir(tmp_path)
     module.steps = steps
     return module
@@ -128,7 +128,7 @@ def test_missing_package_of_the_report(fakes, capsys, tmp_path, monkeypatch):
 def test_missing_dask(fakes, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["explore", "--dask", "tcp://127.0.0.1:1"]) == 2
-    text = "distributed must be installed for --dask: pip install distributed"
+    text = "distributed must be installed for --dask: pip install '.[dask]'"
     assert capsys.readouterr().err == f"error: {text}\n"
     assert list(tmp_path.iterdir()) == []
 

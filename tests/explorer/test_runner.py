@@ -39,9 +39,9 @@ class Run:
         self.points = build_space("nnrf" if "cu" in presets else "dotp", [presets], [], []).points
         self.told = []
 
-    def __call__(self, *, fresh=False, report=None, timeout_s=60.0, jobs=1):
+    def __call__(self, *, fresh_since=None, report=None, timeout_s=60.0, jobs=1):
         pairs = [(step, step.settings()) for step in self.steps]
-        tasks = [plan(point, pairs, self.folder, fresh=fresh) for point in self.points]
+        tasks = [plan(point, pairs, self.folder, fresh_since=fresh_since) for point in self.points]
         self.told.clear()
         self.missing = [task.missing for task in tasks]
 
@@ -103,7 +103,7 @@ def test_new_step_and_new_settings_run_alone(fakes, tmp_path, diary):
 def test_fresh_and_lost_files_run_again(fakes, tmp_path, diary):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")
     run()
-    run(fresh=True)
+    run(fresh_since=0.0)
     assert len(lines(diary)) == 2
     (tmp_path / "points" / "ri5cy" / "dotp.v").unlink()
     run()
@@ -178,7 +178,7 @@ def test_crashed_process_takes_nothing_with_it(fakes, tmp_path, diary, act, erro
 
 def test_crash_of_a_fresh_run_shows_nothing_old(fakes, tmp_path, diary):
     Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")()
-    (crashed,) = Run(fakes, tmp_path, fakes.FakeStep("a", diary, "kill"), presets="ri5cy")(fresh=True)
+    (crashed,) = Run(fakes, tmp_path, fakes.FakeStep("a", diary, "kill"), presets="ri5cy")(fresh_since=0.0)
     assert crashed.flows == []
 
 

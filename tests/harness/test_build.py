@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim import user_cache
 from xpulpnn_sim.harness import build
 from xpulpnn_sim.harness.model import Block, Model
 from xpulpnn_sim.harness.models import backend_rig, core_rig
@@ -51,7 +52,7 @@ RIG = backend_rig(VERILOG, MANIFEST)
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
     """Counts compilations, each of which takes a while."""
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
     runs = []
 
@@ -98,7 +99,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
 
 @pytest.mark.unit
 def test_a_model_is_moved_into_place_whole(tmp_path, monkeypatch):
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     made = []
 
     def compile_model(command, folder, environment):
@@ -111,7 +112,7 @@ def test_a_model_is_moved_into_place_whole(tmp_path, monkeypatch):
 
 @pytest.mark.unit
 def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     tool = tmp_path / "compiler"
     tool.write_text("#!/bin/sh\necho 'x.cpp:1: error: no such luck' >&2\nexit 1\n")
     tool.chmod(0o755)
@@ -125,9 +126,9 @@ def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.unit
 def test_cache_must_be_writable(monkeypatch):
-    monkeypatch.setenv(build.CACHE_VARIABLE, "/proc/none")
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, "/proc/none")
     with pytest.raises(ToolError) as caught:
-        build.cache_directory()
+        user_cache.cache_directory()
     assert str(caught.value) == "XPULPNN_CACHE must be a writable folder, not /proc/none"
 
 
@@ -212,7 +213,7 @@ def building(cache: Path) -> subprocess.Popen[str]:
     script = (
         f"import sys; sys.path.insert(0, {folder!r}); from test_build import RIG, build; print(build.build_model(RIG))"
     )
-    environment = {**os.environ, build.CACHE_VARIABLE: str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, user_cache.CACHE_VARIABLE: str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
         [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -15,7 +15,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
-from xpulpnn_sw import toolchain
+from xpulpnn_sw import compilers
 from xpulpnn_sw.cheaders.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.cheaders.intrinsics import Intrinsic, c_name, intrinsics
 from xpulpnn_sw.cheaders.pulp import BUILTINS, pulp_header
@@ -30,9 +30,9 @@ A0, RA_RETURN = 10, 0x8082
 SEED = 7
 
 
-def compiler(kind: str) -> toolchain.Compiler:
+def compiler(kind: str) -> compilers.Compiler:
     try:
-        return toolchain.find(kind)
+        return compilers.find(kind)
     except ToolError:
         pytest.skip(f"{kind} is not installed")
 
@@ -51,7 +51,7 @@ def compile_text(kind: str, text: str, folder: Path, include: Path, level: str =
     found = compiler(kind)
     source = folder / "source.c"
     source.write_text(text)
-    flags = [*toolchain.target_flags(kind), level, f"-I{include}", f"-I{toolchain.RUNTIME / 'include'}", "-Wall"]
+    flags = [*compilers.target_flags(kind), level, f"-I{include}", f"-I{compilers.RUNTIME / 'include'}", "-Wall"]
     command = [*found.command, *flags, "-Werror", "-c", str(source), "-o", str(folder / "object.o")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -134,7 +134,7 @@ def traced(words: list[int], decoder: Decoder) -> list[tuple[Insn, int, dict[int
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("kind", toolchain.COMPILERS)
+@pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, include: Path):
     rng = random.Random(SEED)
     chosen = [(number, item, values_of(item.insn, rng)) for number, item in enumerate(INTRINSICS)]
@@ -185,7 +185,7 @@ OUT_OF_RANGE = (
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("kind", toolchain.COMPILERS)
+@pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: Path):
     no_result = [call for call in OUT_OF_RANGE if "xp_lp" in call or "load" in call]
     uses = [f"{call};" if call in no_result else f"sink = {call};" for call in OUT_OF_RANGE]

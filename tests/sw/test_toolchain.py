@@ -15,7 +15,7 @@ from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Reason
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw import toolchain
+from xpulpnn_sw import compilers, toolchain
 from xpulpnn_sw.toolchain import CompileError, Options
 
 SOURCES = Path(__file__).parent / "c"
@@ -33,7 +33,7 @@ class Ran:
     errors: str
 
 
-@pytest.fixture(params=toolchain.COMPILERS)
+@pytest.fixture(params=compilers.COMPILERS)
 def kind(request: pytest.FixtureRequest) -> str:
     try:
         toolchain.find(request.param)
@@ -225,15 +225,15 @@ def test_headers_only(source, tmp_path: Path, capfd: pytest.CaptureFixture[str])
 
 @pytest.mark.unit
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
-    monkeypatch.setattr(toolchain.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compilers.util, "find_spec", lambda name: None)
     hint = r"must be installed \(apt-get install gcc-riscv64-unknown-elf, or pip install ziglang\), not missing"
     with pytest.raises(ToolError, match=f"^C compiler {hint}$"):
         toolchain.find()
     with pytest.raises(ToolError, match=f"^zig {hint}$"):
         toolchain.find("zig")
-    monkeypatch.setattr(toolchain.shutil, "which", lambda name: "/bin/zig" if name == "zig" else None)
-    assert toolchain.find() == toolchain.Compiler("zig", ("/bin/zig", "cc"))
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/zig" if name == "zig" else None)
+    assert toolchain.find() == compilers.Compiler("zig", ("/bin/zig", "cc"))
 
 
 @pytest.mark.unit
@@ -243,7 +243,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
         ([], "FILE must be given at least once, not left out"),
         (["main.c", "--compiler", "tcc"], "compiler must be one of gcc, zig, not tcc"),
         (["none.c"], "source must be an existing file, not none.c"),
-        (["main.py"], "source must end in one of .c, .S, .s, .o, not main.py"),
+        (["main.py"], "source must end in one of .c, .S, .s, .o, .a, not main.py"),
         (["main.c", "--stack", "many"], "--stack must be a number of bytes such as 65536, 64K or 1M, not many"),
         (["main.c", "--ram", "0"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 0"),
         (["main.c", "--ram", "1G"], "--ram must be a number of bytes such as 65536, 64K or 1M, not 1G"),
@@ -257,7 +257,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_bad_arguments(arguments: list[str], rule: str, source, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(toolchain.shutil, "which", lambda name: "/bin/true")
+    monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/true")
     source("int main(void) { return 0; }")
     with pytest.raises(InputError, match=f"^{re.escape(rule)}$"):
         command(*arguments)

@@ -69,9 +69,9 @@ class CompressedDecoder(wiring.Component):
         rows = sorted(COMPRESSED_ROWS, key=lambda insn: insn.pattern.count("-"))
         with m.If(self.compressed):
             m.d.comb += self.expanded.eq(0)
-            with m.Switch(half):
+            with m.Switch(self.word):
                 for insn in rows:
-                    with m.Case(insn.pattern):
+                    with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern):
                         self._expand(m, insn, half)
         return m
 

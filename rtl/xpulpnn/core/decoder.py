@@ -57,7 +57,10 @@ def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
 def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
     """Patterns of the legal words of every major opcode."""
     by_opcode = _by_opcode(config).items()
-    return {opcode: merged([text for insn in rows for text in legal_patterns(insn)]) for opcode, rows in by_opcode}
+    return {
+        opcode: merged([f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in rows for text in legal_patterns(insn)])
+        for opcode, rows in by_opcode
+    }
 
 
 @cache
@@ -127,12 +130,12 @@ class Decoder(wiring.Component):
         for name, output in leaves(self.ctrl):
             choices = _choices(self.config).get(name)
             if choices is not None:
-                named = Signal(len(Value.cast(output)), name=name.replace(".", "_"))
-                self._output(m, named, choices)
-                m.d.comb += Value.cast(output).eq(named)
+                named = Signal(output.shape(), name=name.replace(".", "_"))
+                self._output(m, Value.cast(named), choices)
+                m.d.comb += output.eq(named)
         return m
 
-    def _output(self, m: Module, output: Signal, choices: Mapping[str, Choice]) -> None:
+    def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:
         """One output: per major opcode a constant, or a Switch with the commonest value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, choice in choices.items():

@@ -5,7 +5,6 @@ the surroundings. Here each component is converted on its own with the ports of 
 instantiates it by name; two instances of equal components then share one module.
 """
 
-import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -16,13 +15,6 @@ from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, MemoryIn
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
-
-_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def snake_case(name: str) -> str:
-    """``DotpUnit`` -> ``dotp_unit``."""
-    return _UPPER.sub("_", name).lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,15 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 _COUNTER = re.compile(r"\$\d+$")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 _FIELD = re.compile(r"[.\[]")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake_case(name: str) -> str:
+    """``DotpUnit`` -> ``dotp_unit``."""
+    return _UPPER.sub("_", name).lower()
 
 
 def is_private(wire: str) -> bool:
@@ -70,7 +78,7 @@ class NameSpace:
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
         for name in sorted(self._taken):
-            if not _IDENTIFIER.fullmatch(name):
+            if not IDENTIFIER.fullmatch(name):
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
 
     def take(self, wanted: str) -> str:

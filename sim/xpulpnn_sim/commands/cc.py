@@ -2,7 +2,10 @@
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
@@ -11,43 +14,108 @@ from xpulpnn_sim.commands.common import (
     add_configuration,
     add_json,
     configuration,
+    core_title,
     output,
     require_folder,
     require_writable,
     write_json,
 )
+from xpulpnn_sw.compilers import COMPILERS, CompileError, find
+from xpulpnn_sw.foreign_build import write_all
 from xpulpnn_sw.toolchain import (
-    COMPILERS,
     DEFAULT_RAM,
     DEFAULT_STACK,
     KIB,
+    LINKED_SUFFIXES,
     MIB,
-    CompileError,
+    SOURCE_SUFFIXES,
     Options,
+    Stage,
+    archive,
     build,
-    compile_to_assembly,
-    find,
+    compile_sources,
     parse_size,
-    write_headers,
 )
+
+EXAMPLES = (
+    "xpulpnn cc hello.c -o hello.elf",
+    "xpulpnn cc -O3 -Wall -Iinclude main.c kernel.c start.S -o prog.elf -j4",
+    "xpulpnn cc -c layer.c && xpulpnn cc main.c layer.o -L lib -lnn -o net.elf",
+    "xpulpnn cc -c conv.c pool.c -o libnn.a",
+    "xpulpnn cc --preset ri5cy -S dot.c",
+    "xpulpnn cc --headers build/include",
+)
+
+ARCHIVE_SUFFIX = ".a"
+_SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
+_IN_RUNTIME = ("m", "c", "gcc")
+"""Libraries that our runtime and every link have."""
+
+_TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
+
+
+class _Pass(argparse.Action):
+    """Keeps an option as it was written for the compiler or the linker."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Add the option, joined with its value unless that is a word of its own."""
+        assert option_string is not None
+        kept: list[str] = getattr(namespace, self.dest)
+        if values is None or values == []:
+            words = [option_string]
+        elif option_string in _WITH_WORD:
+            words = [option_string, str(values)]
+        else:
+            words = [f"{option_string}{'=' if option_string == '-std' else ''}{values}"]
+        setattr(namespace, self.dest, [*kept, *words])
+
+
+_WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="sources: .c, .S, .s; objects: .o")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="PROG.elf", help="program to write (default: first FILE with .elf)"
+        "files", nargs="*", type=Path, metavar="FILE", help="sources: .c, .S, .s; objects: .o; libraries: .a"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="PROG.elf",
+        help="what to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c also a "
+        "library, LIB.a",
     )
     parser.add_argument(
         "--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first that is installed)"
     )
+    stages = parser.add_mutually_exclusive_group()
+    for stage, text in (
+        (Stage.OBJECT, "stop at objects"),
+        (Stage.ASSEMBLY, "stop at assembly text"),
+        (Stage.PREPROCESSED, "stop at preprocessed text, to the output or the file after -o"),
+    ):
+        stages.add_argument(stage.value, dest="stage", action="store_const", const=stage, help=text)
     parser.add_argument("-O", dest="level", default="2", metavar="LEVEL", help="optimisation level (default 2)")
     parser.add_argument("-I", dest="include", action="append", default=[], type=Path, metavar="DIR", help="headers")
     parser.add_argument("-D", dest="define", action="append", default=[], metavar="NAME[=V]", help="define a macro")
     parser.add_argument(
-        "-X", dest="extra", action="append", default=[], metavar="OPTION", help="option for the compiler (-X=-Wall)"
+        "-j", dest="jobs", type=int, default=None, metavar="N", help="compilers at a time (default: processors)"
     )
-    add_configuration(parser, "xpulpnn")
+    _add_passed(parser)
+    parser.add_argument(
+        "-X", dest="extra", action="append", metavar="OPTION", help="other option for the compiler (-X=-Q)"
+    )
+    parser.set_defaults(extra=[], linking=[])
+    add_configuration(parser)
+    parser.add_argument("-T", dest="script", type=Path, metavar="FILE", help="linker script instead of the runtime's")
+    parser.add_argument("-nostartfiles", action="store_true", help="without the crt0 of the runtime")
     parser.add_argument(
         "--stack",
         default=f"{DEFAULT_STACK // KIB}K",
@@ -58,11 +126,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ram",
         default=f"{DEFAULT_RAM // MIB}M",
         metavar="SIZE",
-        help=f"most bytes of stack and data together (default {DEFAULT_RAM // MIB}M)",
+        help=f"most bytes of stack, data and heap together (default {DEFAULT_RAM // MIB}M)",
     )
-    parser.add_argument("-S", dest="assembly", action="store_true", help="stop at assembly text, FILE with .s")
-    parser.add_argument("--headers", type=Path, metavar="DIR", help="only write the generated headers into DIR")
+    parser.add_argument("--heap", metavar="SIZE", help="bytes for malloc (default: a quarter of --ram)")
+    parser.add_argument(
+        "--headers",
+        type=Path,
+        metavar="DIR",
+        help="only write headers, runtime and linker script into DIR, for builds without this command (README there)",
+    )
     add_json(parser)
+
+
+def _add_passed(parser: argparse.ArgumentParser) -> None:
+    """Options that the compiler or the linker gets as they are written."""
+    group = parser.add_argument_group("passed on as with any C compiler")
+
+    def passed(*names: str, dest: str = "extra", nargs: int | None = None, metavar: str = "WORD", text: str) -> None:
+        group.add_argument(*names, dest=dest, action=_Pass, nargs=nargs, metavar=metavar, help=text)
+
+    passed("-g", "-g0", "-g1", "-g2", "-g3", "-ggdb", nargs=0, text="debug information (always there but with -g0)")
+    passed("-W", metavar="NAME", text="warnings; -Wl,... goes to the linker")
+    passed("-f", metavar="NAME", text="code generation")
+    passed("-m", metavar="NAME", text="machine options other than instruction set and ABI, which the preset decides")
+    passed("-std", metavar="NAME", text="dialect (-std=c11)")
+    passed("-U", metavar="NAME", text="undefine a macro")
+    passed("-include", "-isystem", "-iquote", metavar="PLACE", text="header files and their folders")
+    passed("-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP", nargs=0, text="as there")
+    passed("-MF", "-MT", metavar="NAME", text="dependency file, its target")
+    passed("-L", metavar="DIR", dest="linking", text="folder of libraries")
+    passed("-l", metavar="NAME", dest="linking", text="library libNAME.a; m and c are in the runtime")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,47 +164,92 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.headers is not None:
         require_folder(arguments.headers, "--headers")
-        names = write_headers(arguments.headers, config)
+        names = write_all(arguments.headers, config, core_title(arguments))
         output().print("\n".join(str(path) for path in names), markup=False, soft_wrap=True)
         write_json(arguments.json, {"files": [str(path) for path in names]})
         return OK
     if not arguments.files:
         raise InputError("FILE must be given at least once, not left out")
+    for option in arguments.extra:
+        if option.partition("=")[0] in _TARGET_OPTIONS:
+            raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
     options = Options(
         config=config,
+        core=core_title(arguments),
         opt=f"-O{arguments.level}",
         include=tuple(arguments.include),
         define=tuple(arguments.define),
-        extra=tuple(arguments.extra),
+        extra=tuple(word for word in arguments.extra if not word.startswith("-Wl,")),
+        linking=tuple(_linking(arguments)),
+        start_files=not arguments.nostartfiles,
+        script=_script(arguments.script),
         stack=parse_size(arguments.stack, "--stack"),
         ram=parse_size(arguments.ram, "--ram"),
+        heap=0 if arguments.heap is None else parse_size(arguments.heap, "--heap"),
+        **({} if arguments.jobs is None else {"jobs": arguments.jobs}),
     )
     compiler = find(arguments.compiler)
     try:
         results, printed = _compile(arguments, options, compiler.kind)
     except CompileError as error:
         sys.stderr.write(error.messages)
+        names = ", ".join(str(path) for path in arguments.files)
+        print(f"error: {names} must compile and link with {compiler.kind}, not have errors", file=sys.stderr)
         return FAILED
     sys.stderr.write(printed)
-    output().print("\n".join(map(str, results)), markup=False, soft_wrap=True)
+    if results:
+        output().print("\n".join(map(str, results)), markup=False, soft_wrap=True)
     write_json(arguments.json, {"files": [str(path) for path in results], "compiler": compiler.kind})
     return OK
+
+
+def _linking(arguments: argparse.Namespace) -> list[str]:
+    """The options for the linker."""
+    passed = [word for word in arguments.extra if word.startswith("-Wl,")]
+    return passed + [word for word in arguments.linking if word.removeprefix("-l") not in _IN_RUNTIME]
+
+
+def _script(path: Path | None) -> Path | None:
+    if path is not None and not path.is_file():
+        raise InputError(f"-T must be an existing linker script, not {path}")
+    return path
 
 
 def _compile(arguments: argparse.Namespace, options: Options, compiler: str) -> tuple[list[Path], str]:
     """The files written and what the compiler said."""
     files: list[Path] = arguments.files
-    if arguments.output is not None and arguments.output.is_dir():
-        raise InputError(f"-o must be a file, not the folder {arguments.output}")
-    if not arguments.assembly:
-        program: Path = arguments.output or Path(files[0].name).with_suffix(".elf")
+    target: Path | None = arguments.output
+    stage: Stage | None = arguments.stage
+    if target is not None and target.is_dir():
+        raise InputError(f"-o must be a file, not the folder {target}")
+    if target is not None and target in files:
+        raise InputError(f"-o must be another file than the sources, not {target}")
+    if stage is None:
+        program = target or Path(files[0].name).with_suffix(".elf")
         require_folder(program.parent, "--output")
         return [program], build(files, program, compiler=compiler, options=options)
-    if arguments.output is not None and len(files) > 1:
-        raise InputError(f"-o must be left out with -S and several files, not {arguments.output}")
-    targets: list[Path] = [arguments.output or Path(path.name).with_suffix(".s") for path in files]
-    printed: list[str] = []
-    for source, target in zip(files, targets, strict=True):
+    linked = [path for path in files if path.suffix in LINKED_SUFFIXES]
+    if linked:
+        known = ", ".join(suffix for suffix in SOURCE_SUFFIXES if suffix not in LINKED_SUFFIXES)
+        raise InputError(f"source must end in one of {known} with {stage.value}, not {linked[0]}")
+    if stage is Stage.OBJECT and target is not None and target.suffix == ARCHIVE_SUFFIX:
         require_folder(target.parent, "--output")
-        printed.append(compile_to_assembly(source, target, compiler=compiler, options=options))
-    return targets, "".join(printed)
+        return [target], archive(files, target, compiler=compiler, options=options)
+    if target is not None and len(files) > 1:
+        raise InputError(f"-o must be left out with {stage.value} and several files, not {target}")
+    if stage is Stage.PREPROCESSED and target is None:
+        return [], _preprocess(files, options, compiler)
+    targets = [target or Path(path.name).with_suffix(_SUFFIXES[stage]) for path in files]
+    for path in targets:
+        require_folder(path.parent, "--output")
+    return targets, compile_sources(list(zip(files, targets, strict=True)), stage, compiler=compiler, options=options)
+
+
+def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
+    """Print the preprocessed sources; returns what the compiler said."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
+        pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
+        printed = compile_sources(pairs, Stage.PREPROCESSED, compiler=compiler, options=options)
+        for _source, text in pairs:
+            sys.stdout.write(text.read_text())
+    return printed

@@ -4,13 +4,16 @@ import argparse
 import json
 import sys
 import tempfile
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from xpulpnn.config import PRESETS, CoreConfig, apply_settings, preset
 from xpulpnn.errors import InputError
@@ -19,6 +22,8 @@ from xpulpnn_sim.files import write_text
 OK = 0
 FAILED = 1
 """Exit code when a check failed."""
+INTERRUPTED = 130
+"""Exit code of a run that was interrupted."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,7 +39,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
 
 
-def add_configuration(parser: argparse.ArgumentParser, default: str) -> None:
+DEFAULT_PRESET = "xpulpnn"
+
+
+def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET) -> None:
     """Add ``--preset`` and ``--set``."""
     parser.add_argument(
         "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {default})"
@@ -58,6 +66,11 @@ def configuration(arguments: argparse.Namespace) -> CoreConfig:
             raise InputError(f"--set must be KEY=VALUE, not {text}")
         settings[key] = value
     return apply_settings(preset(arguments.preset), settings)
+
+
+def core_title(arguments: argparse.Namespace) -> str:
+    """What the configuration of :func:`configuration` is called: the preset and its settings."""
+    return " ".join([arguments.preset, *arguments.settings])
 
 
 def add_exact(parser: argparse.ArgumentParser) -> None:
@@ -125,10 +138,47 @@ def output() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
 
 
+def remark(text: str) -> None:
+    """Tell something on the error output that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+_FIRST_LINE_S = 10.0
+"""Seconds before the first line of progress, and the shortest time between two."""
+_LINES = 20
+"""Lines of progress in a run of any length, about, after which they come less often."""
+
+
 @contextmanager
-def progress_bar(description: str, total: int | None) -> Generator[tuple[Progress, Any]]:
-    """A progress bar on the error output, shown on a terminal only."""
+def progress_bar(description: str, total: int | None) -> Generator[tuple[Progress, TaskID]]:
+    """A progress bar on the error output; where that is no terminal, a line from time to time."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
-        yield progress, progress.add_task(description, total=total)
+    plain = not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=plain) as progress:
+        task = progress.add_task(description, total=total)
+        if not plain:
+            yield progress, task
+            return
+        done = threading.Event()
+        lines = threading.Thread(target=_tell, args=(progress, done), daemon=True)
+        lines.start()
+        try:
+            yield progress, task
+        finally:
+            done.set()
+            lines.join()
+
+
+def _tell(progress: Progress, done: threading.Event) -> None:
+    """Print how far the work is, until it is done."""
+    started = monotonic()
+    while not done.wait(max(_FIRST_LINE_S, (monotonic() - started) / _LINES)):
+        remark(_line(progress))
+
+
+def _line(progress: Progress) -> str:
+    task = progress.tasks[0]
+    count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
+    shown = count if task.completed or task.total is not None else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description)))

@@ -1,4 +1,4 @@
-"""``xpulpnn equivalence``: every structure of the dot-product unit against its definition."""
+"""``xpulpnn equivalence``: dot-product structures against their definition, emitted Verilog against its RTLIL."""
 
 import argparse
 from itertools import groupby
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sim.commands import equivalence_emitter
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -24,41 +25,60 @@ from xpulpnn_sim.formal.dotp import ALL_SIGNS
 from xpulpnn_sim.formal.equivalence import DIFFERENT, METHODS, UNDECIDED, Comparison, check, structures
 from xpulpnn_sim.harness.models import cached_emission
 
+DOTP, EMITTER = WHAT = ("dotp", "emitter")
+"""What can be proved."""
+
 _TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
 _SIGNS = "signs: of factor a (rs1) and b (rs2), u unsigned, s signed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    add_configuration(parser, "xpulpnn")
     parser.add_argument(
-        "--formats", default="all", metavar="LIST", help="element formats out of h,b,n,c (default: all configured)"
+        "what",
+        nargs="?",
+        choices=WHAT,
+        default=DOTP,
+        help="dotp (default): each structure of the dot-product unit against its definition; emitter: each module of "
+        "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset",
+    )
+    add_configuration(parser, "xpulpnn")
+    equivalence_emitter.add_arguments(parser)
+    parser.add_argument(
+        "--formats",
+        default="all",
+        metavar="LIST",
+        help="dotp: element formats out of h,b,n,c (default: all configured)",
     )
     parser.add_argument(
         "--method",
         default="",
         metavar="LIST",
-        help=f"methods out of {','.join(METHODS)}, all of which run (default: the first one that decides)",
+        help=f"dotp: methods out of {','.join(METHODS)}, all of which run (default: the first one that decides)",
     )
     parser.add_argument(
         "--timeout",
         type=float,
         default=120.0,
         metavar="S",
-        help="seconds for one method on one operation (default 120)",
+        help="seconds for one method on one operation, or for one module (default 120)",
     )
     parser.add_argument(
-        "--all-widths", action="store_true", help="also units with every subset of the configured element widths"
+        "--all-widths", action="store_true", help="dotp: also units with every subset of the configured element widths"
     )
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails if a structure is different or could not be decided by any method."""
-    config = configuration(arguments)
     require_writable(arguments.json)
     if arguments.timeout <= 0:
         raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
+    if arguments.what == EMITTER:
+        _require_defaults(arguments, ("formats", "all"), ("method", ""), ("all_widths", False))
+        return equivalence_emitter.run(arguments)
+    _require_defaults(arguments, *equivalence_emitter.DEFAULTS)
+    config = configuration(arguments)
     methods = comma_list(arguments.method, METHODS, "--method") if arguments.method else []
     suffixes = comma_list(arguments.formats, [fmt.suffix for fmt in config.dotp.formats], "--formats")
     formats = [fmt for fmt in ElemFmt if fmt.suffix in suffixes]
@@ -97,6 +117,14 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(text, markup=False, soft_wrap=True)
     write_json(arguments.json, [_record(outcome) for outcome in outcomes])
     return OK if _all_shown(outcomes) else FAILED
+
+
+def _require_defaults(arguments: argparse.Namespace, *defaults: tuple[str, object]) -> None:
+    """Refuse options that mean nothing for what is proved."""
+    for name, default in defaults:
+        if getattr(arguments, name) != default:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} must be left out for {arguments.what}, not given")
 
 
 def _all_shown(outcomes: list[Comparison]) -> bool:

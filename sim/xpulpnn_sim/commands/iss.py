@@ -12,12 +12,14 @@ from xpulpnn_sim.commands.common import (
     add_configuration,
     add_json,
     configuration,
+    core_title,
     output,
     progress_bar,
     require_writable,
     write_json,
 )
 from xpulpnn_sim.commands.program import (
+    Ending,
     add_program,
     by_function,
     dumps,
@@ -39,14 +41,14 @@ from xpulpnn_sim.iss.session import Session
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     add_program(parser, limit_options=("--max-instructions", "--max-cycles"), unit="instructions")
-    add_configuration(parser, "xpulpnn-full")
+    add_configuration(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success."""
     config = configuration(arguments)
-    executable, ram = load_program(arguments)
+    executable, ram = load_program(arguments, config)
     pieces = dumps(arguments, executable, ram)
     require_writable(arguments.json)
     require_file(arguments.trace, "--trace")
@@ -68,8 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = time.perf_counter() - begin
     executed = session.iss.executed
     speed = executed / seconds
-    report(ended, f"{executed} instructions, {speed:,.0f} per second")
-    record = end_record(executable, ended) | {
+    ending = Ending(executable, ended, session.trapped, config, core_title(arguments))
+    report(ending, f"{executed} instructions, {speed:,.0f} per second")
+    record = end_record(ending) | {
         "engine": "iss",
         "instructions": executed,
         "wall_s": round(seconds, 3),

@@ -20,12 +20,13 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, short_precision
 from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sw.compilers import COMPILERS, CompileError
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
-from xpulpnn_sw.toolchain import COMPILERS, CompileError, Options, build
+from xpulpnn_sw.toolchain import Options, build
 
 WIDTHS = ("16", "8", "4", "2")
 

@@ -12,10 +12,14 @@ from typing import Any
 
 from rich.table import Table
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import require_folder
+from xpulpnn_sim.commands.common import core_title, require_folder
 from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
+from xpulpnn_sim.trap_report import Trapped, describe
+from xpulpnn_sim.trap_report import record as trap_record
+from xpulpnn_sw.core_note import require_core
 
 DEFAULT_LIMIT = 100_000_000
 HART_LIMIT = 1 << 32
@@ -79,12 +83,14 @@ def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str]
     parser.add_argument("--profile", action="store_true", help=f"{unit} by function")
 
 
-def load_program(arguments: argparse.Namespace) -> tuple[Executable, tuple[Window, ...]]:
-    """The program and the memory beside it; raises :class:`InputError` also for bad limits."""
+def load_program(arguments: argparse.Namespace, config: CoreConfig) -> tuple[Executable, tuple[Window, ...]]:
+    """The program and the memory beside it; raises :class:`InputError` also for bad limits and another core."""
     if arguments.limit < 1:
         raise InputError(f"--max-cycles must be at least 1, not {arguments.limit}")
     ram = tuple(parse_ram(text) for text in arguments.ram)
-    return load(arguments.program, ram=ram), ram
+    executable = load(arguments.program, ram=ram)
+    require_core(executable.cores, config, str(executable.path), core_title(arguments))
+    return executable, ram
 
 
 def hart_id(arguments: argparse.Namespace) -> int:
@@ -158,14 +164,51 @@ def show(printed: Output) -> None:
     stream.buffer.flush()
 
 
-def report(ended: Exit, summary: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program.
+    exit : Exit
+        The end.
+    trapped : Trapped or None
+        The last exception.
+    config : CoreConfig
+        The core.
+    core : str
+        What it is called.
+    """
+
+    executable: Executable
+    exit: Exit
+    trapped: Trapped | None
+    config: CoreConfig
+    core: str
+
+    @property
+    def exception(self) -> str:
+        """The last exception in words, if the program did not succeed."""
+        if self.trapped is None or self.exit.ok:
+            return ""
+        return describe(self.trapped, self.config, self.core, self.executable.symbol_at)
+
+
+def report(ending: Ending, summary: str) -> None:
     """Tell how the run ended, on the error output: the other one is the program's."""
     sys.stdout.flush()
-    print(f"{ended.text} ({summary})", file=sys.stderr)
+    print(f"{ending.exit.text} ({summary})", file=sys.stderr)
+    if ending.exception:
+        print(f"last exception: {ending.exception}", file=sys.stderr)
 
 
-def end_record(executable: Executable, ended: Exit) -> dict[str, Any]:
+def end_record(ending: Ending) -> dict[str, Any]:
     """The end of a run for machines."""
+    executable, ended = ending.executable, ending.exit
+    found = ending.trapped if ending.exception else None
+    exception = None if found is None else trap_record(found, ending.exception, executable.symbol_at)
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,
@@ -174,6 +217,7 @@ def end_record(executable: Executable, ended: Exit) -> dict[str, Any]:
         "symbol": executable.symbol_at(ended.pc),
         "address": ended.address,
         "text": ended.text,
+        "exception": exception,
     }
 
 

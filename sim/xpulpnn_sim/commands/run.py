@@ -21,6 +21,7 @@ from xpulpnn_sim.commands.common import (
     add_configuration,
     add_exact,
     add_json,
+    core_title,
     output,
     progress_bar,
     require_folder,
@@ -30,6 +31,7 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.commands.program import (
     OUTSIDE,
+    Ending,
     add_program,
     dumps,
     end_record,
@@ -57,7 +59,7 @@ _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     add_program(parser, limit_options=("--max-cycles",), unit="cycles")
-    add_configuration(parser, "xpulpnn-full")
+    add_configuration(parser)
     add_exact(parser)
     parser.add_argument("--check", action="store_true", help="check every instruction: operands, result, memory, pc")
     parser.add_argument(
@@ -88,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
     config = simulated_configuration(arguments)
-    executable, ram = load_program(arguments)
+    executable, ram = load_program(arguments, config)
     machine = _machine(arguments, ram)
     pieces = dumps(arguments, executable, ram)
     require_writable(arguments.json)
@@ -119,8 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.waves is not None:
         _write_save_file(arguments.waves, executable, config)
     profile = Profile(executable, result.accounts[0]) if arguments.profile else None
-    record = _record(arguments, executable, machine, result, profile)
-    _tell(result, record)
+    ending = Ending(executable, result.exit, result.trapped, config, core_title(arguments))
+    record = _record(arguments, ending, machine, result, profile)
+    _tell(ending, result, record)
     if profile is not None:
         output().print(_profile_table(record["profile"]))
     write_dumps(pieces, result.read)
@@ -193,7 +196,7 @@ def _tracing(path: Path) -> Generator[Callable[[Records], None]]:
 
 def _record(
     arguments: argparse.Namespace,
-    executable: Executable,
+    ending: Ending,
     machine: Machine,
     result: RunResult,
     profile: Profile | None,
@@ -205,7 +208,7 @@ def _record(
         "check": arguments.check,
         "lockstep": arguments.lockstep,
     }
-    record = end_record(executable, result.exit) | {
+    record = end_record(ending) | {
         "engine": "core",
         "cycles": result.cycles,
         "instructions": result.instructions,
@@ -224,9 +227,9 @@ def _record(
     return record
 
 
-def _tell(result: RunResult, record: dict[str, Any]) -> None:
+def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
     """The result for people, on the error output: the other one is the program's."""
-    report(result.exit, f"{result.cycles} cycles, {result.instructions} instructions")
+    report(ending, f"{result.cycles} cycles, {result.instructions} instructions")
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
         console.print(result.difference, markup=False, soft_wrap=True)

@@ -1,10 +1,7 @@
 """``xpulpnn verify``: random programs on the core in lock step with the simulator."""
 
 import argparse
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import count
-from multiprocessing import get_context
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
     FAILED,
+    INTERRUPTED,
     OK,
     add_json,
     comma_list,
@@ -26,12 +24,14 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.farm.dask_pool import FarmLostError, require_dask
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, run_seed, shrink
+from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.verify.campaign import Plan, Result, excerpt, listing, run_case, shrink
 from xpulpnn_sim.verify.coverage import Coverage
 from xpulpnn_sim.verify.designs import DESIGNS, prepare
 from xpulpnn_sim.verify.elf_file import elf_bytes
-from xpulpnn_sim.verify.generator import BUDGET
+from xpulpnn_sim.verify.spread import Executor, dask_workers, local_processes, results, work
 
 DEFAULT_INSTRUCTIONS = 100_000
 DEFAULT_PRESET = "xpulpnn-full"
@@ -74,6 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
     parser.add_argument("--no-shrink", action="store_true", help="leave a failing program as it is")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
+    parser.add_argument(
+        "--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write minimal failing programs there")
     add_json(parser)
 
@@ -84,19 +87,31 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
-    prepare(arguments.engine, [plan.config for plan in plans])
-    results: list[Result] = []
+    if arguments.dask:
+        require_dask()
+    else:
+        prepare(arguments.engine, [plan.config for plan in plans])
+    found: list[Result] = []
     console = output()
+    stopped = ""
     with progress_bar("instructions", arguments.instructions) as (progress, task):
-        for result in _results(arguments, plans):
-            results.append(result)
-            progress.advance(task, result.verdict.instructions)
-    failures = [result for result in results if result.verdict.reason is not Reason.PASS]
+        try:
+            with single_interrupt(), _executor(arguments) as executor:
+                programs = work(arguments.seed, plans)
+                for result in results(executor, programs, arguments.instructions, keep_going=arguments.keep_going):
+                    found.append(result)
+                    progress.advance(task, result.verdict.instructions)
+        except (KeyboardInterrupt, FarmLostError) as stop:
+            stopped = str(stop) or "interrupted"
+    failures = [result for result in found if result.verdict.reason is not Reason.PASS]
     for failure in failures:
         _report(failure, arguments, console)
-    summary = _summary(results, plans)
+    summary = _summary(found, plans) | {"complete": not stopped}
     _print(summary, console)
     write_json(arguments.json, summary)
+    if stopped:
+        console.print(f"INCOMPLETE: {stopped} after {len(found)} programs", markup=False, soft_wrap=True)
+        return INTERRUPTED
     return FAILED if failures else OK
 
 
@@ -127,45 +142,10 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
     return plans
 
 
-def _run(seed: int, plan: Plan, engine: str) -> Result:
-    """One program in a process of its own."""
-    return run_seed(seed, plan, DESIGNS[engine]())
-
-
-def _work(arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[tuple[int, Plan]]:
-    """Programs without end; the configurations take turns."""
-    return ((seed, plans[index % len(plans)]) for index, seed in enumerate(count(arguments.seed)))
-
-
-def _left(left: int, result: Result, arguments: argparse.Namespace) -> int:
-    """Instructions still to run after ``result``; none after a failure unless asked for."""
-    if result.verdict.reason is not Reason.PASS and not arguments.keep_going:
-        return 0
-    return left - result.verdict.instructions
-
-
-def _results(arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[Result]:
-    """Programs until the instructions are reached, or one fails."""
-    left, work = arguments.instructions, _work(arguments, plans)
-    while arguments.jobs == 1 and left > 0:
-        result = _run(*next(work), arguments.engine)
-        left = _left(left, result, arguments)
-        yield result
-    if left <= 0:
-        return
-    # a fresh interpreter for each process: the progress bar's thread must not be forked
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        running: set[Future[Result]] = set()
-        while left > 0 or running:
-            while left > 0 and len(running) < min(2 * arguments.jobs, 1 + left // BUDGET):
-                running.add(pool.submit(_run, *next(work), arguments.engine))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                result = future.result()
-                left = _left(left, result, arguments)
-                yield result
-            if left <= 0:
-                running = {future for future in running if not future.cancel()}
+def _executor(arguments: argparse.Namespace) -> AbstractContextManager[Executor]:
+    if arguments.dask:
+        return dask_workers(arguments.dask, arguments.engine)
+    return local_processes(arguments.jobs, arguments.engine)
 
 
 def _report(failure: Result, arguments: argparse.Namespace, console: Console) -> None:

@@ -18,6 +18,9 @@ from xpulpnn_sim.explorer.results import PointResult, to_json
 from xpulpnn_sim.explorer.space import Skipped
 
 REPORT = "report.html"
+FILES = ("results.json", "results.csv", REPORT)
+"""What a run writes beside the folders of its points; the first one tells whose they are."""
+
 _REPORT_PACKAGES = ("jinja2", "plotly")
 
 
@@ -30,7 +33,7 @@ def require_report_packages() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A finished run.
+    """A finished run, or what there is of one that was interrupted.
 
     Parameters
     ----------
@@ -44,6 +47,8 @@ class FinishedRun:
         Remarks on what the points could not do.
     extra : tuple of NamedTable
         Tables to show before all others.
+    interrupted : str
+        How far the run came before it was interrupted; empty if it was not.
     """
 
     info: RunInfo
@@ -51,6 +56,7 @@ class FinishedRun:
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...] = ()
     extra: tuple[NamedTable, ...] = ()
+    interrupted: str = ""
 
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""
@@ -60,6 +66,7 @@ class FinishedRun:
             "baseline": self.info.baseline,
             "wall_s": round(self.info.wall_s, 3),
             "cached": self.info.cached,
+            "complete": not self.interrupted,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
             "tables": [_table_record(table) for table in (*self.extra, *self._results())],
@@ -81,6 +88,8 @@ class FinishedRun:
             if table is not None:
                 console.print(TerminalTable(table))
                 console.print()
+        if self.interrupted:
+            console.print(Text(f"INCOMPLETE: {self.interrupted}; the same command goes on from here"), soft_wrap=True)
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 

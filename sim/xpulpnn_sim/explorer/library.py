@@ -2,11 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.liberty import Liberty, LibraryCell, TimingArc, read_liberty
+from xpulpnn_sim.files import write_bytes
+from xpulpnn_sim.user_cache import cache_directory
 
 _INVERTER = 0b01
 _BUFFER = 0b10
@@ -68,6 +71,21 @@ class Library:
     def cells(self) -> dict[str, LibraryCell]:
         """Cells by name."""
         return self.liberty.cells
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A library travels to other processes and machines with its file."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "path"}
+        return _arrived, (str(self.path), self.path.read_bytes(), values)
+
+
+def _arrived(place: str, content: bytes, values: dict[str, Any]) -> Library:
+    """A library from another process; its file is the one there was there, or a copy in the cache."""
+    path = Path(place)
+    if not path.is_file() or path.read_bytes() != content:
+        path = cache_directory() / "liberty" / f"{values['sha256'][:32]}.lib"
+        if not path.exists() or path.read_bytes() != content:
+            write_bytes(path, content)
+    return Library(path=path, **values)
 
 
 def load_library(path: Path, *, name: str = "", physical: bool = True) -> Library:

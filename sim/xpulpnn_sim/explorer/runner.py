@@ -4,33 +4,20 @@ A process per point: one that crashes, hangs or is killed takes nothing else wit
 disk. Whoever ends the run ends the processes and the tools they started.
 """
 
-import os
-import shutil
-import signal
-import sys
-import tempfile
-import threading
+import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing import connection, get_context, parent_process
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from multiprocessing import connection
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explorer.results import EmittedDesign, PointResult
 from xpulpnn_sim.explorer.task import RESULT, Task, run_task, with_known
-from xpulpnn_sim.files import write_text
-
-LOG = "log.txt"
-
-_SCRATCH = ".scratch"
-"""Folder inside that of a point for what its tools would leave behind if they were killed."""
+from xpulpnn_sim.farm.child import LOG, Child, Tell
+from xpulpnn_sim.farm.dask_pool import FarmLostError
+from xpulpnn_sim.interrupts import later_interrupt, single_interrupt
+from xpulpnn_sim.user_cache import ignore_before
 
 Emit = Callable[[str, CoreConfig], EmittedDesign]
 Report = Callable[[str, str, bool], None]
@@ -56,6 +43,26 @@ class Manner:
     dask: str = ""
 
 
+class InterruptedRun(KeyboardInterrupt):
+    """A run that was interrupted, or that lost the machines it ran on.
+
+    Parameters
+    ----------
+    lost : str
+        What was lost; empty for an interrupt.
+    results : list of PointResult
+        What there is, in the order of the tasks; points that lack a step say so in their error.
+    finished : int
+        Number of points that lack none.
+    """
+
+    def __init__(self, lost: str, results: list[PointResult], finished: int) -> None:
+        super().__init__(lost or "interrupted")
+        self.lost = lost
+        self.results = results
+        self.finished = finished
+
+
 def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, report: Report) -> list[PointResult]:
     """Results of all tasks, in their order; a point that failed has its error.
 
@@ -72,6 +79,11 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
     report : callable
         Told of every finished step.
 
+    Raises
+    ------
+    InterruptedRun
+        With all that is known, after every process and its tools have ended.
+
     Points without missing steps cost nothing; no process is started if none has any.
     """
     results: dict[int, PointResult] = {}
@@ -83,39 +95,28 @@ def run_points(tasks: Sequence[Task], output: Path, emit: Emit, manner: Manner, 
             results[number] = task.result()
             for step in task.steps:
                 report(task.point.label, step.name, True)
-    run = _run_dask if manner.dask else _run_local
     if waiting:
-        with _single_interrupt():
-            results |= dict(run(tasks, waiting, output, emit, manner, report))
+        run = _run_local
+        if manner.dask:
+            # its package takes a while to import
+            from xpulpnn_sim.explorer.remote import run_dask as run
+        try:
+            with single_interrupt():
+                # one by one: those that have ended count if there is an interrupt
+                for ended in run(tasks, waiting, output, emit, manner, report):
+                    results.update([ended])
+        except (KeyboardInterrupt, FarmLostError) as stop:
+            listed = [results.get(number) or _unfinished(task, output) for number, task in enumerate(tasks)]
+            lost = str(stop) if isinstance(stop, FarmLostError) else ""
+            raise InterruptedRun(lost, listed, len(results)) from None
     return [results[number] for number in range(len(tasks))]
 
 
-@contextmanager
-def _single_interrupt() -> Iterator[None]:
-    """Ignore further interrupts after the first one, while what it ends is tidied up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _later_interrupt() -> Iterator[None]:
-    """Keep an interrupt waiting; processes started meanwhile never see one, as they are ended by this one."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def _unfinished(task: Task, output: Path) -> PointResult:
+    """What an interrupted run knows of a point that it did not finish."""
+    found = with_known(task, output / task.folder_name)
+    names = [step.name for step, key in zip(found.steps, found.keys, strict=True) if key not in found.known]
+    return found.result(f"interrupted before the end of {', '.join(names) or 'the last step'}")
 
 
 class _Worker:
@@ -124,58 +125,47 @@ class _Worker:
     def __init__(self, number: int, task: Task, output: Path, emit: Emit, timeout_s: float) -> None:
         self.number = number
         self.task = task
-        self.folder = output / task.folder_name
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not task.known:
-            (self.folder / RESULT).unlink(missing_ok=True)
-        self.timeout_s = timeout_s
+        self.folder = begin(task, output)
         self.told = 0
-        self.result: PointResult | None = None
-        context = get_context("spawn")
-        self.receiver, sender = context.Pipe(duplex=False)
-        self.process: BaseProcess = context.Process(target=_serve, args=(sender, task, self.folder, emit))
-        self.process.start()
-        sender.close()
-        self.deadline = monotonic() + timeout_s
+        parts = (pickle.dumps(task), pickle.dumps(self.folder.resolve()), pickle.dumps(emit))
+        self.child = Child(run_point, parts, self.folder, timeout_s)
 
     def receive(self, report: Report) -> bool:
         """Take one message; returns whether the process has nothing more to say."""
-        try:
-            message = self.receiver.recv()
-        except (EOFError, OSError):
-            return True
-        if isinstance(message, PointResult):
-            self.result = message
-            return True
-        name, cached = message
-        self.told += 1
-        self.deadline = monotonic() + self.timeout_s
-        report(self.task.point.label, name, cached)
-        return False
+        message, more = self.child.receive()
+        if more:
+            name, cached = message
+            self.told += 1
+            report(self.task.point.label, name, cached)
+        return not more
 
-    def end(self) -> int | None:
-        """Kill the process and all it started; returns its exit code, None if it had to be killed."""
-        pid = self.process.pid
-        # its tools are in its process group, which outlives it if one of them does
-        self.process.join(0.0 if self.result is None and monotonic() >= self.deadline else 5.0)
-        code = self.process.exitcode
-        if pid is not None:
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                self.process.kill()
-        self.process.join()
-        self.process.close()
-        self.receiver.close()
-        shutil.rmtree(self.folder / _SCRATCH, ignore_errors=True)
-        return code
-
-    def failed(self, error: str, report: Report) -> PointResult:
-        """The result of a process that ended without one: what it had finished, and why it ended."""
+    def end(self, report: Report) -> PointResult:
+        """End the process; its result, or that of a process without one: what it had finished, and why it ended."""
+        code = self.child.end(kill=self.child.late and not self.child.returned)
+        if self.child.returned:
+            return self.child.value
+        left = self.task.steps[self.told :]
+        error = f"{left[0].name if left else 'last step'}: {self.child.why(code)}"
         result = with_known(self.task, self.folder).write(self.folder, error)
-        for step in self.task.steps[self.told :]:
+        for step in left:
             report(self.task.point.label, step.name, False)
         return result
+
+
+def begin(task: Task, output: Path) -> Path:
+    """The folder of a point that is about to run, without what would be taken for its own."""
+    folder = output / task.folder_name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / LOG).unlink(missing_ok=True)
+    if not task.known:
+        (folder / RESULT).unlink(missing_ok=True)
+    return folder
+
+
+def run_point(tell: Tell, task: Task, folder: Path, emit: Emit) -> PointResult:
+    """What the process of a point does."""
+    ignore_before(task.fresh_since)
+    return run_task(task, folder, emit, lambda name, cached: tell((name, cached)))
 
 
 def _run_local(
@@ -187,110 +177,18 @@ def _run_local(
         while left or running:
             while left and len(running) < manner.jobs:
                 number = left.pop()
-                with _later_interrupt():
+                with later_interrupt():
                     running.append(_Worker(number, tasks[number], output, emit, manner.timeout_s))
-            soonest = min(worker.deadline for worker in running)
-            ready = connection.wait([worker.receiver for worker in running], max(soonest - monotonic(), 0.0))
+            soonest = min(worker.child.deadline for worker in running)
+            ready = connection.wait([worker.child.receiver for worker in running], max(soonest - monotonic(), 0.0))
             for worker in list(running):
-                late = monotonic() >= worker.deadline
-                if worker.receiver in ready:
+                if worker.child.receiver in ready:
                     if not worker.receive(report):
                         continue
-                elif not late:
+                elif not worker.child.late:
                     continue
                 running.remove(worker)
-                code = worker.end()
-                yield worker.number, worker.result or worker.failed(_why(worker, code, late=late), report)
+                yield worker.number, worker.end(report)
     finally:
         for worker in running:
-            worker.deadline = 0.0
-            worker.end()
-
-
-def _why(worker: _Worker, code: int | None, *, late: bool) -> str:
-    name = worker.task.steps[worker.told].name if worker.told < len(worker.task.steps) else "last step"
-    if late or code is None:
-        return f"{name}: must end within {worker.timeout_s:g} s, not be stopped then"
-    if code < 0:
-        return f"{name}: its process must end by itself, not be killed by {signal.Signals(-code).name}"
-    return f"{name}: its process must end with a result, not with exit code {code} (see {LOG})"
-
-
-def _serve(sender: Connection, task: Task, folder: Path, emit: Emit) -> None:
-    """Run one point in a fresh process, whose process group is its own and ends with the process that started it."""
-    os.setpgid(0, 0)
-    scratch = folder.resolve() / _SCRATCH
-    scratch.mkdir(exist_ok=True)
-    os.environ["TMPDIR"], tempfile.tempdir = str(scratch), None
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with (folder / LOG).open("w") as log:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-            os.dup2(log.fileno(), stream.fileno())
-    result = run_task(task, folder, emit, lambda name, cached: sender.send((name, cached)))
-    sender.send(result)
-    sender.close()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os.killpg(0, signal.SIGKILL)
-
-
-def _run_dask(
-    tasks: Sequence[Task], waiting: list[int], output: Path, emit: Emit, manner: Manner, report: Report
-) -> Iterator[tuple[int, PointResult]]:
-    """Run points on the workers of a Dask scheduler, which need the same sources and tools but no common files."""
-    with _dask_client(manner.dask) as (client, as_completed):
-        futures = {client.submit(run_remotely, tasks[number], emit, pure=False): number for number in waiting}
-        try:
-            for future in as_completed(list(futures)):
-                number = futures[future]
-                task = tasks[number]
-                folder = output / task.folder_name
-                folder.mkdir(parents=True, exist_ok=True)
-                if future.status == "finished":
-                    result, files = future.result()
-                    for name, text in files.items():
-                        write_text(folder / name, text)
-                else:
-                    error = " ".join(f"{type(future.exception()).__name__}: {future.exception()}".split())
-                    result = task.write(folder, f"dask: {error}")
-                for step in task.steps:
-                    report(task.point.label, step.name, False)
-                yield number, result
-        finally:
-            client.cancel(list(futures))
-
-
-@contextmanager
-def _dask_client(address: str) -> Iterator[tuple[Any, Any]]:
-    """Client of a scheduler and the function that waits for its results."""
-    distributed = dask_package()
-    try:
-        client = distributed.Client(address, timeout="10s")
-    except (OSError, ValueError, TimeoutError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({text})") from None
-    with client:
-        yield client, distributed.as_completed
-
-
-def dask_package() -> Any:
-    """The package ``distributed``; raises :class:`ToolError` with the command that installs it."""
-    try:
-        return import_module("distributed")
-    except ImportError:
-        raise ToolError("distributed must be installed for --dask: pip install distributed") from None
-
-
-def run_remotely(task: Task, emit: Emit) -> tuple[PointResult, dict[str, str]]:
-    """Run one point where only the result matters; returns it and the files of its folder."""
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
-        folder = Path(name)
-        result = run_task(task, folder, emit, lambda name, cached: None)
-        return result, {
-            str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()
-        }
+            worker.child.end(kill=True)

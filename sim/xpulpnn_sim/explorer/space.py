@@ -5,10 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
+from math import prod
 from typing import get_args, get_origin, get_type_hints
 
 from xpulpnn.config import ALL_WIDTHS, PRESETS, CoreConfig, DotpConfig, apply_settings, preset, with_setting
 from xpulpnn.errors import ConfigError, InputError
+
+MOST_COMBINATIONS = 100_000
+"""Of presets and swept values; more take long to look at, let alone to run."""
 
 _LONGEST_NAME = 120
 """Characters of a folder; file systems take about 250."""
@@ -82,24 +86,40 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
     InputError
         For an unknown preset, field or value, or if no combination can be built.
     """
-    names = _presets(presets)
-    common = _common(settings)
-    swept = _swept(sweeps, common)
+    names, common, swept = parse_space(presets, settings, sweeps)
+    size = len(names) * prod(len(values) for values in swept.values())
+    if size > MOST_COMBINATIONS:
+        raise InputError(f"--sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
     points: list[Point] = []
     skipped: list[Skipped] = []
     for name, *values in product(names, *swept.values()):
-        changes = common | dict(zip(swept, values, strict=True))
-        label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
-        try:
-            config = apply_settings(preset(name), changes)
-            _check_top(top, config)
-        except ConfigError as error:
-            skipped.append(Skipped(label=label, rule=str(error)))
+        made = make_point(top, name, common | dict(zip(swept, values, strict=True)))
+        if isinstance(made, Point):
+            points.append(made)
         else:
-            points.append(Point(label=label, top=top, preset=name, settings=changes, config=config))
+            skipped.append(made)
     if not points:
         raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
     return Space(points=tuple(points), skipped=tuple(skipped))
+
+
+def parse_space(
+    presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
+) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
+    """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
+    names, common = _presets(presets), _common(settings)
+    return names, common, _swept(sweeps, common)
+
+
+def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
+    """The preset ``name`` with ``changes``, or why it cannot be built."""
+    label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
+    try:
+        config = apply_settings(preset(name), changes)
+        _check_top(top, config)
+    except ConfigError as error:
+        return Skipped(label=label, rule=str(error))
+    return Point(label=label, top=top, preset=name, settings=changes, config=config)
 
 
 def _presets(texts: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from xpulpnn_sim.explorer.results import (
     to_json,
 )
 from xpulpnn_sim.explorer.space import Point
+from xpulpnn_sim.farm.child import SCRATCH
 from xpulpnn_sim.files import write_text
 
 ResultField = Literal["flows", "kernels", "energies"]
@@ -30,6 +31,9 @@ ResultField = Literal["flows", "kernels", "energies"]
 _FIELDS: tuple[ResultField, ...] = ("flows", "kernels", "energies")
 
 StepResult = FlowResult | EnergyResult | dict[str, Any]
+
+POINTS = "points"
+"""Folder of all points below that of a run."""
 
 RESULT = "result.json"
 CONFIGURATION = "config.json"
@@ -97,6 +101,10 @@ class Task:
         Echo of the configuration in an earlier run's manifest; empty without one.
     known : mapping of str to result
         Results of an earlier run, by key.
+    strange : frozenset of str
+        Files that were in the folder of the point before any run was.
+    fresh_since : float
+        Time since the epoch, in seconds, before which no entry of the cache counts.
     """
 
     point: Point
@@ -105,6 +113,8 @@ class Task:
     folder_name: str
     configuration: dict[str, Any]
     known: Mapping[str, StepResult]
+    strange: frozenset[str] = frozenset()
+    fresh_since: float = 0.0
 
     @property
     def missing(self) -> int:
@@ -128,7 +138,8 @@ class Task:
         """Write :meth:`result` into ``folder``, with the keys by which a later run recognises all but ``wrong``."""
         result = self.result(error)
         keys = self._by_field({key: "" if key in wrong else key for key in self.known})
-        write_text(folder / RESULT, json.dumps({**to_json(result), "keys": keys}, indent=1) + "\n")
+        files = sorted({*files_in(folder), RESULT} - self.strange)
+        write_text(folder / RESULT, json.dumps({**to_json(result), "keys": keys, "files": files}, indent=1) + "\n")
         return result
 
     def _by_field(self, found: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -157,7 +168,7 @@ def plan(
     steps: Sequence[tuple[PointStep, Mapping[str, str]]],
     output: Path,
     *,
-    fresh: bool = False,
+    fresh_since: float | None = None,
 ) -> Task:
     """The task of a point.
 
@@ -169,18 +180,38 @@ def plan(
         What to do, in order, each with its settings: to ask for them may mean to ask tools for their versions.
     output : Path
         The folder of the run.
-    fresh : bool
-        Whether to ignore what is already there.
+    fresh_since : float or None
+        Time since the epoch, in seconds; what is older is ignored, in the folder and in the cache.
     """
     task = Task(
         point=point,
         steps=tuple(step for step, _ in steps),
         keys=tuple(step_key(point.top, point.config, step.name, settings) for step, settings in steps),
-        folder_name=f"points/{point.folder}",
+        folder_name=f"{POINTS}/{point.folder}",
         configuration={},
         known={},
+        fresh_since=fresh_since or 0.0,
     )
-    return task if fresh else with_known(task, output / task.folder_name)
+    folder = output / task.folder_name
+    task = replace(task, strange=frozenset(files_in(folder)) - earlier_files(folder))
+    return task if fresh_since is not None else with_known(task, folder)
+
+
+def files_in(folder: Path) -> list[str]:
+    """Names of all files below a folder, relative to it, but for what processes hold there while they live."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [str(name) for name in found if name.parts[0] != SCRATCH]
+
+
+def earlier_files(folder: Path) -> frozenset[str]:
+    """Names of the files that runs have written into the folder of a point; none if it is no such folder."""
+    try:
+        record = json.loads((folder / RESULT).read_text())
+        names = [str(name) for name in record["files"]] if record["keys"] else []
+    except (OSError, ValueError, LookupError, TypeError):
+        return frozenset()
+    # whoever may have edited the list: nothing outside the folder is ever meant
+    return frozenset(name for name in names if not {"..", "/"} & set(Path(name).parts))
 
 
 def with_known(task: Task, folder: Path) -> Task:
@@ -229,6 +260,7 @@ def run_task(
     write_text(folder / CONFIGURATION, json.dumps(task.configuration, indent=2) + "\n")
     write_text(folder / f"{design.top}.v", design.verilog)
     write_text(folder / f"{design.top}.json", json.dumps(design.manifest, indent=2) + "\n")
+    task.write(folder)
     errors: list[str] = []
     # a result that is wrong is shown, but never taken for a finished step
     wrong: frozenset[str] = frozenset()

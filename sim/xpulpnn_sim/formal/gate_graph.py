@@ -64,9 +64,16 @@ _MAJORITIES = _majority_tables()
 
 
 class GateGraph:
-    """A graph of gates, built from the inputs up."""
+    """A graph of gates, built from the inputs up.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    adders : bool
+        Whether majorities are looked for among ANDs and ORs, which takes most of the time.
+    """
+
+    def __init__(self, *, adders: bool = True) -> None:
+        self._adders = adders
         self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, (), 0)]
         self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
@@ -218,6 +225,8 @@ class GateGraph:
         return node
 
     def _merged(self, x: int, y: int, kind: GateKind) -> list[Cut]:
+        if not self._adders:
+            return []
         found: dict[tuple[int, ...], int] = {}
         for leaves_x, table_x in self._cuts[x >> 1]:
             for leaves_y, table_y in self._cuts[y >> 1]:

@@ -12,11 +12,27 @@ from xpulpnn_sim.yosys import find_yosys
 _START_S = 60
 """Seconds Yosys may take besides solving."""
 
+_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"
+"""Commands of ABC that make one gate of those it proves equal."""
+
 _ROWS = {GateKind.AND: ("{0}{1} 1",), GateKind.MAJORITY: ("{0}{1}- 1", "{0}-{2} 1", "-{1}{2} 1")}
 
 
-def prove_equal(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int) -> Inequality | None:
+def prove_equal(
+    graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
+) -> Inequality | None:
     """None if two words of literals are equal for all inputs, else inputs for which they are not.
+
+    Parameters
+    ----------
+    graph : GateGraph
+        Holds both words.
+    words : pair of sequences
+        Literals that must be equal, place by place.
+    timeout_s : int
+        For the solver.
+    sweep : bool
+        Whether ABC merges equal gates first: for words that are computed alike, but not from the same gates.
 
     Raises
     ------
@@ -27,10 +43,14 @@ def prove_equal(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *,
     """
     if list(words[0]) == list(words[1]):
         return None
-    script = f"read_blif miter.blif\ntee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    merge = "simplemap\nabc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""
+    script = (
+        f"read_blif miter.blif\n{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    )
     with tempfile.TemporaryDirectory(prefix="xpulpnn-sat-") as name:
         folder = Path(name)
         (folder / "miter.blif").write_text(_blif(graph, words))
+        (folder / "sweep.abc").write_text(_SWEEP)
         find_yosys().run(script, folder, what="miter", results=["sat.txt"], timeout_s=timeout_s + _START_S)
         answer = (folder / "sat.txt").read_text()
     if "SUCCESS!" in answer:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.harness.testbench import TOP, Rig
+from xpulpnn_sim.user_cache import cache_directory, counts
 from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator
 
-CACHE_VARIABLE = "XPULPNN_CACHE"
 COMPILER_VARIABLE = "XPULPNN_COMPILER"
 
 NATIVE = Path(__file__).parent / "native"
@@ -44,20 +44,6 @@ _TRACE_LIBRARIES = "LDFLAGS=-shared LDLIBS=-lz"
 _BUILDING = "building-"
 _ABANDONED_S = 3600
 """Age in seconds of a private folder whose build can no longer be under way."""
-
-
-def cache_directory() -> Path:
-    """Folder of the compiled models: ``$XPULPNN_CACHE``, or ``build/models``, or the user's cache if that fails."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    candidates = [Path(chosen)] if chosen else [Path("build/models"), Path.home() / ".cache" / "xpulpnn" / "models"]
-    for folder in candidates:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder.resolve()
-        except OSError:
-            continue
-    raise ToolError(f"{CACHE_VARIABLE} must be a writable folder, not {candidates[-1]}")
 
 
 def require_tools() -> None:
@@ -152,13 +138,13 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     identity = (sorted(files.items()), flags, make_flags, str(root), _compiler_command(chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
-    if library.exists():
+    if counts(library):
         return library
     require_tools()
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
     with _alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
-        if library.exists():
+        if counts(library):
             return library
         folder = Path(name)
         for file, text in files.items():

@@ -10,10 +10,10 @@ from typing import Any
 
 import xpulpnn
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.build import build_model, cache_directory
+from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.schema import DATA, FETCH, HART, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
+from xpulpnn_sim.user_cache import cache_directory, counts, store
 
 _STREAM_PORTS = {
     "ready": "insn__ready",
@@ -72,13 +72,13 @@ def cached_emission(top: str, config: CoreConfig, *, both_edges: bool = False) -
     for path in _sources():
         digest.update(path.read_bytes())
     entry = cache_directory() / "designs" / f"{top}-{digest.hexdigest()[:32]}.json"
-    known = _read(entry)
+    known = _read(entry) if counts(entry) else None
     if known is None:
         # Amaranth and the generator take longer to import than a cached model to run
         from xpulpnn_sim.tops import emit_top
 
         emitted = emit_top(top, config, both_edges=both_edges)
-        write_text(entry, json.dumps({"verilog": emitted.text, "manifest": emitted.manifest}))
+        store(entry, json.dumps({"verilog": emitted.text, "manifest": emitted.manifest}))
         known = emitted.text, emitted.manifest
     return known
 

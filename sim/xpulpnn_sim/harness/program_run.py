@@ -17,6 +17,7 @@ from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
 from xpulpnn_sim.harness.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.iss.lockstep import Lockstep
+from xpulpnn_sw.core_note import core_name, require_core
 
 
 def run_program(
@@ -65,6 +66,7 @@ def run_program(
 
     Raises :class:`ToolError` if the model cannot be built.
     """
+    require_core(executable.cores, config, str(executable.path), core_name(config))
     machine = machine or Machine()
     library = library or model_library("core", config, trace=waves is not None)
     memory = load_memory(executable, machine.ram)

@@ -136,10 +136,10 @@ events and the hart of the last; word written to tohost; grants recorded; positi
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
-    "pc previous_pc cause address write mask records lines",
+    "pc previous_pc cause address write mask records lines trap_pc trap_cause",
 )
 """State of a hart: pc of the last retirement and of the one before, its cause; access outside memory; records in the
-buffer; interrupt lines."""
+buffer; interrupt lines; the last exception, its cause 0 before the first one."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
 """One granted access of a data bus."""

@@ -17,6 +17,7 @@ from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine, Memory, Waves
 from xpulpnn_sim.harness.model import Block, Model, Windows
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
 from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.trap_report import Trapped, fetched_word
 
 BLOCK = 1 << 16
 """Retirements handed over at a time."""
@@ -67,6 +68,7 @@ class RunResult:
     mismatches: int = 0
     difference: str | None = None
     mismatch_position: int | None = None
+    trapped: Trapped | None = None
     output: bytes = b""
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
     accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
@@ -194,8 +196,15 @@ class Session:
             mismatches=checks.mismatches,
             difference=checks.first,
             mismatch_position=checks.position,
+            trapped=self._trapped(memory),
             memory=memory,
         )
+
+    def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:
+        """The last exception of the hart that the last event is about."""
+        hart = self.model.harts[int(self.model.status["hart"])]
+        cause, pc = int(hart["trap_cause"]), int(hart["trap_pc"])
+        return Trapped(pc, cause, fetched_word(Memory(memory).read, pc)) if cause else None
 
     def close(self) -> None:
         """Release the model and the thread of the checks."""

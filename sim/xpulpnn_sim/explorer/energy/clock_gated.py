@@ -9,8 +9,7 @@ from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.mapped_netlist import GATED
 from xpulpnn_sim.explorer.mapping import DESIGN, LIBRARY, abc_commands, map_gates, read_verilog, write_inputs
 from xpulpnn_sim.explorer.results import EmittedDesign
-from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.build import cache_directory
+from xpulpnn_sim.user_cache import cache_directory, counts, store
 from xpulpnn_sim.yosys import find_yosys
 
 REVISION = "3"
@@ -72,7 +71,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     commands = [abc_commands("area"), lines, list(_gated_registers())]
     key = content_key([REVISION, sorted(tools.tools.items()), surroundings, commands, design.module, design.verilog])
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
-    if entry.exists():
+    if counts(entry):
         return entry
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         folder = Path(name)
@@ -81,7 +80,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         (folder / "gated.v").write_text("".join(_gated_registers()))
         (folder / "gated_box.v").write_text(_GATED_BOX)
         tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json"])
-        write_text(entry, (folder / "mapped.json").read_text())
+        store(entry, (folder / "mapped.json").read_text())
     return entry
 
 

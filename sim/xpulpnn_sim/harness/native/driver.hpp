@@ -135,6 +135,11 @@ class Driver {
             state.previous_pc = state.pc;
             state.pc = out.pc_rdata;
             state.cause = out.cause;
+            // a handler that traps at its first instruction says nothing of how it was entered
+            if (__builtin_expect(out.trap && out.pc_rdata != out.pc_wdata, 0)) {
+                state.trap_pc = out.pc_rdata;
+                state.trap_cause = out.cause;
+            }
             if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata);
         } else {
             events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, settings.watchdog);

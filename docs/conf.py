@@ -1,0 +1,39 @@
+"""Sphinx: how the pages become the guide; ``make docs`` runs it."""
+
+from importlib.metadata import version as version_of
+
+from sphinx.application import Sphinx
+
+from xpulpnn_sim.guide.pages import expand
+
+project = "xpulpnn"
+author = "the xpulpnn authors"
+project_copyright = "the xpulpnn authors; Apache-2.0"
+release = version = version_of("xpulpnn")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings: list[str] = []
+nitpicky = False
+
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Members", "params_style")]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+
+html_theme = "furo"
+html_title = f"xpulpnn {release}"
+html_static_path = ["_static"]
+html_css_files = ["guide.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+
+def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
+    source[0] = expand(source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Fill in what is generated before a page is read."""
+    app.connect("source-read", _fill)

@@ -1,0 +1,64 @@
+"""How emitted text is to look: what the caller of :func:`xpulpnn.verilog.emit` chooses."""
+
+from dataclasses import dataclass
+
+_CLOCKING = {"clk": "Clock; everything happens on its rising edge.", "rst": "Synchronous reset, active high."}
+_ASYNCHRONOUS = "Asynchronous reset, active low."
+
+
+def is_reset_port(name: str) -> bool:
+    """Whether a clock or reset port that Amaranth made for a domain is its reset."""
+    return name.rpartition("_")[2] == "rst"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Choices that leave the function alone.
+
+    Parameters
+    ----------
+    prefix : str
+        Begins the name of every module.
+    reset : "sync" or "async-low"
+        When and at which level registers are reset.
+    initial : bool
+        Whether registers have initial values.
+    both_edges : bool
+        Whether every change of the clock is an edge.
+    """
+
+    prefix: str = ""
+    reset: str = "sync"
+    initial: bool = True
+    both_edges: bool = False
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the reset acts at once, and at level 0."""
+        return self.reset == "async-low"
+
+    def clocking_name(self, name: str) -> str:
+        """Name of the port for a clock or reset that Amaranth calls ``name``."""
+        return f"{name}_n" if self.is_asynchronous and is_reset_port(name) else name
+
+    def clocking_meaning(self, name: str) -> str:
+        """What the port for a clock or reset is for."""
+        domain, _, kind = name.rpartition("_")
+        text = _ASYNCHRONOUS if kind == "rst" and self.is_asynchronous else _CLOCKING[kind]
+        return text + (f" Domain {domain}." if domain else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a parent must know of a module.
+
+    Parameters
+    ----------
+    outputs : frozenset of str
+        Its output ports.
+    resets : frozenset of str
+        The reset ports that its clock domains brought.
+    """
+
+    outputs: frozenset[str]
+    resets: frozenset[str] = frozenset()

@@ -1,0 +1,138 @@
+"""The statements of one row of the instruction table, from the template of its operation."""
+
+import re
+
+from xpulpnn.isa.compressed import EXPANSIONS
+from xpulpnn.isa.formats import ElemFmt, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_WEIGHT
+from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES
+
+_UNSIGNED_IMMEDIATES = frozenset({"uimm6", "uimm5", "zimm5"})
+_QNT_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
+_QNT_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
+
+
+def phrase(insn: Insn) -> str:
+    """What the operation of ``insn`` is, in words."""
+    return OPERATIONS[insn.op].phrase
+
+
+def statements(insn: Insn) -> tuple[str, ...]:
+    """What ``insn`` does, a line per statement, in the notation of the guide; empty if software sees no effect."""
+    if insn.mnemonic in EXPANSIONS:
+        return _compressed(insn)
+    template = OPERATIONS[insn.op].statements
+    if insn.op == "pv.shuffle" and insn.mode is Op2Mode.SCI:
+        template = PICKED_HALVES
+    text = template.format(**_operands(insn))
+    # a shift by nothing, of the second names of the multiplications
+    text = text.removesuffix(" >> 0")
+    lines = text.split("\n") if text else []
+    if insn.writes_base and not insn.is_mac_load:
+        # the base first: of two results for one register the loaded data stays
+        lines.insert(0 if insn.is_load else len(lines), f"rs1 = rs1 + {_offset(insn)}")
+    return tuple(lines)
+
+
+def _operands(insn: Insn) -> dict[str, object]:
+    """What fills the braces of the templates."""
+    found: dict[str, object] = {"entry": insn.entry}
+    if insn.fmt is None:
+        found |= _scalar_operands(insn)
+    else:
+        found |= _lane_operands(insn, insn.fmt)
+    return found
+
+
+def _last(insn: Insn) -> str:
+    return insn.operands.rsplit(",", maxsplit=1)[-1]
+
+
+def _offset(insn: Insn) -> str:
+    """Offset of an access by its name."""
+    return insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
+
+
+def _scalar_operands(insn: Insn) -> dict[str, object]:
+    names = {token.field.name for token in insn.tokens}
+    second = "simm5" if "simm5" in names else _last(insn)
+    is_register = second == "rs2" or (insn.is_branch and "rs2" in names)
+    found: dict[str, object] = {
+        "b": second,
+        "sa": "rs1" if is_register else "s(rs1)",
+        "sb": ("rs2" if insn.is_branch else "s(rs2)") if is_register else second,
+        "ub": "rs2" if is_register else f"zx({second}, 32)",
+        "n": "rs2[4:0]" if is_register else second,
+        "at": "rs1" if insn.writes_base else f"rs1 + {_offset(insn)}",
+        "csr": second,
+        "writes": "rs1 is not x0" if second == "rs1" else f"{second} != 0",
+        "count": "rs1" if "rs1" in names else "lpcnt12",
+        "end": second,
+        "bound": "s(rs2)" if is_register else "2 ** (Is2 - 1) - 1 if Is2 > 0 else 0",
+        "w": "rs2[9:5] + 1" if is_register else "Is3 + 1",
+        "s": "rs2[4:0]" if is_register else "Is2",
+    }
+    if insn.op.endswith(("N", "NR")):
+        return found | _normalised(insn, names)
+    return found
+
+
+def _normalised(insn: Insn, names: set[str]) -> dict[str, object]:
+    """Operands and shift amount of additions and multiplications with normalisation."""
+    if "Is3" in names:
+        return {"x": "rs1", "y": "rs2", "n": "Is3"}
+    if insn.alias:
+        return {"n": "0"}
+    return {"x": "rd", "y": "rs1", "n": "rs2[4:0]"}
+
+
+def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
+    immediate = insn.mode is Op2Mode.SCI
+    second = _last(insn) if immediate else "rs2[0]" if insn.mode is Op2Mode.SC else "rs2[i]"
+    signed = second if immediate else f"s({second})"
+    first_factor, second_factor = "rs1[i]", second
+    if insn.op == "pv.mlsdot":
+        first_factor, second_factor = "wgt[i]", "act[i]"
+    elif insn.op == "pv.cusdot":
+        first_factor, second_factor = "wgt[i]", "rs2[i]"
+    found: dict[str, object] = {
+        "b": second,
+        "sb": signed,
+        "fa": f"s({first_factor})" if insn.a_signed else first_factor,
+        "fb": f"s({second_factor})" if insn.b_signed and not immediate else second_factor,
+        "lanes": fmt.lanes,
+        "width": fmt.width,
+    }
+    if insn.op == "pv.cusdot" and insn.entry is not None:
+        found["entry"] = FIRST_WEIGHT + insn.entry
+    if insn.op == "pv.qnt":
+        found |= {"distance": _QNT_DISTANCE[fmt], "step": _QNT_STEP[fmt], "inverted": 1 << (fmt.width - 1)}
+    return found
+
+
+_NAME = re.compile(r"\b[A-Za-z]\w*\b")
+_SIZED = "pc + size"
+
+
+def _compressed(insn: Insn) -> tuple[str, ...]:
+    """The statements of the expansion with the fields and fixed registers of the compressed row in their places."""
+    expansion = EXPANSIONS[insn.mnemonic]
+    fixed = {name: source for name, source in expansion.sources.items() if source.isdecimal()}
+    registers = {"rd", "rs1", "rs2"}
+
+    def name_of(match: re.Match[str]) -> str:
+        name = match[0]
+        if name in fixed:
+            return f"x{fixed[name]}" if name in registers else fixed[name]
+        return expansion.sources.get(name, name)
+
+    lines = (_NAME.sub(name_of, line) for line in statements(expansion.insn))
+    return tuple(_tidy(line) for line in lines if not line.startswith("x0 = "))
+
+
+def _tidy(line: str) -> str:
+    """Without additions of zero and the parentheses they leave."""
+    line = re.sub(r"(?<=== )x0\b", "0", re.sub(r"(?<=!= )x0\b", "0", line))
+    line = line.replace(" + 0", "").replace("x0 + ", "")
+    return re.sub(r"(?<![\w])\((\w+)\)", r"\1", line)

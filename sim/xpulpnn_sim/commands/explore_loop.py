@@ -1,0 +1,142 @@
+"""The loop of ``xpulpnn explore``: points through processes or Dask workers, in rounds, with one progress bar."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.progress import Progress, TaskID
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import progress_bar, remark
+from xpulpnn_sim.explorer.design import emit_design
+from xpulpnn_sim.explorer.earlier_run import remove_earlier
+from xpulpnn_sim.explorer.estimate import Estimate, estimate, remember
+from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.explorer.runner import InterruptedRun, Manner, run_points
+from xpulpnn_sim.explorer.search import Found, Search
+from xpulpnn_sim.explorer.space import Point
+from xpulpnn_sim.explorer.task import PointStep, Task, plan
+
+MOST_POINTS = 200
+"""Points to run without being asked for so many."""
+
+_WORTH_TELLING_S = 30.0
+"""Estimated time from which the size of a run is told before it starts."""
+
+
+class Loop:
+    """Points of one run, in rounds.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line; the folder of the run exists and is this run's own.
+
+    Members
+    -------
+    results : list of PointResult
+        Of all rounds, in order.
+    cached : int
+        Number of results that were known already.
+    interrupted : str
+        How far the run came before it was interrupted; empty if it was not.
+    lost : str
+        What was lost, if that was the interruption.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._output: Path = arguments.output
+        self._jobs: int = arguments.jobs
+        self._most: int | None = None if arguments.yes else arguments.max_points
+        self._manner = Manner(jobs=arguments.jobs, timeout_s=arguments.timeout, dask=arguments.dask)
+        self._fresh_since = time.time() if arguments.fresh else None
+        self._settings: dict[int, tuple[PointStep, dict[str, str]]] = {}
+        self._bar: tuple[Progress, TaskID] | None = None
+        self.results: list[PointResult] = []
+        self.cached = 0
+        self.interrupted = ""
+        self.lost = ""
+
+    def plan(self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]]) -> list[Task]:
+        """The tasks of points, each with its steps."""
+        # tools are asked for their versions once
+        for step in (step for listed in steps for step in listed):
+            if id(step) not in self._settings:
+                self._settings[id(step)] = step, dict(step.settings())
+        return [
+            plan(point, [self._settings[id(step)] for step in listed], self._output, fresh_since=self._fresh_since)
+            for point, listed in zip(points, steps, strict=True)
+        ]
+
+    def allow(self, size: Estimate) -> None:
+        """Tell the size of the run before it starts; raises :class:`InputError` if it is larger than was asked for."""
+        text = size.text(0 if self._manner.dask else self._jobs)
+        if self._most is not None and size.points > self._most:
+            raise InputError(f"--yes or --max-points {size.points} must be given, not left out ({text})")
+        if size.seconds >= _WORTH_TELLING_S:
+            remark(text)
+        if self._fresh_since is not None:
+            remove_earlier(self._output)
+
+    @contextmanager
+    def progress(self, total: int | None) -> Iterator[None]:
+        """Show progress towards ``total`` steps, None if their number is not known."""
+        with progress_bar("steps", total) as self._bar:
+            yield
+        self._bar = None
+
+    def expect(self, total: int) -> None:
+        """Set the number of steps that were not known when progress was first shown."""
+        if self._bar is not None:
+            progress, task = self._bar
+            progress.update(task, total=total)
+
+    def run(self, tasks: Sequence[Task]) -> list[PointResult]:
+        """Results of a round; an interrupted one is noted in :attr:`interrupted`."""
+        try:
+            results = run_points(tasks, self._output, emit_design, self._manner, self._report)
+        except InterruptedRun as stopped:
+            done = len(self.results) + stopped.finished
+            results = stopped.results
+            self.interrupted = f"interrupted after {done} of {len(self.results) + len(tasks)} points"
+            self.lost = stopped.lost
+        self.results += results
+        remember(tasks, self._output)
+        return results
+
+    def _report(self, label: str, step: str, known: bool) -> None:
+        self.cached += known
+        if self._bar is not None:
+            progress, task = self._bar
+            progress.update(task, advance=1, description=f"{label}: {step}")
+
+
+def run_sweep(loop: Loop, points: Sequence[Point], steps: Sequence[Sequence[PointStep]]) -> None:
+    """Run all points in one round."""
+    tasks = loop.plan(points, steps)
+    loop.allow(estimate(tasks))
+    with loop.progress(sum(len(task.steps) for task in tasks)):
+        loop.run(tasks)
+
+
+def run_search(
+    loop: Loop, search: Search, steps_of: Callable[[Sequence[Point]], Sequence[Sequence[PointStep]]]
+) -> Found:
+    """Run what a search proposes, round after round."""
+    most = min(search.points, search.size)
+    rounds = 0
+
+    def evaluate(points: Sequence[Point]) -> Sequence[PointResult]:
+        nonlocal rounds
+        tasks = loop.plan(points, steps_of(points))
+        if not rounds:
+            size = estimate(tasks).scaled(most / len(points))
+            loop.allow(size)
+            loop.expect(size.steps + size.known)
+        rounds += 1
+        return loop.run(tasks)
+
+    with loop.progress(None):
+        return search.run(evaluate, lambda: bool(loop.interrupted))

@@ -1,0 +1,1 @@
+"""Functions in processes of their own, here and on the machines of a Dask scheduler."""

@@ -1,0 +1,1 @@
+"""What the pages of the guide show of the sources: instructions, CSRs, configurations, options."""

@@ -1,0 +1,39 @@
+"""Tables of the generated parts of pages, as HTML inside Markdown."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def code(text: str) -> str:
+    """``text`` in the font of code."""
+    return f'<code class="docutils literal">{escape(text)}</code>'
+
+
+def block(lines: Iterable[str]) -> str:
+    """Lines of code."""
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """A table whose cells are HTML; narrow screens scroll it.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Texts of the first row.
+    rows : iterable of sequence of str
+        The cells.
+    kind : str
+        Class for the style sheet.
+    """
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return raw(
+        f'<div class="table-wrapper"><table class="docutils {kind}">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+def raw(text: str) -> str:
+    """HTML as a block of Markdown for Sphinx."""
+    return f"```{{raw}} html\n{text}\n```\n"

@@ -1,0 +1,48 @@
+"""Fills what is generated into the pages of the guide.
+
+A page is Markdown; a line ``% generated: NAME [ARGUMENT]`` stands for a table made from the sources.
+"""
+
+import re
+from collections.abc import Callable
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.guide import command_line, machine, settings
+from xpulpnn_sim.guide.instructions import instructions
+
+_PLAIN: dict[str, Callable[[], str]] = {
+    "causes": machine.causes,
+    "commands": command_line.commands,
+    "costs": machine.costs,
+    "csrs": machine.csrs,
+    "events": machine.events,
+    "extensions": machine.extensions,
+    "fields": machine.fields,
+    "formats": machine.formats,
+    "intrinsics": machine.intrinsics,
+    "presets": machine.preset_table,
+    "retirement": machine.retirement,
+    "samples": machine.samples,
+    "selectors": machine.selectors,
+    "signs": machine.signs,
+    "waits": machine.waits,
+}
+
+_WITH_ARGUMENT: dict[str, Callable[[str], str]] = {"instructions": instructions, "settings": settings.settings}
+
+_MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
+
+
+def expand(text: str) -> str:
+    """The page with everything generated in its place; raises :class:`InputError` for what does not exist."""
+
+    def generated(match: re.Match[str]) -> str:
+        name, argument = match[1], match[2]
+        if argument is None and name in _PLAIN:
+            return _PLAIN[name]()
+        if argument is not None and name in _WITH_ARGUMENT:
+            return _WITH_ARGUMENT[name](argument)
+        known = ", ".join([*_PLAIN, *(f"{name} ARGUMENT" for name in _WITH_ARGUMENT)])
+        raise InputError(f"generated must be one of {known}, not {match[0]}")
+
+    return _MARK.sub(generated, text)

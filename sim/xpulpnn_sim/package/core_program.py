@@ -1,0 +1,146 @@
+"""The program that the testbench of the core runs, with what it must leave in memory."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import ENTRY, TEXT_BASE, VECTORS, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.package import arithmetic, control_flow
+from xpulpnn_sim.package.checks import Checks
+from xpulpnn_sim.package.listing import listing, little_endian_words
+from xpulpnn_sim.package.matrix_product import matrix_products
+from xpulpnn_sw.asm import Assembled, assemble
+
+MEMORY_BASE = TEXT_BASE
+MEMORY_WORDS = 1 << 15
+OPERANDS_AT, SCRATCH_AT, RESULTS_AT, EXPECTED_AT = 0x1_0000, 0x1_0800, 0x1_1000, 0x1_8000
+"""Places in memory, in bytes from its start; the code comes first."""
+
+DEVICE_BASE = 0x8000_0000
+"""Registers of the testbench: end of the program, interrupt lines now, interrupt lines later."""
+
+PASSED = 1
+"""Word written to the first device register when all is well; else twice the number of the first wrong result, and 1."""
+
+_SEED = 20
+
+_START = """
+start:
+    li gp, results
+    li sp, stack
+"""
+
+_END = """
+    # compare what was stored with what it must be
+    li a0, results; li a1, expected; li a2, {count}; li a3, 0
+compare:
+    addi a3, a3, 1
+    lw a4, 0(a0); lw a5, 0(a1)
+    bne a4, a5, wrong
+    addi a0, a0, 4; addi a1, a1, 4
+    bne a3, a2, compare
+    li a4, {passed}
+    bne gp, a0, wrong
+    j report
+wrong:
+    slli a4, a3, 1; ori a4, a4, 1
+report:
+    li a5, device; sw a4, 0(a5)
+stay:
+    j stay
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreProgram:
+    """A program and its results.
+
+    Parameters
+    ----------
+    image : list of int
+        Words of the memory from :data:`MEMORY_BASE` on.
+    listing : str
+        Disassembly.
+    expected : list of int
+        Words that must stand from ``MEMORY_BASE + RESULTS_AT`` on.
+    texts : list of str
+        What each of them is.
+    interrupts : int
+        Interrupts taken.
+    """
+
+    image: list[int]
+    listing: str
+    expected: list[int]
+    texts: list[str]
+    interrupts: int
+
+
+def _vectors() -> list[str]:
+    """The vector table: exceptions and software interrupts without a number enter at the first word."""
+    return ["    j exception", *["    j interrupt"] * (VECTORS - 1)]
+
+
+def _places() -> Mapping[str, int]:
+    return {
+        "memory": MEMORY_BASE,
+        "operands": MEMORY_BASE + OPERANDS_AT,
+        "scratch": MEMORY_BASE + SCRATCH_AT,
+        "results": MEMORY_BASE + RESULTS_AT,
+        "expected": MEMORY_BASE + EXPECTED_AT,
+        "stack": MEMORY_BASE + MEMORY_WORDS * WORD_BYTES,
+        "device": DEVICE_BASE,
+        "lines": DEVICE_BASE + WORD_BYTES,
+        "lines_later": DEVICE_BASE + 2 * WORD_BYTES,
+    }
+
+
+def core_program(config: CoreConfig) -> CoreProgram:
+    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
+    checks = Checks(config, random.Random(_SEED))
+    control_flow.boot(checks)
+    arithmetic.computations(checks)
+    arithmetic.loads(checks)
+    arithmetic.stores(checks)
+    arithmetic.mac_loads(checks)
+    control_flow.branches(checks)
+    control_flow.jumps(checks)
+    control_flow.compressed(checks)
+    if config.xpulpv2:
+        control_flow.hardware_loops(checks)
+    control_flow.registers(checks)
+    control_flow.exceptions(checks)
+    interrupts = control_flow.interrupts(checks)
+    matrix_products(checks)
+    end = _END.format(count=len(checks.results), passed=PASSED)
+    source = [
+        *(f"    .equ {name}, {place}" for name, place in _places().items()),
+        *_vectors(),
+        *_START.strip("\n").splitlines(),
+        *checks.lines,
+        *end.strip("\n").splitlines(),
+        *control_flow.HANDLERS.strip("\n").splitlines(),
+    ]
+    program = assemble("\n".join(source), MEMORY_BASE)
+    assert program.labels["start"] == ENTRY
+    expected = [
+        (check.expected(program.labels) if callable(check.expected) else check.expected) & WORD_MASK
+        for check in checks.results
+    ]
+    return CoreProgram(
+        image=_image(program, checks.operands, expected),
+        listing=listing(program, source, checks.insns),
+        expected=expected,
+        texts=[check.text for check in checks.results],
+        interrupts=interrupts,
+    )
+
+
+def _image(program: Assembled, operands: bytes, expected: Sequence[int]) -> list[int]:
+    code = program.to_bytes()
+    assert len(code) <= OPERANDS_AT and len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
+    words = [0] * MEMORY_WORDS
+    for place, part in ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected)):
+        words[place // WORD_BYTES : place // WORD_BYTES + len(part)] = part
+    return words

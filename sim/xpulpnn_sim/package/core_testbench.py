@@ -1,0 +1,110 @@
+"""The testbench of the core: memories, a program that checks itself, and the results it must leave."""
+
+from xpulpnn.errors import ConfigError
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.package.control_flow import HART_ID
+from xpulpnn_sim.package.core_program import (
+    DEVICE_BASE,
+    MEMORY_BASE,
+    MEMORY_WORDS,
+    RESULTS_AT,
+    CoreProgram,
+    core_program,
+)
+from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
+from xpulpnn_sim.package.listing import hex_words
+from xpulpnn_sim.package.template import fill, template
+
+SIMULATED_NS = 10
+"""Period of the clock in simulation."""
+
+_CYCLES_PER_WORD = 200
+"""Of the watchdog, for the slowest memory, by words of the program."""
+
+_SHORTEST_GAP = 16
+"""Words."""
+
+_DRIVEN = {
+    "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",
+    "hart_id": f"32'h{HART_ID:08x}",
+    "fetch_enable": "1'b1",
+}
+"""Inputs that stay."""
+
+_OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
+_BUSES = ("instr__", "data__")
+
+
+def core_testbench(design: Design) -> dict[str, str]:
+    """Files of the folder ``tb`` for the core, by name."""
+    program = core_program(design.config)
+    ports = design.ports
+    name = design.top
+    return {
+        "obi_port.v": template("obi_port.v"),
+        "obi_memory.v": template("obi_memory.v"),
+        f"{design.identifier}_tb.v": fill(
+            "core_tb.v",
+            module=design.module,
+            top=name,
+            top_name=design.identifier,
+            results=len(program.expected),
+            results_at=RESULTS_AT // WORD_BYTES,
+            interrupts=program.interrupts,
+            words=MEMORY_WORDS,
+            base=f"{MEMORY_BASE:08x}",
+            device=f"{DEVICE_BASE:08x}",
+            half_period=SIMULATED_NS // 2,
+            watchdog=_CYCLES_PER_WORD * sum(word != 0 for word in program.image),
+            path="tb",
+            wires=_wires(ports),
+            connections=",\n".join(f"        .{port.name}({_connection(port)})" for port in ports),
+        ),
+        f"{name}_program.hex": _program_hex(program),
+        f"{name}_program.lst": program.listing,
+        f"{name}_expected.hex": hex_words(program.expected),
+        f"{name}_expected.lst": "".join(
+            f"{number:5}  {word:08x}  {text}\n"
+            for number, (word, text) in enumerate(zip(program.expected, program.texts, strict=True), start=1)
+        ),
+    }
+
+
+def _net(port: Port) -> str:
+    """The testbench's name of a port: buses have one underscore there."""
+    return port.name.replace("__", "_")
+
+
+def _is_used(port: Port) -> bool:
+    return port.name in _OWN or (port.name.startswith(_BUSES) and not port.name.endswith("__err"))
+
+
+def _wires(ports: tuple[Port, ...]) -> str:
+    lines = [f"    wire {port.range + ' ' if port.range else ''}{_net(port)};" for port in ports if _is_used(port)]
+    lines += ["    wire ended, outside;", "    wire [31:0] code;"]
+    return "\n".join(lines) + "\n"
+
+
+def _connection(port: Port) -> str:
+    if port.name == CLOCK:
+        return "clk"
+    if port.name in RESETS:
+        return "~rst" if RESETS[port.name] else "rst"
+    if _is_used(port):
+        return _net(port)
+    if port.is_input and port.name not in _DRIVEN and not port.name.endswith("__err"):
+        raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
+    # the memory never reports an error
+    return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
+
+
+def _program_hex(program: CoreProgram) -> str:
+    """The image with its gaps left out."""
+    lines, gap = hex_words(()), True
+    for place, word in enumerate(program.image):
+        if word and gap:
+            lines += f"@{place:x}\n"
+        # short gaps are written as zeros
+        gap = not word and (gap or not any(program.image[place : place + _SHORTEST_GAP]))
+        lines += "" if gap else f"{word:08x}\n"
+    return lines

@@ -1,0 +1,108 @@
+"""Vectors for the testbenches of the units: what goes in, what must come out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn_sim.package.design import Port
+
+CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01, 0x8888_7777)
+"""Operands that carry, borrow or wrap in some format."""
+
+_CORNERS_PER_WORD = 1 / 4
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A clock cycle of a unit.
+
+    Parameters
+    ----------
+    inputs : mapping of str to int
+        Values of inputs; those not named are 0.
+    expected : mapping of str to int
+        What outputs must be at the end of the cycle; those not named do not matter.
+    waits : bool
+        The cycle repeats until the output ``done`` is high.
+    text : str
+        What it is, for people.
+    """
+
+    inputs: Mapping[str, int]
+    expected: Mapping[str, int]
+    text: str
+    waits: bool = False
+
+
+@dataclass(slots=True)
+class Vectors:
+    """Vectors under construction.
+
+    Parameters
+    ----------
+    ports : mapping of str to Port
+        Ports of the unit.
+    random : Random
+        Operands.
+    """
+
+    ports: Mapping[str, Port]
+    random: Random
+    rows: list[Vector] = field(default_factory=list[Vector])
+
+    def word(self) -> int:
+        """An operand: a corner or a random word."""
+        return self.random.choice(CORNERS) if self.random.random() < _CORNERS_PER_WORD else self.random.getrandbits(32)
+
+    def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, waits: bool = False) -> None:
+        """Add a cycle."""
+        self.rows.append(Vector(dict(inputs), dict(expected), text, waits))
+
+    def control(self, port: str, values: Mapping[str, Any]) -> int:
+        """A control word of the fields named; the others are 0."""
+        rows = {row["name"]: row for row in self.ports[port].fields}
+        word = 0
+        for name, value in values.items():
+            word |= number(value) << rows[name]["lsb"]
+        return word
+
+    def operations(self, start: Mapping[str, int], end: Mapping[str, int], run: Mapping[str, int]) -> "Operations":
+        """Operations that take a cycle or wait for ``done``; see :class:`Operations`."""
+        return Operations(self, start, end, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Writes operations of a unit with a ``done`` output.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        Where to.
+    running, taken : mapping of str to int
+        Inputs while an operation of several cycles runs, and in the cycle in which the result is taken.
+    done : mapping of str to int
+        Expected in that cycle beside the result.
+    """
+
+    vectors: Vectors
+    running: Mapping[str, int]
+    taken: Mapping[str, int]
+    done: Mapping[str, int]
+
+    def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, cycles_vary: bool) -> None:
+        """An operation: its cycle, before that those until it is done if their number varies."""
+        expected = {**expected, **self.done}
+        if cycles_vary:
+            self.vectors.add({**inputs, **self.running}, expected, f"{text}: until it is done", waits=True)
+        self.vectors.add({**inputs, **self.taken}, expected, text)
+
+
+def number(value: Any) -> int:
+    """A field's value as an integer: a number, a truth value or a member of an enumeration."""
+    return int(getattr(value, "value", value))
+
+
+Builder = Callable[..., None]

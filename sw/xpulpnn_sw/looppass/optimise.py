@@ -1,0 +1,79 @@
+"""The pass over one file of assembly."""
+
+import re
+from dataclasses import dataclass, field
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sw.looppass.accesses import Tally, improve, spread
+from xpulpnn_sw.looppass.flow import Flow, live_before
+from xpulpnn_sw.looppass.hwloops import HardwareLoops, Outcome
+from xpulpnn_sw.looppass.listing import Function, Listing
+
+
+@dataclass(slots=True)
+class Report:
+    """What the pass did to a file.
+
+    Members
+    -------
+    loops : list of Outcome
+        Every loop.
+    skipped : dict of str to str
+        Functions left as they are, with the reason.
+    tally : Tally
+        Loads and stores that have changed.
+    """
+
+    loops: list[Outcome] = field(default_factory=list[Outcome])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    tally: Tally = field(default_factory=Tally)
+
+
+_ASM = re.compile(r"\b(?:__asm__|__asm|asm)\s+(?:__)?volatile(?:__)?\b")
+_VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sync|c11)_")
+
+
+def has_volatile(source: str) -> bool:
+    """Whether a preprocessed C source may have objects whose accesses must keep their order."""
+    return _VOLATILE.search(_ASM.sub("", source)) is not None
+
+
+def optimise(
+    assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None
+) -> str:
+    """The same program with hardware loops and post-increment accesses.
+
+    Parameters
+    ----------
+    assembly : str
+        What GCC or clang wrote for RV32IMC, with or without instructions of the extensions from intrinsics.
+    config : CoreConfig
+        The core it is for; without XpulpV2 the text comes back as it is.
+    swap_loads : bool
+        Whether loads may change places: see :func:`has_volatile`.
+    report : Report, optional
+        Collects what was done.
+    """
+    if not config.xpulpv2:
+        return assembly
+    found = Report() if report is None else report
+    listing = Listing(assembly)
+    for number, function in enumerate(listing.functions):
+        if function.obstacle:
+            found.skipped[function.name] = function.obstacle
+            continue
+        found.loops += HardwareLoops(function, f".Lxp_end_{number}_").run()
+        _improve(function, found.tally, swap_loads=swap_loads)
+    return listing.text()
+
+
+def _improve(function: Function, tally: Tally, *, swap_loads: bool) -> None:
+    """Change the blocks of a function; inside loops, also their order."""
+    flow = Flow(function)
+    looping = {index for loop in flow.natural_loops() for index in loop.blocks}
+    for index, block in enumerate(function.blocks):
+        tail = [block.terminator] if block.terminator else []
+        live = live_before(tail, flow.live_out[index])
+        block.replace_body(improve(block.body, live, tally, swap_loads=swap_loads))
+        if index in looping:
+            block.operations = spread(block.operations, swap_loads=swap_loads)
