@@ -84,6 +84,13 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     assert cached_flow(flow, DESIGN) == (first, True)
 
 
+def test_comments_do_not_count() -> None:
+    flow = CountingFlow()
+    first, _ = cached_flow(flow, DESIGN)
+    told = replace(DESIGN, verilog="// widths = 8\nmodule a; endmodule\n  // end")
+    assert cached_flow(flow, told) == (first, True)
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "sub" / "file.json").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):

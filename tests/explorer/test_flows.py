@@ -85,7 +85,7 @@ def test_other_flows_take_the_point_as_it_is() -> None:
         flow = SeeingFlow(name)
         design = emit_design(top, preset("xpulpnn"))
         outcome = FlowStep(flow).run(design)
-        assert flow.seen[0].verilog == design.verilog
+        assert flow.seen[0].code == design.code
         assert isinstance(outcome.result, FlowResult)
         assert (outcome.result.structures, outcome.result.conditions) == ({}, ["Made up."])
         assert outcome.files.keys() == {"run1/tool.log"}
