@@ -33,10 +33,10 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def run(source: Path, kind: str, **options) -> tuple[Exit, Session, dict[str, int], str]:
+def run(source: Path, kind: str, *others: Path, **options) -> tuple[Exit, Session, dict[str, int], str]:
     """The end of a program of one file, its session, its symbols and what it printed."""
     path, printed = source.with_suffix(".elf"), []
-    toolchain.build([source], path, compiler=kind, options=Options(config=CONFIG, **options))
+    toolchain.build([source, *others], path, compiler=kind, options=Options(config=CONFIG, **options))
     executable = load(path)
     session = Session(executable, CONFIG, output=printed.append)
     end = session.run(LIMIT)
@@ -214,7 +214,7 @@ def test_heap(kind: str, tmp_path: Path):
 @pytest.mark.flow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_library(kind: str, level: str, tmp_path: Path):
-    end, _, _, printed = run(copied("library.c", tmp_path), kind, opt=level)
+    end, _, _, printed = run(copied("library.c", tmp_path), kind, SOURCES / "saved_registers.S", opt=level)
     assert end.ok, f"{end.text}: line of library.c"
     assert printed == ""
 
