@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     else:
         prepare(arguments.engine, [plan.config for plan in plans])
     found: list[Result] = []
