@@ -25,7 +25,9 @@ _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|fil
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
 LEAVING = frozenset({Kind.BRANCH, Kind.JUMP, Kind.INDIRECT, Kind.LEAVE})
 """What ends a block."""
-SETUP_SIZE = 24
+_SHORT_NOP = 0x0001
+"""c.nop, with which the GNU assembler does not pad where nothing is relaxed."""
+SETUP_SIZE = 32
 """Bytes of the instructions that set up a hardware loop, at most."""
 
 
@@ -105,7 +107,11 @@ class Block:
         while following is not None and (start is None or following[0] <= start):
             yield following[1]
             following = next(anchors, None)
-        yield from (f"\t{operation.text}" for operation in self.setup)
+        for operation in self.setup:
+            if operation.kind is Kind.LOOP:
+                # a turn that starts with a long instruction across two words takes a cycle more
+                yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
+            yield f"\t{operation.text}"
         last = len(self.body) - 1
         if self.end_label and last < 0:
             yield from (f"{self.end_label}:", "\tnop")
@@ -151,21 +157,18 @@ class Function:
     def lines(self) -> Iterator[str]:
         """The function as text.
 
-        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end.
+        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end, nor before
+        it, where that would spoil its alignment.
         """
         if self.obstacle:
             yield from self.text
             return
-        opened = 0
+        last = max((end for _, end in self.loops), default=-1)
+        if self.loops:
+            yield from ("\t.option push", "\t.option norelax")
         for index, block in enumerate(self.blocks):
-            starts = sum(first == index for first, _ in self.loops)
-            if starts and not opened:
-                yield from ("\t.option push", "\t.option norelax")
-            opened += starts
             yield from block.lines()
-            ends = sum(last == index for _, last in self.loops)
-            opened -= ends
-            if ends and not opened:
+            if index == last:
                 yield "\t.option pop"
 
 
