@@ -201,10 +201,11 @@ class HardwareLoops:
         if is_exact and turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             word = _SETUP_NUMBER | level << 7 | turns << 20
             return _Plan(shape, counter, entry, (_setup(word, 14, end, None),), is_exact)
-        free = self._free(flow, shape.start)
+        # a counter that nobody else reads may hold the count
+        free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
-        elif is_exact and turns is not None and free:
+        elif is_exact and turns is not None:
             setup, count = [_number(free[0], turns)], free[0]
         else:
             made = _count(counter, free, is_exact=is_exact)

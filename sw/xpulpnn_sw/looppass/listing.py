@@ -108,7 +108,7 @@ class Block:
             yield following[1]
             following = next(anchors, None)
         for operation in self.setup:
-            if operation.kind is Kind.LOOP:
+            if operation.kind is Kind.LOOP and operation.insn is None:
                 # a turn that starts with a long instruction across two words takes a cycle more
                 yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
             yield f"\t{operation.text}"
@@ -181,6 +181,11 @@ class _Line:
     section: int
     label: str = ""
     operation: Operation | None = None
+
+
+def _is_local(label: str) -> bool:
+    """Whether a label is one of the compiler's, which nobody outside the file knows."""
+    return label.startswith(".L")
 
 
 def strip_comment(text: str) -> str:
@@ -309,8 +314,10 @@ class Listing:
         own_file = locations[0][1] if locations else ""
         place = ""
         for line in lines:
-            starts = bool(line.label) and (line.label in referred or not line.label.startswith(".L"))
-            if is_closed or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
+            starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
+            # the entry stays apart from a loop that begins with the first instruction
+            is_new = blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
+            if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(Block(line.number, line.section, ""))
                 is_closed, is_located = False, False
             block = blocks[-1]
@@ -335,7 +342,7 @@ class Listing:
 def _connect(blocks: Sequence[Block], addressed: set[str]) -> None:
     """Find out which block follows which."""
     places = {label: index for index, block in enumerate(blocks) for label in block.labels}
-    entered = {index for label, index in places.items() if label in addressed or not label.startswith(".L")}
+    entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
     for index in entered | {0}:
         blocks[index].is_entered = True
     for index, block in enumerate(blocks):
