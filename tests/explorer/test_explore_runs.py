@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
-from xpulpnn_sim.explorer import estimate
+from xpulpnn_sim.explorer import estimate, exploration, loop
 
 pytestmark = pytest.mark.flow
 
@@ -25,12 +24,12 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 import fake_steps
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
+from xpulpnn_sim.explorer import exploration, loop
 
 act, *words = sys.argv[1:]
 step = fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")
-explore.flow_steps = lambda request: [step]
-explore_loop.emit_design = fake_steps.emit
+exploration.flow_steps = lambda request: [step]
+loop.emit_design = fake_steps.emit
 sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
 """
 
@@ -108,8 +107,8 @@ def fakes(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(explore_loop, "emit_design", fake_steps.emit)
-    monkeypatch.setattr(explore, "flow_steps", lambda request: [fake_steps.FakeStep("a", tmp_path / "diary")])
+    monkeypatch.setattr(loop, "emit_design", fake_steps.emit)
+    monkeypatch.setattr(exploration, "flow_steps", lambda request: [fake_steps.FakeStep("a", tmp_path / "diary")])
     return fake_steps
 
 
