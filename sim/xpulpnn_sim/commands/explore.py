@@ -1,13 +1,14 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.commands import explore_options
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
@@ -19,10 +20,9 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.explore_loop import Loop, run_search, run_sweep
-from xpulpnn_sim.commands.explore_options import DEFAULT_PRESET, DEFAULT_TOP, check, command_line
-from xpulpnn_sim.commands.explore_options import add_arguments as add_arguments
+from xpulpnn_sim.commands.explore_options import DEFAULT_PRESET, DEFAULT_TOP, check_arguments, command_line
 from xpulpnn_sim.explorer.finished_run import FILES, REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explorer.flows import FLOWS, FlowStep, Request, flow_steps, library, parse_clock
+from xpulpnn_sim.explorer.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
 from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import objectives, pareto_table
@@ -38,10 +38,15 @@ from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.folder_lock import folder_lock
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    explore_options.add_arguments(parser)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run every point; fails if one does."""
     started = perf_counter()
-    check(arguments)
+    check_arguments(arguments)
     notes: list[str] = []
     plan = _plan(arguments, notes)
     if arguments.dask:
@@ -85,7 +90,7 @@ def _search(arguments: argparse.Namespace, notes: list[str]) -> Plan:
     )
     top = arguments.top or DEFAULT_TOP
     choices = {PRESET: names, **(swept or structures(top, common))}
-    figures = _figures(arguments, choices)
+    figures = _figures(arguments)
     wanted = objectives(
         arguments.objective or "",
         [step.name for step in figures.flows],
@@ -164,6 +169,9 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 def _requested(arguments: argparse.Namespace, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
     keys = [text.partition("=")[0].strip() for text in (*(arguments.settings or ()), *(arguments.sweep or ()))]
+    if arguments.search is not None and not arguments.sweep:
+        # the search chooses all structures itself
+        keys += INFERRED
     return Request(
         flows=flows,
         scripts=scripts,
@@ -216,11 +224,9 @@ class _Figures:
         return steps
 
 
-def _figures(arguments: argparse.Namespace, searched: Iterable[str] = ()) -> _Figures:
-    """The steps; ``searched`` are settings that a search gives to its points."""
+def _figures(arguments: argparse.Namespace) -> _Figures:
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
     request = _request(arguments)
-    request = replace(request, chosen=request.chosen.union(searched))
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)

@@ -1,4 +1,4 @@
-"""Options of ``xpulpnn explore``, what they may be, and the command line that repeats a run."""
+"""Options of ``xpulpnn explore``: what they are, which make no sense together, the command line that repeats a run."""
 
 import argparse
 from pathlib import Path
@@ -133,12 +133,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check_arguments(arguments: argparse.Namespace) -> None:
     """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     if arguments.seeds < 1:
         raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
+    if arguments.repeat < 1:
+        raise InputError(f"--repeat must be at least 1, not {arguments.repeat}")
     if arguments.search is not None and arguments.search < 1:
         raise InputError(f"--search must be at least 1, not {arguments.search}")
     if arguments.search_seed < 0:
@@ -149,8 +151,6 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError("--baseline must be left out with --search, which proposes the points")
     if arguments.max_points < 1:
         raise InputError(f"--max-points must be at least 1, not {arguments.max_points}")
-    if arguments.repeat < 1:
-        raise InputError(f"--repeat must be at least 1, not {arguments.repeat}")
     if not arguments.timeout > 0:
         raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
     if arguments.top is not None and arguments.top not in TOPS:
@@ -174,9 +174,9 @@ def command_line(arguments: argparse.Namespace) -> str:
     defaults = {
         "seeds": DEFAULT_SEEDS,
         "jobs": 2,
+        "repeat": 1,
         "max_points": MOST_POINTS,
         "search_seed": 0,
-        "repeat": 1,
         "timeout": DEFAULT_TIMEOUT_S,
         "output": Path("build/explore"),
         "json": None,

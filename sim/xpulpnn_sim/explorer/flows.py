@@ -111,7 +111,7 @@ class FlowStep:
         if self.structures:
             changed = emit_design(design.top, apply_settings(design.config, self.structures))
         output, hit = cached_flow(self.flow, changed)
-        if changed.verilog == design.verilog:
+        if changed.code == design.code:
             return StepOutcome(result=output.result, cached=hit, files=output.files)
         told = ", ".join(f"{key}={value}" for key, value in self.structures.items())
         text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; --set or --sweep chooses others."

@@ -33,6 +33,11 @@ class EmittedDesign:
     verilog: str
     manifest: Mapping[str, Any]
 
+    @property
+    def code(self) -> str:
+        """The source without lines of comment, which name the configuration: all that synthesis sees."""
+        return "\n".join(line for line in self.verilog.splitlines() if not line.lstrip().startswith("//"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleArea:

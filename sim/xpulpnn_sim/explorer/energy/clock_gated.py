@@ -69,7 +69,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     ]
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
     commands = [abc_commands("area"), lines, list(_gated_registers())]
-    key = content_key([REVISION, sorted(tools.tools.items()), surroundings, commands, design.module, design.verilog])
+    key = content_key([REVISION, sorted(tools.tools.items()), surroundings, commands, design.module, design.code])
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
     if counts(entry):
         return entry

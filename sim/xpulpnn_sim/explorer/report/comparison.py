@@ -184,9 +184,10 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
         *,
         better: Literal["", "less", "more"] = "less",
         compared: bool = True,
+        signed: bool = False,
         spreads: Iterable[Spread | None] = (),
     ) -> None:
-        column = Column(name=name, unit=unit, group=group, digits=digits, better=better)
+        column = Column(name=name, unit=unit, group=group, digits=digits, better=better, signed=signed)
         listed = list(spreads)
         found.append(
             Figure(column=column, values=list(values), compared=compared, spreads=listed if any(listed) else [])
@@ -207,7 +208,7 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
             add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
         if any(flow and flow.clock_ps for flow in flows):
             slacks = [flow and flow.slack_ps for flow in flows]
-            add("slack", "ps", name, 0, slacks, better="more", compared=False)
+            add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
         add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")

@@ -29,7 +29,7 @@ class Headline:
     record : dict
         Cycles of the kernel on the back end of the same configuration.
     energy : EnergyResult or None
-        Energy of the same kernel, if it was estimated.
+        Energy of the same kernel, if it was estimated and the flow is not one of an FPGA.
     """
 
     point: int
@@ -74,7 +74,14 @@ def headlines(points: Sequence[PointResult]) -> list[Headline]:
             workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
             energy = next((one for one in point.energies if one.workload == workload), None)
             found += [
-                Headline(point=number, label=point.label, top=point.top, flow=flow, record=record, energy=energy)
+                Headline(
+                    point=number,
+                    label=point.label,
+                    top=point.top,
+                    flow=flow,
+                    record=record,
+                    energy=None if comparison.is_fpga(flow) else energy,
+                )
                 for flow in point.flows
                 if _technology(flow) and flow.delay_ps
             ]
