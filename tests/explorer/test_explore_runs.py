@@ -156,3 +156,15 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
         *(f"xpulpnn_widths=8/{name}" for name in ("config.json", "dotp.json", "dotp.v", "log.txt", "result.json")),
     ]
     assert (tmp_path / "diary").read_text().count("a") == 3
+
+
+def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch):
+    step = fakes.FakeStep("a", tmp_path / "diary", "cached")
+    monkeypatch.setattr(explore, "flow_steps", lambda request: [step])
+    words = ("--sweep", "widths=16,8")
+    assert run(*words) == 0
+    assert run(*words, "-o", "other") == 0
+    assert (tmp_path / "diary").read_text() == "made\n"
+    # both points of a fresh run share what it made itself
+    assert run(*words, "--fresh") == 0
+    assert (tmp_path / "diary").read_text() == "made\n" * 2
