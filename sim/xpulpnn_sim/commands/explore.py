@@ -1,11 +1,12 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.commands import explore_options
 from xpulpnn_sim.commands.common import (
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes: list[str] = []
     plan = _plan(arguments, notes)
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     if not arguments.no_report:
         require_report_packages()
     require_writable(arguments.json)
@@ -87,18 +88,20 @@ def _search(arguments: argparse.Namespace, notes: list[str]) -> Plan:
     names, common, swept = parse_space(
         arguments.preset or [DEFAULT_PRESET], arguments.settings or [], arguments.sweep or []
     )
-    figures = _figures(arguments)
+    top = arguments.top or DEFAULT_TOP
+    choices = {PRESET: names, **(swept or structures(top, common))}
+    figures = _figures(arguments, choices)
     wanted = objectives(
         arguments.objective or "",
         [step.name for step in figures.flows],
         kernels=bool(figures.specs),
         energies=bool(figures.energies),
     )
-    top = arguments.top or DEFAULT_TOP
     search = Search(
         top=top,
         common=common,
-        choices={PRESET: names, **(swept or structures(top, common))},
+        choices=choices,
+        obstacle=figures.obstacle,
         objectives=wanted,
         points=arguments.search,
         seed=arguments.search_seed,
@@ -207,6 +210,10 @@ class _Figures:
     def specs(self) -> list[KernelSpec]:
         return list(self.kernels)
 
+    def obstacle(self, config: CoreConfig) -> str:
+        """Why a configuration cannot run one of the kernels; empty if it can run all."""
+        return next((f"{spec}: {rule}" for spec in self.specs if (rule := spec.obstacle(config))), "")
+
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
         """The steps of each point; ``notes`` are added to."""
         steps: list[list[PointStep]] = []
@@ -217,9 +224,11 @@ class _Figures:
         return steps
 
 
-def _figures(arguments: argparse.Namespace) -> _Figures:
+def _figures(arguments: argparse.Namespace, searched: Iterable[str] = ()) -> _Figures:
+    """The steps; ``searched`` are settings that a search gives to its points."""
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
     request = _request(arguments)
+    request = replace(request, chosen=request.chosen.union(searched))
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)

@@ -15,6 +15,7 @@ from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.report.terminal import TerminalTable
 from xpulpnn_sim.explorer.results import PointResult, to_json
+from xpulpnn_sim.explorer.runner import UNFINISHED
 from xpulpnn_sim.explorer.space import Skipped
 
 REPORT = "report.html"
@@ -94,7 +95,7 @@ class FinishedRun:
                 console.print(TerminalTable(table))
                 console.print()
         if self.interrupted:
-            console.print(Text(f"INCOMPLETE: {self.interrupted}; the same command goes on from here"), soft_wrap=True)
+            console.print(Text(f"INCOMPLETE: {self.interrupted}; without --fresh it goes on from here"), soft_wrap=True)
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 
@@ -106,7 +107,7 @@ class FinishedRun:
         lines += [f"{record}: {comparison.KERNEL_CONDITIONS}" for record in self._kernels()]
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
-        lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]
+        lines += [f"failed: {point.label}: {point.error}" for point in self.points if _failed(point)]
         lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
         return lines
 
@@ -120,6 +121,11 @@ class FinishedRun:
             for record in point.kernels
         ]
         return list(dict.fromkeys(names))
+
+
+def _failed(point: PointResult) -> bool:
+    """Whether a point has an error of its own, not that of the interrupted run."""
+    return bool(point.error) and not point.error.startswith(UNFINISHED)
 
 
 def _table_record(table: NamedTable) -> dict[str, Any]:
