@@ -147,6 +147,9 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
     assert run("--sweep", "widths=16,8") == 0
     points = tmp_path / "out" / "points"
     (points / "xpulpnn_widths=16" / "notes.txt").write_text("mine")
+    # a run that finds them there does not take them for its own
+    (points / "xpulpnn_widths=16" / "dotp.v").unlink()
+    assert run("--sweep", "widths=16,8") == 0
     assert run("--sweep", "widths=8", "--fresh", "--max-points", "0") == 2
     assert len(list(points.iterdir())) == 2
     assert run("--sweep", "widths=8", "--fresh") == 0
@@ -154,4 +157,16 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
         "xpulpnn_widths=16/notes.txt",
         *(f"xpulpnn_widths=8/{name}" for name in ("config.json", "dotp.json", "dotp.v", "log.txt", "result.json")),
     ]
-    assert (tmp_path / "diary").read_text().count("a") == 3
+    assert (tmp_path / "diary").read_text().count("a") == 4
+
+
+def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch):
+    step = fakes.FakeStep("a", tmp_path / "diary", "cached")
+    monkeypatch.setattr(exploration, "flow_steps", lambda request: [step])
+    words = ("--sweep", "widths=16,8")
+    assert run(*words) == 0
+    assert run(*words, "-o", "other") == 0
+    assert (tmp_path / "diary").read_text() == "made\n"
+    # both points of a fresh run share what it made itself
+    assert run(*words, "--fresh") == 0
+    assert (tmp_path / "diary").read_text() == "made\n" * 2

@@ -1,8 +1,8 @@
 """A whole exploration: from options to results, tables and files."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
 
@@ -92,7 +92,7 @@ def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
     names, common, swept = parse_space(options.preset or [DEFAULT_PRESET], options.settings or [], options.sweep or [])
     top = options.top or DEFAULT_TOP
     choices = {PRESET: names, **(swept or structures(top, common))}
-    figures = _figures(options, choices)
+    figures = _figures(options)
     wanted = objectives(
         options.objective or "",
         [step.name for step in figures.flows],
@@ -221,11 +221,9 @@ class _Figures:
         return steps
 
 
-def _figures(options: ExploreOptions, searched: Iterable[str] = ()) -> _Figures:
-    """The steps; ``searched`` are settings that a search gives to its points."""
+def _figures(options: ExploreOptions) -> _Figures:
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in options.kernel or []))
     request = _request(options)
-    request = replace(request, chosen=request.chosen.union(searched))
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if options.energy or options.general:
         cells = library(request)
