@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xpulpnn.emit.arrays import ArrayOfRegisters, Element, arrays
+from xpulpnn.emit.arrays import MIN_ELEMENTS, ArrayOfRegisters, Element, arrays
 from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import MEMORY_WRITE, write_enable
+from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result_port, write_enables
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
-from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, const_bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
 from xpulpnn.emit.style import Style
 from xpulpnn.emit.tree import Node, merged, tree
 
@@ -44,7 +44,9 @@ class Clocked:
         self._nets = nets
         self._style = style
         self._cells = list(nets.registers())
-        self.targets = {self._register(cell) for cell in self._cells}
+        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and is_clocked(cell)]
+        self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
+        self.targets = {self._register(cell) for cell in (*self._cells, *self._reads)}
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
         self._blocks = {self._register(cell): self._block(cell) for cell in self._cells}
         self._index = ""
@@ -70,7 +72,7 @@ class Clocked:
                 self.arrays[wire] = array, number
 
     def _register(self, cell: Cell) -> str:
-        chunk = cell.ports["Q"][0]
+        chunk = cell.ports[result_port(cell)][0]
         assert isinstance(chunk, Slice)
         return chunk.wire
 
@@ -89,7 +91,7 @@ class Clocked:
         ]
         rows += [
             f"reg {declared_range(nets.wires[wire].width)}{nets.names[wire]};"
-            for wire in self._blocks
+            for wire in (*self._blocks, *map(self._register, self._reads))
             if wire not in nets.ports and wire not in self.arrays
         ]
         rows += [
@@ -123,6 +125,11 @@ class Clocked:
         for memory in self._module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
+            if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
+                self._index = self._index or nets.space.take("i")
+                every = ArrayOfRegisters(name, 0, len(words) - 1, ())
+                rows += self._loop(every, [f"{name}[{self._index}] = {literal(words[0])};"])
+                continue
             rows += [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
         # initial values in declarations would be set before any process waits for their change
         return ["initial begin", *(INDENT + row for row in rows), "end"] if rows else []
@@ -143,7 +150,7 @@ class Clocked:
         lines = [line for block in blocks for line in _at(block.event, self._body(block))]
         for array, wire in self._array_wires():
             lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
-        return lines + self._memory_writes()
+        return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:
         """A block with one register."""
@@ -184,17 +191,45 @@ class Clocked:
             lines = if_else(self._nets.condition(block.reset), self._print.lines(block.resets), lines)
         return lines
 
-    def _memory_writes(self) -> list[str]:
-        """Write ports of the memories."""
+    def _memory_ports(self) -> list[str]:
+        """Write ports and clocked read ports of the memories."""
         lines: list[str] = []
-        for port in (cell for cell in self._module.cells if cell.type == MEMORY_WRITE):
-            data = self._nets.printer.sig(port.ports["DATA"]).text
-            body = guarded(
-                f"if ({self._nets.printer.condition(write_enable(port))})",
-                [f"{self._nets.printer.word(port)} <= {data};"],
-            )
+        for port in self._writes:
+            body = [
+                line for part in write_enables(port) for line in self._write(port, self._nets.printer.word(port), part)
+            ]
             lines += _at(self._event(port), body)
+        for port in self._reads:
+            lines += _at(self._event(port), self._read(port))
         return lines
+
+    def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
+        """A part of a word written if its enable, and another condition, holds."""
+        enable, low, width = part
+        data = port.ports["DATA"]
+        if width < sig_width(data):
+            word += f"[{low + width - 1}:{low}]" if width > 1 else f"[{low}]"
+        line = f"{word} <= {self._nets.printer.sig(bits(data, low, width)).text};"
+        conditions = [also] if also else []
+        if const_bits(enable) != "1":
+            text = self._nets.printer.sig(enable)
+            conditions.append(text.left_of("&") if also else text.text)
+        return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
+
+    def _read(self, port: Cell) -> list[str]:
+        """A word read, and those parts of it that ports which it sees write at the same time."""
+        printer, register = self._nets.printer, self._register(port)
+        name = self._nets.names[register]
+        lines = [f"{name} <= {printer.word(port)};"]
+        seen = int(port.params.get("TRANSPARENCY_MASK", 0))
+        address = port.ports["ADDR"]
+        for write in (cell for cell in self._writes if cell.params["MEMID"] == port.params["MEMID"]):
+            if seen >> int(write.params["PORTID"]) & 1:
+                other = write.ports["ADDR"]
+                same = "" if other == address else f"({printer.sig(other).operand} == {printer.sig(address).operand})"
+                lines += [line for part in write_enables(write) for line in self._write(write, name, part, same)]
+        enable = port.ports["EN"]
+        return lines if const_bits(enable) == "1" else guarded(f"if ({printer.condition(enable)})", lines)
 
 
 def _at(event: str, lines: list[str]) -> list[str]:

@@ -111,9 +111,10 @@ class Combinational:
         chosen: dict[int, str] = {}
         for patterns, body in last.arms:
             source = self._nets.whole(body[0].value) if len(body) == 1 and isinstance(body[0], Assign) else None
-            if len(patterns) > 1 or "-" in patterns[0] or source not in self._arrays:
+            pattern, *others = patterns
+            if others or "-" in pattern or source is None or source not in self._arrays:
                 return None
-            chosen[int(patterns[0], 2)] = source
+            chosen[int(pattern, 2)] = source
         found = {self._arrays[source] for source in chosen.values()}
         array = next(iter(found))[0]
         if any(self._arrays[source] != (array, number) for number, source in chosen.items()):

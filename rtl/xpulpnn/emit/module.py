@@ -96,8 +96,9 @@ class ModuleWriter:
         pieces += self._aliases()
         body = ordered(pieces, self._driven_by_wires())
         procedural = clocked.targets | combinational.targets
+        initial = clocked.initial()
         declared = self._declarations(clocked, combinational, body)
-        lines = [*nets.enumerations.declarations(), *declared, *clocked.initial()]
+        lines = [*nets.enumerations.declarations(), *declared, *initial]
         lines += [line for piece in body for line in piece.lines] + after
         lines += self._unused(clocked)
         text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
@@ -162,7 +163,9 @@ class ModuleWriter:
                 rows.append(f"{INDENT}.{port_name(port)}({self._driven(sig)})")
             else:
                 rows.append(f"{INDENT}.{port_name(port)}({nets.printer.sig(sig).text})")
-        lines = [f"{cell.type[1:]} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
+        settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
+        head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
+        lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
         reads = [sig for port, sig in cell.ports.items() if port not in interface.outputs]
         return Piece("", lines, self._sources(reads))
 
@@ -196,8 +199,11 @@ class ModuleWriter:
             rest = {name: sig for name, sig in shown_aliases(nets).items() if name not in done}
             if not rest:
                 return pieces
-            for name, sig in rest.items():
+            for name, sig in reversed(rest.items()):
                 done.add(name)
+                if not nets.read[name] and name not in nets.ports and len(sig) == 1:
+                    nets.forget(name)
+                    continue
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:
                     # a part bears its own name, so it is written as the select it stands for
                     text = nets.select(sig[0])
@@ -222,6 +228,10 @@ class ModuleWriter:
             return []
         name = nets.space.take("unused")
         return ["// What this module has no use for.", f"wire {name} = &{{1'b0, {', '.join(parts)}}};"]
+
+
+def _parameter(value: int | str) -> str:
+    return str(value) if isinstance(value, int) else f'"{value}"'
 
 
 def _gaps(read: int, width: int) -> Iterable[tuple[int, int]]:

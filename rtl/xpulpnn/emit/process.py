@@ -129,7 +129,8 @@ class ProcessPrinter:
 
 def guarded(head: str, lines: list[str]) -> list[str]:
     """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
-    if len(lines) == 1:
+    # the else after an if within an if would belong to the inner one
+    if len(lines) == 1 and not lines[0].startswith("if ("):
         one = f"{head} {lines[0]}"
         return [one] if len(one) <= COLUMNS else [head, INDENT + lines[0]]
     return [f"{head} begin", *(INDENT + line for line in lines), "end"]
