@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group
@@ -12,7 +12,7 @@ from xpulpnn_sw.registers import ABI_NAMES
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
 """Registers that random instructions may write with anything."""
-_READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE)
+_READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
 _COUNTS = ("lpcount0", "lpcount1")
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
@@ -79,7 +79,7 @@ class System:
                 return Block("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
         elif kind < 7:
-            chosen = rng.choice(_READABLE)
+            chosen = rng.choice(ZERO_CSRS if draw.chance(0.2) else _READABLE)
             address = chosen.address
             if chosen.name == "mtvec":
                 values[source] = 0

@@ -24,6 +24,17 @@ _CSRS = Directed(
     csrrs s2, misa, zero
     csrrw zero, mtval, a0
     csrrs s3, mtval, zero
+    csrrw zero, mhpmcounter3, a0
+    csrrs s10, mhpmcounter3, zero
+    csrrw s1, mhpmcounter31h, a0
+    csrrw zero, mhpmevent31, a0
+    csrrs t3, mhpmevent31, a0
+    csrrw t4, mstatush, a0
+    csrrs t6, mconfigptr, zero
+    or s10, s10, s1
+    or s10, s10, t3
+    or s10, s10, t4
+    or s10, s10, t6
     csrrs s4, mhartid, zero
     csrrwi s5, minstret, 0
     csrrs s6, minstret, zero
@@ -32,10 +43,10 @@ _CSRS = Directed(
     csrrs s8, minstret, zero
     csrrs s9, minstret, zero
     sub s9, s9, s8
-    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s4 s6 s7 s9")}
+    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s4 s6 s7 s9 s10")}
     """,
     # minstret: the write wins over its own retirement, so the next two reads give 0 and 1
-    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0),
+    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0, 0),
 )
 
 _LOOP_CSRS = Directed(
