@@ -14,8 +14,8 @@ from xpulpnn_sim.package.template import fill, template
 SIMULATED_NS = 10
 """Period of the clock in simulation."""
 
-_CYCLES_PER_WORD = 200
-"""Of the watchdog, for the slowest memory, by words of the program."""
+_CYCLES_PER_WORD = 8
+"""Of the watchdog, for the fastest memory, by words of the program."""
 
 _SHORTEST_GAP = 16
 """Words."""
@@ -79,8 +79,8 @@ def _is_used(port: Port) -> bool:
 
 
 def _wires(ports: tuple[Port, ...]) -> str:
-    lines = [f"    wire {port.range + ' ' if port.range else ''}{_net(port)};" for port in ports if _is_used(port)]
-    lines += ["    wire ended, outside;", "    wire [31:0] code;"]
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
+    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
     return "\n".join(lines) + "\n"
 
 

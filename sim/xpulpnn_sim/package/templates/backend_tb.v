@@ -8,7 +8,8 @@
 // simulator's exit code is not 0.
 //
 // Options: +latency=N (cycles from grant to answer, 1 to 8), +stall=P (percent of cycles without grant, 0 to 95),
-// +seed=N, +vcd (waves in {{top}}.vcd), +path=DIR (folder of the .hex files).
+// +seed=N, +vcd (waves in {{top}}.vcd; Verilator must have been told --trace), +path=DIR (folder
+// of the .hex files).
 
 `timescale 1ns / 1ps
 
