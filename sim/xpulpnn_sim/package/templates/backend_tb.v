@@ -24,7 +24,7 @@ module {{top_name}}_tb #(
     localparam RESULTS_AT = {{results_at}};  // word in the memory
     localparam ENTRIES    = {{count}};
     localparam VALUE      = {{value_bits}};
-    localparam WIDTH      = 2 * VALUE + 68;
+    localparam WIDTH      = 2 * VALUE + 69;
     localparam PATIENCE   = 2000;   // cycles without any progress
 
     localparam [2:0] NONE = 3'd0, JUMP = 3'd1, BRANCH = 3'd2, TRAP = 3'd3, SYSTEM = 3'd4, HWLOOP = 3'd5, CSR = 3'd6;
@@ -47,7 +47,8 @@ module {{top_name}}_tb #(
     wire             compressed = entry[64];
     wire [2:0]       event_kind = entry[67:65];
     wire [VALUE-1:0] must       = entry[67+VALUE:68];
-    wire [VALUE-1:0] mask       = entry[WIDTH-1:68+VALUE];
+    wire [VALUE-1:0] mask       = entry[WIDTH-2:68+VALUE];
+    wire             failed     = entry[WIDTH-1];  // could not be fetched
     wire [31:0]      csr_answer = 32'h{{csr_pattern}} | {20'd0, csr_addr};
 
     // what the ports say in this cycle
