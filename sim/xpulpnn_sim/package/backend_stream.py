@@ -10,6 +10,7 @@ from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn_sim.package import arithmetic
 from xpulpnn_sim.package.checks import CORNERS, Checks
+from xpulpnn_sim.package.control_flow import INSTRUCTION_ACCESS_FAULT
 from xpulpnn_sim.package.memory_map import MEMORY_BASE, places
 from xpulpnn_sim.package.reference import low, result
 from xpulpnn_sw.asm import assemble
@@ -17,9 +18,6 @@ from xpulpnn_sw.disasm import disassemble
 
 CSR_PATTERN = 0xC5A0_0000
 """What the testbench answers to a CSR access, the number of the CSR in its low bits."""
-
-INSTRUCTION_ACCESS_FAULT = 1
-"""Code in mcause of an instruction that could not be fetched (privileged architecture)."""
 
 _SEED = 21
 _COMPRESSED_BYTES = 2

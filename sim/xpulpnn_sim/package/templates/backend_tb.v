@@ -89,7 +89,7 @@ module {{top_name}}_tb #(
 
     obi_memory #(.BASE(32'h{{base}}), .DEVICE(32'h{{device}}), .WORDS(WORDS)) memory (
         .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed),
-        .instr_req(1'b0), .instr_gnt(), .instr_addr(32'd0), .instr_rvalid(), .instr_rdata(),
+        .instr_req(1'b0), .instr_gnt(), .instr_addr(32'd0), .instr_rvalid(), .instr_rdata(), .instr_err(),
         .data_req(data_req), .data_gnt(data_gnt), .data_addr(data_addr), .data_we(data_we), .data_be(data_be),
         .data_wdata(data_wdata), .data_rvalid(data_rvalid), .data_rdata(data_rdata),
         .irq(), .ended(), .code(), .outside(outside)

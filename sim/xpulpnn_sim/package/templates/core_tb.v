@@ -35,7 +35,7 @@ module {{top_name}}_tb #(
     obi_memory #(.BASE(32'h{{base}}), .DEVICE(32'h{{device}}), .WORDS(WORDS)) memory (
         .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed),
         .instr_req(instr_req), .instr_gnt(instr_gnt), .instr_addr(instr_addr),
-        .instr_rvalid(instr_rvalid), .instr_rdata(instr_rdata),
+        .instr_rvalid(instr_rvalid), .instr_rdata(instr_rdata), .instr_err(instr_err),
         .data_req(data_req), .data_gnt(data_gnt), .data_addr(data_addr), .data_we(data_we), .data_be(data_be),
         .data_wdata(data_wdata), .data_rvalid(data_rvalid), .data_rdata(data_rdata),
         .irq(irq), .ended(ended), .code(code), .outside(outside)
