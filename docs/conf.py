@@ -4,6 +4,7 @@ from importlib.metadata import version as version_of
 
 from sphinx.application import Sphinx
 
+from xpulpnn_sim.guide.docstrings import with_remarks_first
 from xpulpnn_sim.guide.pages import expand
 
 project = "xpulpnn"
@@ -34,6 +35,12 @@ def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = expand(source[0])
 
 
+def _arrange(_app: Sphinx, _what: str, _name: str, _item: object, _options: object, lines: list[str]) -> None:
+    lines[:] = with_remarks_first(lines)
+
+
 def setup(app: Sphinx) -> None:
     """Fill in what is generated before a page is read."""
     app.connect("source-read", _fill)
+    # before napoleon
+    app.connect("autodoc-process-docstring", _arrange, priority=400)

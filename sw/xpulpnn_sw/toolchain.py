@@ -6,9 +6,10 @@ compiler and assembler is translated, so that inline assembly and sources in ass
 """
 
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,17 +38,30 @@ from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
 
-START_FILE, LIBRARY = "crt0.S", ("runtime.c",)
+START_FILE, LIBRARY = "crt0.S", "runtime.c"
+OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "malloc.c": ("malloc", "calloc", "realloc", "free"),
+    "math.c": tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE)),
+    "setjmp.S": ("setjmp", "longjmp"),
+}
+"""Parts of the runtime that are compiled where something of them is named."""
+
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
 
 KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
+_HEAP_SHARE = 4
+"""The heap is this part of the ram unless its size is given."""
+
 MAX_RAM = 0x0C00_0000
 """Bytes between the data and the code of the memory map."""
 
 # memcpy must not be compiled to a call of memcpy
 _LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
+
+
+_GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
 class Stage(StrEnum):
@@ -84,6 +98,8 @@ class Options:
         Linker script instead of the runtime's.
     stack, ram, rom : int
         Bytes of the stack, of everything in the data region, of everything in the code region.
+    heap : int
+        Bytes for malloc where the program calls it; 0: a quarter of the ram.
     loop_pass : bool
         Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
     report : Report or None
@@ -104,6 +120,7 @@ class Options:
     stack: int = DEFAULT_STACK
     ram: int = DEFAULT_RAM
     rom: int = DEFAULT_ROM
+    heap: int = 0
     loop_pass: bool = True
     report: Report | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -113,6 +130,8 @@ class Options:
             raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
         if not 0 < self.stack <= self.ram:
             raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
+        if not 0 <= self.heap <= self.ram:
+            raise InputError(f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
         if self.jobs < 1:
             raise InputError(f"jobs must be at least 1, not {self.jobs}")
 
@@ -158,11 +177,15 @@ class _Build:
         define = [f"-D{name}" for name in options.define]
         return [options.opt, *include, *define, *options.extra]
 
-    def compile(self, source: Path, output: Path, stage: Stage) -> str:
-        """Compile a file of the user up to a stage; returns the warnings."""
+    def compile(self, source: Path, output: Path, stage: Stage, place: Path | None = None) -> str:
+        """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
+        chosen = self._chosen()
         if stage is Stage.PREPROCESSED:
-            return run([*self._flags(), *self._chosen(), "-E", str(source), "-o", str(output)])
-        text, printed = self._assembly(source, output, self._chosen())
+            return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
+        if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
+            chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
+            chosen += [] if "-MT" in chosen else ["-MT", str(place)]
+        text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
             text = self._optimised(text, source)
         if stage is Stage.ASSEMBLY:
@@ -176,7 +199,13 @@ class _Build:
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
         written = self._beside(output, ".txt")
-        printed = run([*self._flags(), *flags, *step, str(source), "-o", str(written)])
+        chosen, dependencies = _without_dependencies(flags)
+        command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
+        if dependencies and self.compiler.kind == "zig":
+            # which writes either these or the text
+            run([*command, *dependencies])
+            dependencies = []
+        printed = run([*command, *dependencies])
         return _read(written), printed
 
     def _optimised(self, text: str, source: Path) -> str:
@@ -206,18 +235,24 @@ class _Build:
         output.parent.mkdir(exist_ok=True)
         return output.with_name(f"{output.name}{suffix}")
 
-    def start(self) -> Path:
-        """The compiled start-up code."""
-        source, output = RUNTIME / START_FILE, self.folder / f"runtime.{START_FILE}.o"
-        self._assemble(self._assembly(source, output, ())[0], source, output)
-        return output
+    def runtime_object(self, name: str) -> Path:
+        """Where a part of the runtime is compiled to."""
+        return self.folder / f"runtime.{name}.o"
 
-    def library(self, name: str) -> Path:
-        """A compiled part of the runtime. Its symbols are weak, so that a program may define them itself."""
-        source, output = RUNTIME / name, self.folder / f"runtime.{name}.o"
-        text, _ = self._assembly(source, output, _LIBRARY_FLAGS[self.compiler.kind])
-        self._assemble(text.replace("\t.globl\t", "\t.weak\t"), source, output)
-        return output
+    def start(self) -> str:
+        """Compile the start-up code."""
+        source, output = RUNTIME / START_FILE, self.runtime_object(START_FILE)
+        return self._assemble(self._assembly(source, output, ())[0], source, output)
+
+    def library(self, name: str) -> str:
+        """Compile a part of the runtime. Its symbols are weak, so that a program may define them itself."""
+        source, output = RUNTIME / name, self.runtime_object(name)
+        heap = self.options.heap or self.options.ram // _HEAP_SHARE
+        flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
+        text, _ = self._assembly(source, output, flags)
+        defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
+        weak = _GLOBAL.sub(lambda match: f"\t.weak\t{match[1]}" if match[1] in defined else match[0], text)
+        return self._assemble(weak, source, output)
 
     def link(self, objects: Iterable[Path], output: Path) -> str:
         """Link to an ELF file, which appears complete or not at all."""
@@ -255,6 +290,21 @@ class _Build:
         if any(failed for _text, failed in done):
             raise CompileError(printed)
         return printed
+
+
+def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The options without and with what they say of dependency files."""
+    others: list[str] = []
+    dependencies: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in ("-MMD", "-MD", "-MP"):
+            dependencies.append(word)
+        elif word in ("-MF", "-MT"):
+            dependencies += [word, next(words, "")]
+        else:
+            others.append(word)
+    return others, dependencies
 
 
 def _read(path: Path) -> str:
@@ -297,17 +347,23 @@ def build(
     """
     check_sources(sources)
     with _working(compiler, options or Options()) as work:
-        objects = [work.folder / f"runtime.{name}.o" for name in LIBRARY]
-        tasks: list[Callable[[], str]] = [lambda name=name: _silent(work.library(name)) for name in LIBRARY]
+        objects: list[Path] = []
+        tasks = [*_compiling(work, sources, objects), lambda: work.library(LIBRARY)]
+        runtime = [work.runtime_object(LIBRARY)]
         if work.options.start_files:
-            objects.insert(0, work.folder / f"runtime.{START_FILE}.o")
-            tasks.append(lambda: _silent(work.start()))
-        printed = work.each([*_compiling(work, sources, objects), *tasks])
-        return printed + work.link(objects, output)
+            tasks.append(work.start)
+            runtime.append(work.runtime_object(START_FILE))
+        printed = work.each(tasks)
+        parts = [part for part, names in OPTIONAL.items() if work.options.linking or _any_named(objects, names)]
+        printed += work.each([lambda part=part: work.library(part) for part in parts])
+        return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
 
 
-def _silent(_path: Path) -> str:
-    return ""
+def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:
+    """Whether a string of an object ends in one of the names: its symbols are among them."""
+    ends = [f"{name}\0".encode() for name in names]
+    contents = (path.read_bytes() for path in objects)
+    return any(end in content for content in contents for end in ends)
 
 
 def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> list[Callable[[], str]]:
@@ -348,7 +404,7 @@ def compile_sources(
         def task(number: int, source: Path, output: Path) -> str:
             built = work.folder / str(number) / f"{source.stem}{output.suffix}"
             built.parent.mkdir()
-            printed = work.compile(source, built, stage)
+            printed = work.compile(source, built, stage, output)
             _put(built, output)
             return printed
 

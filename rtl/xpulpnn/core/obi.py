@@ -10,17 +10,17 @@ class ObiSignature(wiring.Signature):
     Members
     -------
     req : Out(1)
-        A transfer is requested; with its attributes it stays until granted.
+        A transfer is requested; it stays high with the same attributes until it is granted.
     gnt : In(1)
         The request is accepted in this cycle.
     addr : Out(32)
         Word-aligned byte address.
     we : Out(1)
-        Write.
+        The transfer writes; else it reads.
     be : Out(4)
-        Bytes of the word written or read.
+        Bytes of the word that are written or wanted, bit 0 for bits 7:0.
     wdata : Out(32)
-        Write data, in its byte lanes.
+        Data to write, in its byte lanes.
     rvalid : In(1)
         Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
     rdata : In(32)
@@ -54,7 +54,7 @@ class InstructionPortSignature(wiring.Signature):
     Members
     -------
     req : Out(1)
-        A word is requested; with its address it stays until granted.
+        A word is requested; it stays high with the same address until it is granted.
     gnt : In(1)
         The request is accepted in this cycle.
     addr : Out(32)

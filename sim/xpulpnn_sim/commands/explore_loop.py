@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,13 +15,14 @@ from xpulpnn_sim.explorer.earlier_run import remove_earlier
 from xpulpnn_sim.explorer.estimate import Estimate, estimate, remember
 from xpulpnn_sim.explorer.results import PointResult
 from xpulpnn_sim.explorer.runner import InterruptedRun, Manner, run_points
+from xpulpnn_sim.explorer.search import Found, Search
 from xpulpnn_sim.explorer.space import Point
 from xpulpnn_sim.explorer.task import PointStep, Task, plan
 
 MOST_POINTS = 200
 """Points to run without being asked for so many."""
 
-_WORTH_TELLING_S = 30.0
+_WORTH_TELLING_S = 60.0
 """Estimated time from which the size of a run is told before it starts."""
 
 
@@ -80,11 +81,17 @@ class Loop:
             remove_earlier(self._output)
 
     @contextmanager
-    def progress(self, total: int) -> Iterator[None]:
-        """Show progress towards ``total`` steps."""
+    def progress(self, total: int | None) -> Iterator[None]:
+        """Show progress towards ``total`` steps, None if their number is not known."""
         with progress_bar("steps", total) as self._bar:
             yield
         self._bar = None
+
+    def expect(self, total: int) -> None:
+        """Set the number of steps that were not known when progress was first shown."""
+        if self._bar is not None:
+            progress, task = self._bar
+            progress.update(task, total=total)
 
     def run(self, tasks: Sequence[Task]) -> list[PointResult]:
         """Results of a round; an interrupted one is noted in :attr:`interrupted`."""
@@ -112,3 +119,24 @@ def run_sweep(loop: Loop, points: Sequence[Point], steps: Sequence[Sequence[Poin
     loop.allow(estimate(tasks))
     with loop.progress(sum(len(task.steps) for task in tasks)):
         loop.run(tasks)
+
+
+def run_search(
+    loop: Loop, search: Search, steps_of: Callable[[Sequence[Point]], Sequence[Sequence[PointStep]]]
+) -> Found:
+    """Run what a search proposes, round after round."""
+    most = min(search.points, search.size)
+    rounds = 0
+
+    def evaluate(points: Sequence[Point]) -> Sequence[PointResult]:
+        nonlocal rounds
+        tasks = loop.plan(points, steps_of(points))
+        if not rounds:
+            size = estimate(tasks).scaled(most / len(points))
+            loop.allow(size)
+            loop.expect(size.steps + size.known)
+        rounds += 1
+        return loop.run(tasks)
+
+    with loop.progress(None):
+        return search.run(evaluate, lambda: bool(loop.interrupted))

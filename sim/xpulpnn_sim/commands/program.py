@@ -21,7 +21,7 @@ from xpulpnn_sim.trap_report import Trapped, describe
 from xpulpnn_sim.trap_report import record as trap_record
 from xpulpnn_sw.core_note import require_core
 
-DEFAULT_LIMIT = 100_000_000
+DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
 _FILE_MODE = 0o644
 

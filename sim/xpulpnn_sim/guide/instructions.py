@@ -150,7 +150,7 @@ _WHEN = {
 def anchor(insn: Insn) -> str:
     """Name of the row for links: its mnemonic, and its operands where it has several forms."""
     several = sum(other.mnemonic == insn.mnemonic for other in INSNS) > 1
-    text = insn.mnemonic + (f"-{insn.operands}" if several else "")
+    text = insn.mnemonic + (f"-{insn.operands.replace('!', '-inc')}" if several else "")
     return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
 
 
@@ -185,8 +185,8 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     if insn.alias:
         name += "<br>second name"
     operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
-    operation += html.block(statements(insn)) if statements(insn) else ""
-    operation += f'<span class="bits">{html.code(encoding(insn))}</span>'
+    lines = html.block(statements(insn)) if statements(insn) else "<span></span>"
+    operation += f'<div class="operation">{lines}<span class="bits">{html.code(encoding(insn))}</span></div>'
     return name, operation, shown_presets(insn)
 
 

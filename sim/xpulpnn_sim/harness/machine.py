@@ -54,7 +54,7 @@ class Machine:
     irq_rate: float = 0.0
     irqs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
-    max_cycles: int = 100_000_000
+    max_cycles: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):
