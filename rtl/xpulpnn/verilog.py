@@ -12,8 +12,8 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
-from xpulpnn.emit.hierarchy import Emitted, Port, component_ports, walk
-from xpulpnn.emit.members import member_fields, member_meanings
+from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_ports, walk
+from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import no_note
@@ -92,8 +92,9 @@ class _Emission:
         self.described: dict[str, dict[str, Any]] = {}
         self.rtlil: dict[str, tuple[str, ...]] = {}
 
-    def build(self, component: wiring.Component, text: str) -> Emitted:
+    def build(self, component: wiring.Component, text: str, foreign: ForeignOutputs) -> Emitted:
         """Add one component; those whose text is the same share a module."""
+        interfaces = self.known | {name: Interface(outputs) for name, outputs in foreign.items()}
         module = rtlil.parse(text)
         ports = [port for port in component_ports(component) if port.width]
         known = {port.name for port in ports}
@@ -105,10 +106,11 @@ class _Emission:
         written = ModuleWriter(
             module,
             names,
-            self.known,
+            interfaces,
             self.style,
             clocking=clocking,
             meanings={name: row["meaning"] for name, row in zip(names, described, strict=True)},
+            summary=summary(component),
             note=getattr(component, "case_note", no_note),
         ).write()
         is_top = component is self.top
@@ -131,7 +133,7 @@ class _Emission:
     def hierarchy(self, path: str, module: str) -> Iterator[tuple[str, str]]:
         """Instance paths from ``path``, an instance of ``module``, downwards, and their modules."""
         yield path, module
-        for instance, inner in self.texts[module].instances:
+        for instance, inner in self.texts[module].instances if module in self.texts else ():
             yield from self.hierarchy(f"{path}.{instance}", inner)
 
     def _ports(self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port]) -> list[dict[str, Any]]:
@@ -261,7 +263,10 @@ def emit(
     with _uncollected():
         walk(component, emission.build)
     configuration = plain(config)
-    modules = {module: f"module {module}{written.text}" for module, written in emission.texts.items()}
+    modules = {
+        module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"
+        for module, written in emission.texts.items()
+    }
     manifest = {
         "top": top,
         "ports": emission.described[top]["ports"],

@@ -177,11 +177,15 @@ class _Build:
         define = [f"-D{name}" for name in options.define]
         return [options.opt, *include, *define, *options.extra]
 
-    def compile(self, source: Path, output: Path, stage: Stage) -> str:
-        """Compile a file of the user up to a stage; returns the warnings."""
+    def compile(self, source: Path, output: Path, stage: Stage, place: Path | None = None) -> str:
+        """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
+        chosen = self._chosen()
         if stage is Stage.PREPROCESSED:
-            return run([*self._flags(), *self._chosen(), "-E", str(source), "-o", str(output)])
-        text, printed = self._assembly(source, output, self._chosen())
+            return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
+        if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
+            chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
+            chosen += [] if "-MT" in chosen else ["-MT", str(place)]
+        text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
             text = self._optimised(text, source)
         if stage is Stage.ASSEMBLY:
@@ -195,7 +199,13 @@ class _Build:
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
         written = self._beside(output, ".txt")
-        printed = run([*self._flags(), *flags, *step, str(source), "-o", str(written)])
+        chosen, dependencies = _without_dependencies(flags)
+        command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
+        if dependencies and self.compiler.kind == "zig":
+            # which writes either these or the text
+            run([*command, *dependencies])
+            dependencies = []
+        printed = run([*command, *dependencies])
         return _read(written), printed
 
     def _optimised(self, text: str, source: Path) -> str:
@@ -280,6 +290,21 @@ class _Build:
         if any(failed for _text, failed in done):
             raise CompileError(printed)
         return printed
+
+
+def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The options without and with what they say of dependency files."""
+    others: list[str] = []
+    dependencies: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in ("-MMD", "-MD", "-MP"):
+            dependencies.append(word)
+        elif word in ("-MF", "-MT"):
+            dependencies += [word, next(words, "")]
+        else:
+            others.append(word)
+    return others, dependencies
 
 
 def _read(path: Path) -> str:
@@ -379,7 +404,7 @@ def compile_sources(
         def task(number: int, source: Path, output: Path) -> str:
             built = work.folder / str(number) / f"{source.stem}{output.suffix}"
             built.parent.mkdir()
-            printed = work.compile(source, built, stage)
+            printed = work.compile(source, built, stage, output)
             _put(built, output)
             return printed
 

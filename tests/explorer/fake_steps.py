@@ -25,7 +25,7 @@ def emit(top, config):
 class FakeStep:
     """Does ``act`` for designs with ``preset`` (ri5cy: without XpulpNN) and succeeds for all others.
 
-    Each run adds a line to ``diary``.
+    ``slow`` takes a second for every design. Each run adds a line to ``diary``.
     """
 
     name: str
@@ -36,13 +36,16 @@ class FakeStep:
     kind: str = "flows"
 
     def settings(self):
-        return {"version": self.version}
+        return {"version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
 
     def run(self, design):
         mine = design.config.xpulpnn == (self.preset != "ri5cy")
         with self.diary.open("a") as file:
             file.write(f"{self.name} {'xpulpnn' if design.config.xpulpnn else 'ri5cy'}\n")
         result = FlowResult(flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5)
+        if self.act == "slow":
+            time.sleep(1)
+            return StepOutcome(result=result)
         if not mine or not self.act:
             return StepOutcome(result=result)
         if self.act == "wrong":

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.explorer.asic import mapped_netlist
 from xpulpnn_sim.explorer.builtin import builtin_library
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import kernel_workload
 from xpulpnn_sim.explorer.energy.circuit import Circuit, expression, read_circuit
+from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist
 from xpulpnn_sim.explorer.energy.estimate import estimate_energy
 from xpulpnn_sim.explorer.energy.toggles import BITS, activity
 from xpulpnn_sim.explorer.kernels import KernelSpec
@@ -64,7 +64,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
-    path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
+    path = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
@@ -101,6 +101,10 @@ def test_estimate_of_a_kernel() -> None:
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
+    assert result.method == METHOD
+    # a register file of 31 words and a 32-bit multiplier at least, each bit of them more than a gate
+    assert result.area_kge is not None
+    assert 10 < result.area_kge < 60
     energies = {module.path: module for module in result.modules}
     assert min(module.total for module in result.modules) >= 0
     assert energies["id_stage.regfile"].clock > 0

@@ -13,6 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim import cli
 from xpulpnn_sim.commands import explore, explore_loop
 from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.commands.explore_options import command_line
 
 pytestmark = pytest.mark.flow
 
@@ -209,5 +210,5 @@ def test_kernels_that_a_point_cannot_run_are_named(fakes, capsys, tmp_path, monk
 def test_command_line_of_the_report_repeats_the_run(text):
     parser = Parser()
     explore.add_arguments(parser)
-    again = explore.command_line(parser.parse_args(shlex.split(text)[2:]))
+    again = command_line(parser.parse_args(shlex.split(text)[2:]))
     assert vars(parser.parse_args(shlex.split(again)[2:])) == vars(parser.parse_args(shlex.split(text)[2:]))

@@ -39,7 +39,7 @@ def test_pass(elf_file, tmp_path, capsys):
     assert captured.err.startswith("pass (210 instructions, ")
     result = json.loads(record.read_text())
     assert result.keys() == {
-        "program", "reason", "code", "pc", "symbol", "address", "text", "engine", "instructions", "wall_s",
+        "program", "reason", "code", "pc", "symbol", "address", "text", "exception", "engine", "instructions", "wall_s",
         "instructions_per_s",
     }  # fmt: skip
     assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)

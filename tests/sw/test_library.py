@@ -20,6 +20,8 @@ CONFIG = PRESETS["xpulpnn"]
 SOURCES = Path(__file__).parent / "c"
 LIMIT = 20_000_000
 SEED = 11
+COUNT = 12
+"""Random arguments of every function."""
 
 
 @pytest.fixture(params=compilers.COMPILERS)
@@ -149,9 +151,9 @@ def ulps(got: float, expected: float, *, is_single: bool) -> float:
 
 
 @pytest.mark.flow
-def test_mathematics(kind: str, tmp_path: Path, count: int = 12):
+def test_mathematics(kind: str, tmp_path: Path):
     rng = random.Random(SEED)
-    xs, ys = arguments(rng, count), arguments(rng, count)
+    xs, ys = arguments(rng, COUNT), arguments(rng, COUNT)
     rng.shuffle(ys)
     singles = [single(x) for x in xs], [single(y) for y in ys]
     tables = {"xs": xs, "ys": ys, "sxs": singles[0], "sys": singles[1]}
@@ -178,7 +180,9 @@ def test_mathematics(kind: str, tmp_path: Path, count: int = 12):
                     value = math.copysign(value, -1) if y % 2 == 1 else value
                 elif name == "pow" and x == 0 and y < 0:
                     value = math.copysign(math.inf, x) if y % 2 == 1 else math.inf
-                expected.append((f"{name}{suffix}({x!r}, {y!r})", single(value) if suffix else value, bool(suffix), bound))
+                expected.append(
+                    (f"{name}{suffix}({x!r}, {y!r})", single(value) if suffix else value, bool(suffix), bound)
+                )
     source = tmp_path / "math.c"
     bit_tables = {name: [double(value) for value in values] for name, values in tables.items()}
     source.write_text(program(lines, bit_tables, len(expected)))
@@ -222,7 +226,8 @@ def test_the_heap_is_there_where_it_is_used_only(kind: str, tmp_path: Path):
     _, _, symbols, _ = run(source, kind, ram=96 << 10)
     assert "malloc" not in symbols
     # what is kept in volatile variables is not optimised away
-    text = "void *volatile a, *volatile b; int main(void) { a = malloc(24000); b = malloc(1000); return a == 0 || b != 0; }"
+    body = "a = malloc(24000); b = malloc(1000); return a == 0 || b != 0;"
+    text = f"void *volatile a, *volatile b; int main(void) {{ {body} }}"
     source.write_text(f"#include <stdlib.h>\n{text}")
     end, _, symbols, _ = run(source, kind, ram=96 << 10)
     assert end.ok, end.text

@@ -75,6 +75,11 @@ class CompressedDecoder(wiring.Component):
                         self._expand(m, insn, half)
         return m
 
+    def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
+        """Mnemonics of the rows that a case of the Verilog expands."""
+        patterns = [text[XLEN - HALF_BITS :] for text in path[0]]
+        return [row.mnemonic for row in COMPRESSED_ROWS if row.pattern in patterns]
+
     def _expand(self, m, insn, half):
         """Wire the bits of one row, unless a field holds its excluded value."""
         constants = {None: Const(0, 1), -1: Const(1, 1)}

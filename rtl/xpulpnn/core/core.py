@@ -31,8 +31,8 @@ class Core(wiring.Component):
     Members
     -------
     boot_addr : In(32)
-        Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base. Read when
-        execution starts.
+        Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base. Read
+        when execution starts.
     hart_id : In(32)
         Value of the CSR mhartid; constant.
     fetch_enable : In(1)

@@ -76,7 +76,7 @@ class Mult(wiring.Component):
     take : In(1)
         EX advances in this cycle: with ``done`` the multiplier becomes idle at its end.
     done : Out(1)
-        ``result`` is valid.
+        ``result`` is valid: the operation is complete.
     result : Out(32)
         Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
     """

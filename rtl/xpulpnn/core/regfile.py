@@ -83,14 +83,10 @@ class RegFile(wiring.Component):
     def _flip_flops(self, m):
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
         for number, register in registers.items():
-            hit_a = Signal(name=f"write_a_x{number}")
-            hit_b = Signal(name=f"write_b_x{number}")
-            m.d.comb += [
-                hit_a.eq(self.we_a & (self.addr_a == number)),
-                hit_b.eq(self.we_b & (self.addr_b == number)),
-            ]
-            with m.If(hit_a | hit_b):
-                m.d.sync += register.eq(Mux(hit_b, self.data_b, self.data_a))
+            with m.If(self.we_b & (self.addr_b == number)):
+                m.d.sync += register.eq(self.data_b)
+            with m.Elif(self.we_a & (self.addr_a == number)):
+                m.d.sync += register.eq(self.data_a)
         for addr, value in self._reads():
             with m.Switch(addr):
                 for number, register in registers.items():

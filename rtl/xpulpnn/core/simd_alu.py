@@ -61,7 +61,7 @@ class SimdAlu(wiring.Component):
     ctrl : In(AluCtrl)
         Operation and partition into lanes.
     op_a : In(32)
-        First operand, rs1.
+        First operand of every operation: rs1.
     op_b : In(32)
         Second operand: rs2 or an immediate; of shuffles the selector of each lane, of bit fields the field, of lane
         extraction and insertion the lane number; 0 for instructions with one operand.

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xpulpnn.emit.arrays import MIN_ELEMENTS, ArrayOfRegisters, Element, arrays
 from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.operators import MEMORY_WRITE, write_enable
+from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result_port, write_enables
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
-from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, const_bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
 from xpulpnn.emit.style import Style
 from xpulpnn.emit.tree import Node, merged, tree
 
@@ -43,12 +44,35 @@ class Clocked:
         self._nets = nets
         self._style = style
         self._cells = list(nets.registers())
-        self.targets = {self._register(cell) for cell in self._cells}
-        self.elements: set[str] = set()
+        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and is_clocked(cell)]
+        self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
+        self.targets = {self._register(cell) for cell in (*self._cells, *self._reads)}
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
+        self._blocks = {self._register(cell): self._block(cell) for cell in self._cells}
+        self._index = ""
+        self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
+        self._find_arrays()
+
+    def _find_arrays(self) -> None:
+        """Gather registers in arrays, whose elements they become."""
+        nets = self._nets
+        index = "i" if nets.space.is_free("i") else "index"
+        wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
+        elements = []
+        for name, wire in wires.items():
+            block = self._blocks[wire]
+            if name[-1].isdigit():
+                alike = nets.wires[wire].width, nets.wires[wire].init, block.event, block.reset
+                elements.append(Element(name, alike, tuple(self._body(block))))
+        for array in arrays(elements, index):
+            self._index = self._index or nets.space.take(index)
+            for number in range(array.first, array.last + 1):
+                wire = wires[array.element(number)]
+                nets.names[wire] = f"{array.name}[{number}]"
+                self.arrays[wire] = array, number
 
     def _register(self, cell: Cell) -> str:
-        chunk = cell.ports["Q"][0]
+        chunk = cell.ports[result_port(cell)][0]
         assert isinstance(chunk, Slice)
         return chunk.wire
 
@@ -65,11 +89,25 @@ class Clocked:
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
             for memory in self._module.memories.values()
         ]
-        for cell in self._cells:
-            wire = nets.wires[self._register(cell)]
-            if wire.name not in nets.ports:
-                rows.append(f"reg {declared_range(wire.width)}{nets.names[wire.name]};")
-        return rows
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{nets.names[wire]};"
+            for wire in (*self._blocks, *map(self._register, self._reads))
+            if wire not in nets.ports and wire not in self.arrays
+        ]
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
+            for array, wire in self._array_wires()
+        ]
+        return [*rows, *([f"integer {self._index};"] if self._index else [])]
+
+    def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
+        """Each array and the net of its first element."""
+        return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
+
+    def _loop(self, array: ArrayOfRegisters, lines: list[str]) -> list[str]:
+        """Lines for every element of an array."""
+        head = f"for ({self._index} = {array.first}; {self._index} <= {array.last}; {self._index} = {self._index} + 1)"
+        return guarded(head, lines)
 
     def initial(self) -> list[str]:
         """Values before the first clock edge."""
@@ -77,12 +115,21 @@ class Clocked:
         if self._style.initial:
             for cell in self._cells:
                 wire = nets.wires[self._register(cell)]
-                if wire.init is not None:
+                if wire.init is not None and wire.name not in self.arrays:
                     value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
                     rows.append(f"{nets.names[wire.name]} = {value};")
+            for array, name in self._array_wires():
+                init = nets.wires[name].init
+                if init is not None:
+                    rows += self._loop(array, [f"{array.name}[{self._index}] = {literal(init)};"])
         for memory in self._module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
+            if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
+                self._index = self._index or nets.space.take("i")
+                every = ArrayOfRegisters(name, 0, len(words) - 1, ())
+                rows += self._loop(every, [f"{name}[{self._index}] = {literal(words[0])};"])
+                continue
             rows += [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
         # initial values in declarations would be set before any process waits for their change
         return ["initial begin", *(INDENT + row for row in rows), "end"] if rows else []
@@ -90,8 +137,7 @@ class Clocked:
     def lines(self) -> list[str]:
         """The blocks."""
         blocks: list[_Block] = []
-        for cell in self._cells:
-            block = self._block(cell)
+        for block in (block for wire, block in self._blocks.items() if wire not in self.arrays):
             for known in blocks:
                 if (known.event, known.reset) == (block.event, block.reset):
                     nodes = merged(known.nodes, block.nodes)
@@ -101,7 +147,10 @@ class Clocked:
                         break
             else:
                 blocks.append(block)
-        return [line for block in blocks for line in self._written(block)] + self._memory_writes()
+        lines = [line for block in blocks for line in _at(block.event, self._body(block))]
+        for array, wire in self._array_wires():
+            lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
+        return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:
         """A block with one register."""
@@ -136,23 +185,58 @@ class Clocked:
         edge = "edge" if self._style.both_edges else edge
         return f"{edge} {self._nets.printer.sig(cell.ports['CLK']).text}"
 
-    def _written(self, block: _Block) -> list[str]:
+    def _body(self, block: _Block) -> list[str]:
         lines = self._print.lines(block.nodes)
         if block.reset is not None:
             lines = if_else(self._nets.condition(block.reset), self._print.lines(block.resets), lines)
-        return [f"always @({block.event}) begin", *(INDENT + line for line in lines), "end"]
-
-    def _memory_writes(self) -> list[str]:
-        """Write ports of the memories."""
-        lines: list[str] = []
-        for port in (cell for cell in self._module.cells if cell.type == MEMORY_WRITE):
-            data = self._nets.printer.sig(port.ports["DATA"]).text
-            body = guarded(
-                f"if ({self._nets.printer.condition(write_enable(port))})",
-                [f"{self._nets.printer.word(port)} <= {data};"],
-            )
-            lines += [f"always @({self._event(port)}) begin", *(INDENT + line for line in body), "end"]
         return lines
+
+    def _memory_ports(self) -> list[str]:
+        """Write ports and clocked read ports of the memories."""
+        lines: list[str] = []
+        for port in self._writes:
+            body = [
+                line for part in write_enables(port) for line in self._write(port, self._nets.printer.word(port), part)
+            ]
+            lines += _at(self._event(port), body)
+        for port in self._reads:
+            lines += _at(self._event(port), self._read(port))
+        return lines
+
+    def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
+        """A part of a word written if its enable, and another condition, holds."""
+        enable, low, width = part
+        data = port.ports["DATA"]
+        if width < sig_width(data):
+            word += f"[{low + width - 1}:{low}]" if width > 1 else f"[{low}]"
+        line = f"{word} <= {self._nets.printer.sig(bits(data, low, width)).text};"
+        conditions = [also] if also else []
+        if const_bits(enable) != "1":
+            text = self._nets.printer.sig(enable)
+            conditions.append(text.left_of("&") if also else text.text)
+        return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
+
+    def _read(self, port: Cell) -> list[str]:
+        """A word read, and those parts of it that ports which it sees write at the same time."""
+        printer, register = self._nets.printer, self._register(port)
+        name = self._nets.names[register]
+        lines = [f"{name} <= {printer.word(port)};"]
+        seen = int(port.params.get("TRANSPARENCY_MASK", 0))
+        address = port.ports["ADDR"]
+        for write in (cell for cell in self._writes if cell.params["MEMID"] == port.params["MEMID"]):
+            if seen >> int(write.params["PORTID"]) & 1:
+                other = write.ports["ADDR"]
+                same = "" if other == address else f"({printer.sig(other).operand} == {printer.sig(address).operand})"
+                lines += [line for part in write_enables(write) for line in self._write(write, name, part, same)]
+        enable = port.ports["EN"]
+        return lines if const_bits(enable) == "1" else guarded(f"if ({printer.condition(enable)})", lines)
+
+
+def _at(event: str, lines: list[str]) -> list[str]:
+    """What happens at an event."""
+    if len(lines) == 1 or lines[0].startswith("for ("):
+        return [f"always @({event})", *(INDENT + line for line in lines)]
+    return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
 def _is_reset(statement: Statement, width: int) -> bool:

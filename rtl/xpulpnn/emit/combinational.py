@@ -1,8 +1,10 @@
 """Writes the processes that drive nets at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from xpulpnn.emit.arrays import ArrayOfRegisters
 from xpulpnn.emit.cases import PRIORITY_WIDTH, covers_all, disjoint
+from xpulpnn.emit.expr import literal
 from xpulpnn.emit.layout import COLUMNS, INDENT, declared_range
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
@@ -36,11 +38,21 @@ class Combinational:
         The same, simplified.
     nets : Nets
         Its names.
+    arrays : mapping
+        Registers that are elements of arrays, and their numbers.
     note : callable
         Comment on a case.
     """
 
-    def __init__(self, module: Module, netlist: Netlist, nets: Nets, note: Note) -> None:
+    def __init__(
+        self,
+        module: Module,
+        netlist: Netlist,
+        nets: Nets,
+        arrays: Mapping[str, tuple[ArrayOfRegisters, int]],
+        note: Note,
+    ) -> None:
+        self._arrays = arrays
         self._module = module
         self._netlist = netlist
         self._nets = nets
@@ -57,7 +69,7 @@ class Combinational:
                 continue
             nodes = self._trimmed(tree(process), target)
             sources = self._nets.sources(statement_sigs(process))
-            text = self._expression(nodes, target)
+            text = self._element(nodes, target) or self._expression(nodes, target)
             if text is not None:
                 pieces.append(self._nets.piece(target, text, sources))
                 continue
@@ -90,6 +102,34 @@ class Combinational:
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
     # As an expression
+
+    def _element(self, nodes: list[Node], target: str) -> str | None:
+        """The element of an array that a value selects, if a process chooses just that."""
+        first, last = nodes[0], nodes[-1]
+        if len(nodes) > 2 or not isinstance(last, Choice) or last.default:
+            return None
+        chosen: dict[int, str] = {}
+        for patterns, body in last.arms:
+            source = self._nets.whole(body[0].value) if len(body) == 1 and isinstance(body[0], Assign) else None
+            pattern, *others = patterns
+            if others or "-" in pattern or source is None or source not in self._arrays:
+                return None
+            chosen[int(pattern, 2)] = source
+        found = {self._arrays[source] for source in chosen.values()}
+        array = next(iter(found))[0]
+        if any(self._arrays[source] != (array, number) for number, source in chosen.items()):
+            return None
+        missing = [number for number in range(1 << sig_width(last.selector)) if number not in chosen]
+        for source in chosen.values():
+            self._nets.note_read(Slice(source, 0, self._nets.wires[source].width))
+        word = f"{array.name}[{self._nets.printer.sig(last.selector).text}]"
+        if not missing:
+            return word
+        other = self._left([first], target) if len(nodes) > 1 else None
+        if len(missing) > 1 or other is None:
+            return None
+        rest = literal(f"{missing[0]:0{sig_width(last.selector)}b}")
+        return f"({self._nets.printer.sig(last.selector).operand} == {rest}) ? {other} : {word}"
 
     def _expression(self, nodes: list[Node], target: str) -> str | None:
         """The value that a process leaves, as one expression, if that is short."""

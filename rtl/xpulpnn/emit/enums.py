@@ -59,5 +59,6 @@ class Enumerations:
 def _declared(enumeration: Enumeration, names: Mapping[str, str]) -> Iterable[str]:
     values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)
     yield from comment(f"{enumeration.name}: {values}.")
-    for bits in sorted(names):
-        yield f"localparam {declared_range(len(bits))}{names[bits]} = {len(bits)}'h{int(bits, 2):x};"
+    width = len(next(iter(names)))
+    constants = ", ".join(f"{names[bits]} = {width}'h{int(bits, 2):x}" for bits in sorted(names))
+    yield f"localparam {declared_range(width)}{constants};"

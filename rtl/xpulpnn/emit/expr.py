@@ -173,8 +173,15 @@ class Printer:
         return f"{self._memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
     def _unary(self, operator: str, sig: Sig) -> Text:
+        if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):
+            return self._joined(operator, sig)
         text = self.sig(sig)
-        return Text(f"{operator}{text.operand}", primary=text.primary and text.text[0] not in "~&|^-")
+        return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
+
+    def _joined(self, operator: str, bits: Sig) -> Text:
+        """Bits with an operator between them."""
+        parts = [self._chunk(chunk) for chunk in reversed(bits)]
+        return Text(f" {operator} ".join(part.left_of(operator) for part in parts), primary=False, operator=operator)
 
     def _side(self, cell: Cell, port: str) -> str:
         text = self.sig(cell.ports[port])

@@ -15,6 +15,11 @@ _MAX_PIECES = 2
 
 _IDENTITY = {"$and": "1", "$or": "0", "$xor": "0"}
 _OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
+_TABLES = {
+    "$and": {"00": "0", "01": "0", "10": "0", "11": "1"},
+    "$or": {"00": "0", "01": "1", "10": "1", "11": "1"},
+    "$xor": {"00": "0", "01": "1", "10": "1", "11": "0"},
+}
 _ABSORBING = {"$and": "0", "$or": "1"}
 
 
@@ -124,6 +129,11 @@ def known_result(cell: Cell) -> Sig | None:
     if kind in ("$add", "$or", "$xor") and not ports["A"]:
         # The first step of sum(...) adds to nothing.
         return resized(ports["B"], width, cell.flag("B_SIGNED"))
+    if kind in ("$add", "$sub") and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+        if not int(const_bits(ports["B"]) or "1", 2):
+            return ports["A"]
+        if kind == "$add" and not int(const_bits(ports["A"]) or "1", 2):
+            return ports["B"]
     if kind in BITWISE and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
         return _bitwise(cell)
     if kind == "$mux" and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
@@ -133,6 +143,39 @@ def known_result(cell: Cell) -> Sig | None:
     if kind in ("$shl", "$shr", "$sshr", "$shift") and const_bits(ports["B"]) is not None:
         return _constant_shift(cell)
     return None
+
+
+def masked_once(cell: Cell, driver: Cell, port: str) -> None:
+    """Take two literals, one at an operator and one at that which drives its operand ``port``, together."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type != driver.type or cell.type not in BITWISE or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        bits_ = const_bits(driver.ports[inner])
+        if bits_ is not None and len(bits_) == len(literal) == sig_width(driver.ports[kept]):
+            pairs = zip(literal, bits_, strict=True)
+            cell.ports[other] = (Const("".join(_TABLES[cell.type][one + two] for one, two in pairs)),)
+            cell.ports[port] = driver.ports[kept]
+            return
+
+
+def unmasked(cell: Cell, driver: Cell, port: str) -> None:
+    """Compare the bits themselves where a value is masked with a literal and compared with one."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type not in ("$eq", "$ne") or driver.type != "$and" or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        mask = const_bits(driver.ports[inner])
+        if mask is None or len(mask) != len(literal) or any(m < bit for m, bit in zip(mask, literal, strict=True)):
+            continue
+        places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
+        taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(driver.ports[kept], place, 1)))
+        if places and len(taken) <= _MAX_PIECES:
+            cell.ports[port] = taken
+            cell.ports[other] = (Const("".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")),)
+            return
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:

@@ -6,7 +6,8 @@ INDENT = "    "
 COLUMNS = 108
 """Width beyond which a line is broken, without its indentation."""
 
-_BREAKS = (" ? ", " : ", " | ", " & ", " ^ ", " + ", ", ")
+_BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
+"""Where a line may be broken, and how gladly: before these operators, or after a comma."""
 
 
 def comment(text: str) -> list[str]:
@@ -36,15 +37,15 @@ def broken(line: str) -> list[str]:
 
 def _place(line: str, start: int) -> int | None:
     """Where to break: after the last operator or comma within the width, at the least depth of nesting."""
-    best: tuple[int, int] | None = None
+    best: tuple[int, int, int, int] | None = None
     depth = 0
     begin = line.find("= ", start) + 2 if "= " in line[start:] else start + len(INDENT) + 1
     for place, letter in enumerate(line):
         depth += (letter in "({[") - (letter in ")}]")
         if place <= begin or place >= start + COLUMNS:
             continue
-        if any(line.startswith(mark, place) for mark in _BREAKS):
-            after = place + 1 if letter == "," else place
-            if best is None or (depth, -place) <= (best[0], -best[1]):
-                best = depth, after
-    return best[1] if best else None
+        for mark, rank in _BREAKS.items():
+            if line.startswith(mark, place):
+                candidate = depth, rank, -place, place + 1 if letter == "," else place
+                best = candidate if best is None else min(best, candidate)
+    return best[3] if best else None

@@ -13,59 +13,78 @@ _SECTION = re.compile(r"^Members\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILI
 _ENTRY = re.compile(r"^(?P<names>\S[^:\n]*?)\s*(?::[^\n]*)?\n(?P<text>(?:[ \t]+[^\n]*\n?|\n)*)", re.MULTILINE)
 
 
-def _documented(described: object) -> dict[str, str]:
-    """What the class of a component or signature says of its members.
+_ROLE = re.compile(r":[\w:]+:`~?(?:[\w.]*\.)?([^`]+)`")
+_HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
-    That is its ``Members`` section, and for ports that are made from a table the mapping ``PORT_MEANINGS``. What
-    Amaranth's own signatures say is written for those who use them in Python.
+
+def plain_text(text: str) -> str:
+    """Text without the marks of reStructuredText, on one line."""
+    return " ".join(_ROLE.sub(r"\1", text).replace("``", "").split())
+
+
+def summary(component: wiring.Component) -> str:
+    """What a component is and does: its docstring up to the first section."""
+    text = inspect.getdoc(component) or ""
+    heading = _HEADING.search(text)
+    return plain_text(text[: heading.start()] if heading else text)
+
+
+def _documented(described: object) -> dict[str, str]:
+    """What a component or signature says of its members, by dotted name.
+
+    That is the section of its docstring, and for ports that are made from a table the mapping ``PORT_MEANINGS`` of its
+    class. What Amaranth's own signatures say is written for those who use them in Python.
     """
     if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    meanings: dict[str, str] = dict(getattr(type(described), "PORT_MEANINGS", {}))
-    section = _SECTION.search(inspect.cleandoc(type(described).__doc__ or ""))
+    meanings: dict[str, str] = {
+        name: plain_text(text) for name, text in getattr(type(described), "PORT_MEANINGS", {}).items()
+    }
+    section = _SECTION.search(inspect.getdoc(described) or "")
     if section is None:
         return meanings
     for entry in _ENTRY.finditer(section.group(1)):
-        text = " ".join(entry["text"].split())
+        text = plain_text(entry["text"])
         for name in entry["names"].split(","):
             meanings[name.strip().strip("`")] = text
     return meanings
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Meaning of every flattened port that a docstring covers.
+    """Meaning of every flattened port that the docstrings cover.
 
-    A port takes the text of the longest documented prefix of its path. Behind it stands what the signature of that
-    member says of the rest: ``insn__payload__word`` is what the component says of ``insn`` and the signature of
-    ``insn`` of ``payload.word``.
+    A port takes the text of its own path (``insn.payload``), else that of a part of it from its beginning and what the
+    signature there says of the rest.
     """
-    meanings = {}
-    for path, _member, _value in component.signature.flatten(component):
-        names = [str(name) for name in path]
-        texts = list(_texts(component, component.signature, names))
-        if texts:
-            meanings["__".join(names)] = " ".join(texts)
-    return meanings
+    return {
+        "__".join(map(str, path)): text
+        for path, _member, _value in component.signature.flatten(component)
+        if (text := _meaning(component, component.signature, tuple(map(str, path))))
+    }
 
 
-def _texts(described: object, signature: wiring.Signature, names: list[str]) -> Iterator[str]:
+def _meaning(described: object, signature: wiring.Signature, path: tuple[str, ...]) -> str:
+    """What an object with a docstring says of the member ``path`` of its signature."""
     documented = _documented(described)
-    for length in range(len(names), 0, -1):
-        text = documented.get(".".join(names[:length]))
-        if text is None:
-            continue
-        yield text
-        inner = _signature_at(signature, names[:length])
-        if inner is not None:
-            yield from _texts(inner, inner, names[length:])
-        return
+    known = documented.get(".".join(path))
+    if known is not None:
+        return known
+    for length in reversed(range(1, len(path) + 1)):
+        inner = _signature_at(signature, path[:length])
+        rest = _meaning(inner, inner, path[length:]) if inner is not None and length < len(path) else ""
+        own = documented.get(".".join(path[:length]), "")
+        if own and rest:
+            return f"{own} {rest}"
+        if own or rest:
+            return own or rest
+    return ""
 
 
-def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:
-    """The signature of the member at a path, whose numbers are places in arrays; None if it is a port."""
-    for name in (name for name in names if not name.isdecimal()):
-        member = signature.members[name]
-        if not member.is_signature:
+def _signature_at(signature: wiring.Signature, path: tuple[str, ...]) -> wiring.Signature | None:
+    """The signature of a member, if it has one."""
+    for name in path:
+        member = signature.members.get(name) if name in signature.members else None
+        if member is None or not member.is_signature:
             return None
         signature = member.signature
     return signature.flip() if isinstance(signature, wiring.FlippedSignature) else signature

@@ -30,6 +30,7 @@ class ModuleText:
     """A module's text from its parameter list on, and the names declared in it."""
 
     text: str
+    summary: tuple[str, ...]
     registers: tuple[Net, ...]
     signals: tuple[Net, ...]
     instances: tuple[tuple[str, str], ...]
@@ -52,6 +53,8 @@ class ModuleWriter:
         Which of the ports are clocks and resets that clock domains brought.
     meanings : mapping
         Comment on each port.
+    summary : str
+        Comment on the module.
     note : callable
         Comment on a case.
     """
@@ -65,8 +68,10 @@ class ModuleWriter:
         *,
         clocking: Sequence[str] = (),
         meanings: Mapping[str, str] | None = None,
+        summary: str = "",
         note: Note = no_note,
     ) -> None:
+        self._summary = summary
         self._style = style
         self._known = known
         self._module = module
@@ -81,7 +86,7 @@ class ModuleWriter:
         meanings = [self._meanings.get(port[1:], "") for port in nets.ports]
         nets.settle()
         clocked = Clocked(self._module, nets, self._style, self._note)
-        combinational = Combinational(self._module, self._netlist, nets, self._note)
+        combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
         submodules = [cell for cell in self._module.cells if is_submodule(cell)]
         pieces = [self._instance(cell) for cell in submodules]
         pieces += [self._assigned(self._netlist.result(cell), self._operator(cell)) for cell in self._operators()]
@@ -91,13 +96,15 @@ class ModuleWriter:
         pieces += self._aliases()
         body = ordered(pieces, self._driven_by_wires())
         procedural = clocked.targets | combinational.targets
+        initial = clocked.initial()
         declared = self._declarations(clocked, combinational, body)
-        lines = [*nets.enumerations.declarations(), *declared, *clocked.initial()]
+        lines = [*nets.enumerations.declarations(), *declared, *initial]
         lines += [line for piece in body for line in piece.lines] + after
         lines += self._unused(clocked)
         text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
         return ModuleText(
             "\n".join([*text, "endmodule"]) + "\n",
+            tuple(comment(self._summary)),
             tuple(Net(name, width, reset) for name, width, reset in clocked.registers()),
             tuple(Net(nets.names[name], nets.wires[name].width) for name in self._signals(clocked)),
             tuple((nets.names[cell.name], cell.type[1:]) for cell in submodules),
@@ -132,13 +139,13 @@ class ModuleWriter:
         nets = self._nets
         inside = {piece.wire for piece in body if piece.declares}
         shown = dict.fromkeys([*nets.driven(), *nets.aliases, *nets.shown_fields])
-        rows = clocked.declarations()
+        kinds: dict[str, list[str]] = {}
         for name in shown:
             if name in self._hidden() or name in inside or name in clocked.targets:
                 continue
             kind = "reg" if name in combinational.targets else "wire"
-            rows.append(f"{kind} {declared_range(nets.wires[name].width)}{nets.names[name]};")
-        return rows
+            kinds.setdefault(f"{kind} {declared_range(nets.wires[name].width)}", []).append(nets.names[name])
+        return [*clocked.declarations(), *(f"{kind}{', '.join(names)};" for kind, names in kinds.items())]
 
     def _instance(self, cell: Cell) -> Piece:
         nets, interface = self._nets, self._known[cell.type[1:]]
@@ -156,7 +163,9 @@ class ModuleWriter:
                 rows.append(f"{INDENT}.{port_name(port)}({self._driven(sig)})")
             else:
                 rows.append(f"{INDENT}.{port_name(port)}({nets.printer.sig(sig).text})")
-        lines = [f"{cell.type[1:]} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
+        settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
+        head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
+        lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
         reads = [sig for port, sig in cell.ports.items() if port not in interface.outputs]
         return Piece("", lines, self._sources(reads))
 
@@ -190,8 +199,11 @@ class ModuleWriter:
             rest = {name: sig for name, sig in shown_aliases(nets).items() if name not in done}
             if not rest:
                 return pieces
-            for name, sig in rest.items():
+            for name, sig in reversed(rest.items()):
                 done.add(name)
+                if not nets.read[name] and name not in nets.ports and len(sig) == 1:
+                    nets.forget(name)
+                    continue
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:
                     # a part bears its own name, so it is written as the select it stands for
                     text = nets.select(sig[0])
@@ -208,7 +220,7 @@ class ModuleWriter:
         parts = []
         for name in shown:
             wire = nets.wires[name]
-            if name in hidden or wire.port == "output" or name in clocked.elements:
+            if name in hidden or wire.port == "output" or name in clocked.arrays:
                 continue
             parts += [nets.target(Slice(name, low, width)) for low, width in _gaps(nets.read[name], wire.width)]
         parts = list(dict.fromkeys(parts))
@@ -216,6 +228,10 @@ class ModuleWriter:
             return []
         name = nets.space.take("unused")
         return ["// What this module has no use for.", f"wire {name} = &{{1'b0, {', '.join(parts)}}};"]
+
+
+def _parameter(value: int | str) -> str:
+    return str(value) if isinstance(value, int) else f'"{value}"'
 
 
 def _gaps(read: int, width: int) -> Iterable[tuple[int, int]]:

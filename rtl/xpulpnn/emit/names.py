@@ -81,6 +81,10 @@ class NameSpace:
             if not IDENTIFIER.fullmatch(name):
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
 
+    def is_free(self, name: str) -> bool:
+        """Whether nothing has that name."""
+        return name not in self._taken
+
     def take(self, wanted: str) -> str:
         """``wanted``, with a number appended if something has that name."""
         name, number = wanted, 1

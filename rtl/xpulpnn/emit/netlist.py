@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from xpulpnn.emit.fold import inverted, joined, known_result, normalise
+from xpulpnn.emit.fold import inverted, joined, known_result, masked_once, normalise, unmasked
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.operators import (
     ARITHMETIC,
     BITWISE,
+    COMPARISONS,
     LOW_BITS_SUFFICE,
     UNARY,
     has_result,
@@ -129,6 +130,11 @@ class Netlist:
         kept = []
         drivers = {self.result(cell): cell for cell in self.module.cells if is_operator(cell)}
         for cell in self.module.cells:
+            for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
+                driver = self._driver(cell.ports[port], drivers)
+                if driver is not None:
+                    masked_once(cell, driver, port)
+                    unmasked(cell, driver, port)
             value = known_result(cell)
             if value is None and cell.type == "$not":
                 driver = self._driver(cell.ports["A"], drivers)

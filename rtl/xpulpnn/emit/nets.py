@@ -204,6 +204,12 @@ class Nets:
             return f"!{self.names[wire]}"
         return self.printer.condition(sig)
 
+    def forget(self, name: str) -> None:
+        """Leave out a net that only gives something a further name."""
+        self.aliases.pop(name, None)
+        if name in self.shown_fields:
+            self.shown_fields.remove(name)
+
     def target(self, chunk: Slice) -> str:
         """Text of a slice of its net."""
         name = self.names[chunk.wire]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from xpulpnn.emit.rtlil import Assign, Cell, Sig, Statement, bits, sig_width
-from xpulpnn.errors import ToolError
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
@@ -46,12 +45,15 @@ def result_port(cell: Cell) -> str:
     return _RESULTS.get(cell.type, "Y")
 
 
-def write_enable(port: Cell) -> Sig:
-    """The bit that enables a write port; raises :class:`ToolError` if there are several."""
-    first, *others = (bits(port.ports["EN"], bit, 1) for bit in range(sig_width(port.ports["EN"])))
-    if any(other != first for other in others):
-        raise ToolError("write port of a memory must write whole words, not parts of them")
-    return first
+def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:
+    """The bits that enable a write port, with lowest bit and width of the part of the word that each is for."""
+    low, width = 0, sig_width(port.ports["EN"])
+    while low < width:
+        enable, high = bits(port.ports["EN"], low, 1), low + 1
+        while high < width and bits(port.ports["EN"], high, 1) == enable:
+            high += 1
+        yield enable, low, high - low
+        low = high
 
 
 def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:

@@ -5,20 +5,23 @@ from collections.abc import Callable, Sequence
 from xpulpnn.emit.cases import PRIORITY_WIDTH, Case, covers_all, disjoint, grouped
 from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.expr import Printer, literal
-from xpulpnn.emit.layout import COLUMNS, INDENT, comment
+from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
 from xpulpnn.emit.tree import Branch, Choice, Node, is_empty
 
-Question = tuple[Sig, tuple[str, ...]]
-"""What was asked on the way to a case: a selector and the patterns, of which one matched."""
+_NOTE = 16
+"""Columns below which a note that is cut off says too little."""
 
-Note = Callable[[Sequence[Question]], str]
-"""What is to be said about the case that matches on all these questions; empty for nothing."""
+Path = tuple[tuple[str, ...], ...]
+"""The way to a case: for each choice on it the patterns, of which one matched."""
+
+Note = Callable[[Path], Sequence[str]]
+"""What a case is for, such as instructions: names, as many of which are shown as there is room for."""
 
 
-def no_note(path: Sequence[Question]) -> str:
+def no_note(path: Path) -> Sequence[str]:
     """For components that have nothing to say about their cases."""
-    return ""
+    return ()
 
 
 class ProcessPrinter:
@@ -52,11 +55,11 @@ class ProcessPrinter:
         self._operator = operator
         self._note = note
 
-    def lines(self, nodes: Sequence[Node], path: Sequence[Question] = ()) -> list[str]:
+    def lines(self, nodes: Sequence[Node], path: Path = ()) -> list[str]:
         """The statements, not indented."""
         return [line for node in nodes for line in self._node(node, path)]
 
-    def _node(self, node: Node, path: Sequence[Question]) -> list[str]:
+    def _node(self, node: Node, path: Path) -> list[str]:
         if isinstance(node, Assign):
             value = self._printer.value(node.value, self._enumerations.of((node.target,))).text
             return [f"{self._target(node.target)} {self._operator} {value};"]
@@ -64,7 +67,7 @@ class ProcessPrinter:
             return self._chain(node.arms, node.otherwise, path)
         return self._choice(node, path)
 
-    def _chain(self, arms: list[tuple[Sig, list[Node]]], last: list[Node], path: Sequence[Question]) -> list[str]:
+    def _chain(self, arms: list[tuple[Sig, list[Node]]], last: list[Node], path: Path) -> list[str]:
         if not arms:
             return self.lines(last, path)
         (sig, body), *rest = arms
@@ -76,13 +79,13 @@ class ProcessPrinter:
             return guarded(f"if ({self._printer.negated(sig)})", otherwise)
         return if_else(self._printer.condition(sig), then, otherwise)
 
-    def _choice(self, node: Choice, path: Sequence[Question]) -> list[str]:
+    def _choice(self, node: Choice, path: Path) -> list[str]:
         if is_empty([node]):
             return []
         default = self.lines(node.default, path)
         cases: list[Case] = []
         for patterns, body in node.arms:
-            cases.append((patterns, self.lines(body, (*path, (node.selector, patterns)))))
+            cases.append((patterns, self.lines(body, (*path, patterns))))
         width = sig_width(node.selector)
         if width < PRIORITY_WIDTH:
             cases = disjoint(cases)
@@ -90,17 +93,19 @@ class ProcessPrinter:
         complete = width < PRIORITY_WIDTH and covers_all(cases, width)
         if not cases:
             return default
-        if len(cases) == 1 and len(cases[0][0]) == 1 and not self._note((*path, (node.selector, cases[0][0]))):
-            (pattern,), lines = cases[0]
-            test = self._test(node.selector, pattern)
+        if len(cases) == 1 and len(cases[0][0]) == 1:
+            (patterns, lines), test = cases[0], self._test(node.selector, cases[0][0][0])
+            if test is not None and lines:
+                head, *rest = if_else(test, lines, default)
+                return [_noted(head, self._note((*path, patterns))), *rest]
             if test is not None:
-                return if_else(test, lines, default) if lines else guarded(f"if (!({test}))", default)
+                return guarded(f"if (!({test}))", default)
         keyword = "casez" if any("-" in pattern for patterns, _ in cases for pattern in patterns) else "case"
         result = [f"{keyword} ({self._printer.sig(node.selector).text})"]
         for patterns, lines in cases:
             labels = [self._label(node.selector, pattern) for pattern in patterns]
-            notes = comment(self._note((*path, (node.selector, patterns)))) if lines else []
-            result += [INDENT + line for line in (*notes, *labelled(labels, lines))]
+            names = self._note((*path, patterns)) if lines else ()
+            result += [INDENT + line for line in labelled(labels, lines, names)]
         if not complete:
             result += [INDENT + line for line in labelled(["default"], default)]
         return [*result, "endcase"]
@@ -124,21 +129,36 @@ class ProcessPrinter:
 
 def guarded(head: str, lines: list[str]) -> list[str]:
     """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
-    if len(lines) == 1:
+    # the else after an if within an if would belong to the inner one
+    if len(lines) == 1 and not lines[0].startswith("if ("):
         one = f"{head} {lines[0]}"
         return [one] if len(one) <= COLUMNS else [head, INDENT + lines[0]]
     return [f"{head} begin", *(INDENT + line for line in lines), "end"]
 
 
-def labelled(labels: list[str], lines: list[str]) -> list[str]:
-    """``lines`` as a case."""
+def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> list[str]:
+    """``lines`` as a case, with what it is for."""
     *first, last = _rows(labels)
     if not lines:
         return [*first, f"{last}: ;"]
     one = f"{last}: {lines[0]}"
+    note = [text] if (text := _noted("", names)) else []
+    if len(lines) == 1 and len(one) <= COLUMNS:
+        noted = _noted(one, names)
+        return [*first, noted] if noted != one else [*note, *first, one]
     if len(lines) == 1:
-        return [*first, *([one] if len(one) <= COLUMNS else [f"{last}:", INDENT + lines[0]])]
-    return [*first, f"{last}: begin", *(INDENT + line for line in lines), "end"]
+        return [*first, _noted(f"{last}:", names), INDENT + lines[0]]
+    return [*note, *first, f"{last}: begin", *(INDENT + line for line in lines), "end"]
+
+
+def _noted(line: str, names: Sequence[str]) -> str:
+    """A line with as many names behind it as fit, a few at least."""
+    begin = f"{line} // " if line else "// "
+    text = begin + " ".join(names)
+    if len(text) > COLUMNS:
+        room = text[: COLUMNS - len(" ...") + 1]
+        text = room[: room.rindex(" ")] + " ..."
+    return text if names and len(text) - len(begin) >= min(_NOTE, len(" ".join(names))) else line
 
 
 def _rows(labels: list[str]) -> list[str]:

@@ -20,8 +20,10 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
+from xpulpnn_sim.commands.loop_report import loop_record, show_loops
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.foreign_build import write_all
+from xpulpnn_sw.looppass.optimise import Report
 from xpulpnn_sw.toolchain import (
     DEFAULT_RAM,
     DEFAULT_STACK,
@@ -35,15 +37,6 @@ from xpulpnn_sw.toolchain import (
     build,
     compile_sources,
     parse_size,
-)
-
-EXAMPLES = (
-    "xpulpnn cc hello.c -o hello.elf",
-    "xpulpnn cc -O3 -Wall -Iinclude main.c kernel.c start.S -o prog.elf -j4",
-    "xpulpnn cc -c layer.c && xpulpnn cc main.c layer.o -L lib -lnn -o net.elf",
-    "xpulpnn cc -c conv.c pool.c -o libnn.a",
-    "xpulpnn cc --preset ri5cy -S dot.c",
-    "xpulpnn cc --headers build/include",
 )
 
 ARCHIVE_SUFFIX = ".a"
@@ -107,6 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-D", dest="define", action="append", default=[], metavar="NAME[=V]", help="define a macro")
     parser.add_argument(
         "-j", dest="jobs", type=int, default=None, metavar="N", help="compilers at a time (default: processors)"
+    )
+    parser.add_argument(
+        "--no-loop-pass",
+        action="store_true",
+        help="leave C code as the compiler writes it, without hardware loops and post-increment accesses",
+    )
+    parser.add_argument(
+        "--loop-report", action="store_true", help="tell of every loop whether it is a hardware loop, and why not"
     )
     _add_passed(parser)
     parser.add_argument(
@@ -173,6 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option in arguments.extra:
         if option.partition("=")[0] in _TARGET_OPTIONS:
             raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
+    report = Report()
     options = Options(
         config=config,
         core=core_title(arguments),
@@ -186,6 +188,8 @@ def run(arguments: argparse.Namespace) -> int:
         stack=parse_size(arguments.stack, "--stack"),
         ram=parse_size(arguments.ram, "--ram"),
         heap=0 if arguments.heap is None else parse_size(arguments.heap, "--heap"),
+        loop_pass=not arguments.no_loop_pass,
+        report=report,
         **({} if arguments.jobs is None else {"jobs": arguments.jobs}),
     )
     compiler = find(arguments.compiler)
@@ -199,7 +203,10 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stderr.write(printed)
     if results:
         output().print("\n".join(map(str, results)), markup=False, soft_wrap=True)
-    write_json(arguments.json, {"files": [str(path) for path in results], "compiler": compiler.kind})
+    if arguments.loop_report:
+        show_loops(report)
+    record = {"files": [str(path) for path in results], "compiler": compiler.kind}
+    write_json(arguments.json, record | ({"loop_pass": loop_record(report)} if arguments.loop_report else {}))
     return OK
 
 
@@ -225,6 +232,8 @@ def _compile(arguments: argparse.Namespace, options: Options, compiler: str) -> 
     if target is not None and target in files:
         raise InputError(f"-o must be another file than the sources, not {target}")
     if stage is None:
+        if not {"-MMD", "-MD"}.isdisjoint(options.extra):
+            raise InputError("-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")
         require_folder(program.parent, "--output")
         return [program], build(files, program, compiler=compiler, options=options)

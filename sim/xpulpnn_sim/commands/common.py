@@ -42,10 +42,15 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 DEFAULT_PRESET = "xpulpnn"
 
 
-def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET) -> None:
-    """Add ``--preset`` and ``--set``."""
+BOTH_FORMS = "for both forms of Mac&Load"
+"""Why some subcommands have another default preset."""
+
+
+def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET, why: str = "") -> None:
+    """Add ``--preset``, with the reason for another default than that of all, and ``--set``."""
+    shown = f"{default}, {why}" if why else default
     parser.add_argument(
-        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {default})"
+        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {shown})"
     )
     parser.add_argument(
         "--set",

@@ -1,153 +1,56 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
-from shlex import join
 from time import perf_counter
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.commands import explore_options
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
     OK,
-    add_json,
     comma_list,
     output,
     require_folder,
     require_writable,
     write_json,
 )
-from xpulpnn_sim.commands.explore_loop import MOST_POINTS, Loop, run_search, run_sweep
+from xpulpnn_sim.commands.explore_loop import Loop, run_search, run_sweep
+from xpulpnn_sim.commands.explore_options import DEFAULT_PRESET, DEFAULT_TOP, check_arguments, command_line
 from xpulpnn_sim.explorer.finished_run import FILES, REPORT, FinishedRun, require_report_packages
-from xpulpnn_sim.explorer.flows import FLOWS, SCRIPTS, FlowStep, Request, flow_steps, library
-from xpulpnn_sim.explorer.kernels import SMALL_LAYERS, EnergyStep, KernelSpec, KernelStep
-from xpulpnn_sim.explorer.objectives import OBJECTIVES, objectives, pareto_table
+from xpulpnn_sim.explorer.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
+from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.explorer.mapping import SCRIPTS
+from xpulpnn_sim.explorer.objectives import objectives, pareto_table
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
 from xpulpnn_sim.explorer.search import PRESET, Search, structures
-from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space
+from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space, plain_key
 from xpulpnn_sim.explorer.task import POINTS, PointStep
 from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.folder_lock import folder_lock
-from xpulpnn_sim.tops import TOPS
-
-DEFAULT_TOP = "ex-stage"
-DEFAULT_PRESET = "xpulpnn"
-DEFAULT_SEEDS = 3
-DEFAULT_TIMEOUT_S = 3600.0
-
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
-"""Options that ``--paper`` decides itself."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    space = parser.add_argument_group("configurations")
-    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOPS)} (default {DEFAULT_TOP})")
-    space.add_argument(
-        "--preset",
-        action="append",
-        metavar="LIST",
-        help=f"configurations to start from, repeatable (default {DEFAULT_PRESET})",
-    )
-    space.add_argument(
-        "--set",
-        action="append",
-        dest="settings",
-        metavar="KEY=VALUE",
-        help="change one parameter in all of them; repeatable",
-    )
-    space.add_argument(
-        "--sweep",
-        action="append",
-        metavar="KEY=V1,V2,...",
-        help="every one of these values with every combination of the others, such as multipliers=shared,replicated "
-        "or widths=16+8,16+8+4+2; repeatable",
-    )
-    space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
-    space.add_argument(
-        "--search",
-        type=int,
-        metavar="N",
-        help="evaluate N points that Optuna proposes, instead of every combination of --preset and --sweep (without "
-        "--sweep: of all structures that compute the same), and show the best ones",
-    )
-    space.add_argument(
-        "--objective",
-        metavar="LIST",
-        help=f"what --search makes small or large: out of {','.join(OBJECTIVES)}, each with @FLOW if not of the first "
-        "(default area and delay, luts and fmax on an FPGA, and cycles with a --kernel)",
-    )
-    space.add_argument("--search-seed", type=int, default=0, metavar="S", help="seed of --search (default 0)")
-    space.add_argument("--baseline", metavar="LABEL", help="point that overheads are relative to (default the first)")
-    what = parser.add_argument_group("figures")
-    what.add_argument(
-        "--flow",
-        metavar="LIST",
-        help=f"out of {','.join(FLOWS)} (default asic with --liberty, else builtin)",
-    )
-    what.add_argument("--liberty", type=Path, metavar="FILE", help="cell library of the flow asic and of --energy")
-    what.add_argument("--script", choices=(*SCRIPTS, "both"), help="synthesis for area or for speed (default area)")
-    what.add_argument(
-        "--seeds", type=int, default=DEFAULT_SEEDS, metavar="N", help=f"FPGA placements (default {DEFAULT_SEEDS})"
-    )
-    what.add_argument(
-        "--kernel",
-        action="append",
-        metavar="KERNEL:BITS:VARIANT[:LAYER]",
-        help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
-        f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
-    )
-    what.add_argument("--energy", action="store_true", help="energy of every --kernel")
-    what.add_argument("--general", action="store_true", help="energy of general code on the core too")
-    what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
-    how = parser.add_argument_group("run")
-    how.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
-    how.add_argument("--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")
-    how.add_argument(
-        "--timeout",
-        type=float,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="S",
-        help=f"seconds after which a step counts as failed (default {DEFAULT_TIMEOUT_S:g})",
-    )
-    how.add_argument(
-        "--fresh", action="store_true", help="remove what earlier runs left in the folder, and use no older result"
-    )
-    how.add_argument("--yes", action="store_true", help="run any number of points")
-    how.add_argument(
-        "--max-points",
-        type=int,
-        default=MOST_POINTS,
-        metavar="N",
-        help=f"points to run at most without --yes (default {MOST_POINTS})",
-    )
-    how.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("build/explore"),
-        metavar="DIR",
-        help="folder of the results (default build/explore)",
-    )
-    how.add_argument("--no-report", action="store_true", help="write no HTML report")
-    add_json(parser)
+    explore_options.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every point; fails if one does."""
     started = perf_counter()
-    _check(arguments)
+    check_arguments(arguments)
     notes: list[str] = []
     plan = _plan(arguments, notes)
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     if not arguments.no_report:
         require_report_packages()
     require_writable(arguments.json)
@@ -185,18 +88,20 @@ def _search(arguments: argparse.Namespace, notes: list[str]) -> Plan:
     names, common, swept = parse_space(
         arguments.preset or [DEFAULT_PRESET], arguments.settings or [], arguments.sweep or []
     )
-    figures = _figures(arguments)
+    top = arguments.top or DEFAULT_TOP
+    choices = {PRESET: names, **(swept or structures(top, common))}
+    figures = _figures(arguments, choices)
     wanted = objectives(
         arguments.objective or "",
         [step.name for step in figures.flows],
         kernels=bool(figures.specs),
         energies=bool(figures.energies),
     )
-    top = arguments.top or DEFAULT_TOP
     search = Search(
         top=top,
         common=common,
-        choices={PRESET: names, **(swept or structures(top, common))},
+        choices=choices,
+        obstacle=figures.obstacle,
         objectives=wanted,
         points=arguments.search,
         seed=arguments.search_seed,
@@ -242,7 +147,7 @@ def _write(arguments: argparse.Namespace, finished: FinishedRun) -> None:
     """Write and show the results."""
     for path in (arguments.output / FILES[0], arguments.json):
         write_json(path, finished.record())
-    write_csv(arguments.output / FILES[1], finished.points)
+    write_csv(arguments.output / FILES[1], finished.points, finished.info)
     files = [*FILES[:2], f"{POINTS}/"]
     if not arguments.no_report:
         finished.write_report(arguments.output)
@@ -252,38 +157,6 @@ def _write(arguments: argparse.Namespace, finished: FinishedRun) -> None:
     console.print(f"{arguments.output}: {', '.join(files)}", markup=False, soft_wrap=True)
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
-    if arguments.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    if arguments.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
-    if arguments.search is not None and arguments.search < 1:
-        raise InputError(f"--search must be at least 1, not {arguments.search}")
-    if arguments.search_seed < 0:
-        raise InputError(f"--search-seed must be at least 0, not {arguments.search_seed}")
-    if arguments.search is None and arguments.objective:
-        raise InputError("--objective must be left out without --search")
-    if arguments.search is not None and arguments.baseline is not None:
-        raise InputError("--baseline must be left out with --search, which proposes the points")
-    if arguments.max_points < 1:
-        raise InputError(f"--max-points must be at least 1, not {arguments.max_points}")
-    if not arguments.timeout > 0:
-        raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
-    if arguments.top is not None and arguments.top not in TOPS:
-        raise InputError(f"--top must be one of {', '.join(TOPS)}, not {arguments.top}")
-    if arguments.liberty is not None and not arguments.liberty.is_file():
-        raise InputError(f"--liberty must be a file, not {arguments.liberty}")
-    if arguments.paper:
-        given = [name for name in _SWEPT if getattr(arguments, name)]
-        if given:
-            raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
-    elif arguments.no_energy:
-        raise InputError("--no-energy must be left out without --paper")
-    if arguments.energy and not arguments.kernel:
-        raise InputError("--energy must come with a --kernel whose energy it is")
-
-
 def _request(arguments: argparse.Namespace) -> Request:
     default = "asic" if arguments.liberty is not None else "builtin"
     names = comma_list(arguments.flow or default, FLOWS, "--flow")
@@ -291,7 +164,24 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise InputError("--liberty must be given for the flow asic")
     script = arguments.script or SCRIPTS[0]
     scripts = SCRIPTS if script == "both" else (script,)
-    return Request(flows=tuple(names), scripts=scripts, liberty=arguments.liberty, seeds=arguments.seeds)
+    return _requested(arguments, tuple(names), scripts)
+
+
+def _requested(arguments: argparse.Namespace, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
+    keys = [text.partition("=")[0].strip() for text in (*(arguments.settings or ()), *(arguments.sweep or ()))]
+    if arguments.search is not None and not arguments.sweep:
+        # the search chooses all structures itself
+        keys += INFERRED
+    return Request(
+        flows=flows,
+        scripts=scripts,
+        liberty=arguments.liberty,
+        seeds=arguments.seeds,
+        repeat=arguments.repeat,
+        clock_ns=None if arguments.clock is None else parse_clock(arguments.clock),
+        yosys=arguments.yosys,
+        chosen=frozenset(plain_key(key) for key in keys),
+    )
 
 
 def _sweep(arguments: argparse.Namespace, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
@@ -320,6 +210,10 @@ class _Figures:
     def specs(self) -> list[KernelSpec]:
         return list(self.kernels)
 
+    def obstacle(self, config: CoreConfig) -> str:
+        """Why a configuration cannot run one of the kernels; empty if it can run all."""
+        return next((f"{spec}: {rule}" for spec in self.specs if (rule := spec.obstacle(config))), "")
+
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
         """The steps of each point; ``notes`` are added to."""
         steps: list[list[PointStep]] = []
@@ -330,15 +224,21 @@ class _Figures:
         return steps
 
 
-def _figures(arguments: argparse.Namespace) -> _Figures:
+def _figures(arguments: argparse.Namespace, searched: Iterable[str] = ()) -> _Figures:
+    """The steps; ``searched`` are settings that a search gives to its points."""
     specs = list(dict.fromkeys(KernelSpec.parse(text) for text in arguments.kernel or []))
     request = _request(arguments)
+    request = replace(request, chosen=request.chosen.union(searched))
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if arguments.energy or arguments.general:
         cells = library(request)
-        energies = {spec: EnergyStep(cells, spec, arguments.top == "core") for spec in specs if arguments.energy}
+        energies = {
+            spec: EnergyStep(cells, spec, arguments.top == "core", arguments.yosys)
+            for spec in specs
+            if arguments.energy
+        }
         if arguments.general:
-            energies[None] = EnergyStep(cells, None)
+            energies[None] = EnergyStep(cells, None, yosys=arguments.yosys)
     return _Figures(flows=flow_steps(request), kernels={spec: KernelStep(spec) for spec in specs}, energies=energies)
 
 
@@ -361,12 +261,8 @@ def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[
 
 def _paper(arguments: argparse.Namespace) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
-    request = Request(
-        flows=("asic" if arguments.liberty is not None else "builtin",),
-        scripts=SCRIPTS,
-        liberty=arguments.liberty,
-        seeds=arguments.seeds,
-    )
+    flow = "asic" if arguments.liberty is not None else "builtin"
+    request = _requested(arguments, (flow,), SCRIPTS)
     return paper_points(request, energy=not arguments.no_energy)
 
 
@@ -374,28 +270,3 @@ def tools_of(results: Sequence[PointResult]) -> dict[str, str]:
     """Versions of all tools behind some results."""
     found = [one.tools for result in results for one in (*result.flows, *result.energies)]
     return {name: version for tools in found for name, version in tools.items()}
-
-
-def command_line(arguments: argparse.Namespace) -> str:
-    """The command that repeats a run, defaults left out."""
-    words = ["xpulpnn", "explore"]
-    names = {"settings": "set", "json": "json"}
-    defaults = {
-        "seeds": DEFAULT_SEEDS,
-        "jobs": 2,
-        "max_points": MOST_POINTS,
-        "search_seed": 0,
-        "timeout": DEFAULT_TIMEOUT_S,
-        "output": Path("build/explore"),
-        "json": None,
-    }
-    for key, value in vars(arguments).items():
-        if key in ("command", "run") or value in (None, False, "") or value == defaults.get(key):
-            continue
-        option = f"--{names.get(key, key).replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        else:
-            for item in value if isinstance(value, list) else [value]:
-                words += [option, str(item)]
-    return join(words)

@@ -22,7 +22,7 @@ from xpulpnn_sim.explorer.task import PointStep, Task, plan
 MOST_POINTS = 200
 """Points to run without being asked for so many."""
 
-_WORTH_TELLING_S = 30.0
+_WORTH_TELLING_S = 60.0
 """Estimated time from which the size of a run is told before it starts."""
 
 

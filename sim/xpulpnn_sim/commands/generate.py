@@ -30,7 +30,7 @@ DEFAULT_PREFIX = "xpulpnn_"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOPS)}")
-    add_configuration(parser, "xpulpnn")
+    add_configuration(parser)
     parser.add_argument(
         "-o",
         "--output",

@@ -10,7 +10,9 @@ from rich.table import Table
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
+from xpulpnn_sim.commands import verify_c
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     INTERRUPTED,
     OK,
@@ -51,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--preset",
         default=DEFAULT_PRESET,
         metavar="LIST",
-        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all (default {DEFAULT_PRESET})",
+        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all "
+        f"(default {DEFAULT_PRESET}, {BOTH_FORMS})",
     )
     parser.add_argument(
         "--set",
@@ -78,17 +81,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write minimal failing programs there")
+    verify_c.add_arguments(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
+    if arguments.c_programs is not None:
+        return verify_c.run(arguments, _plans(arguments)[0].config)
     plans = _plans(arguments)
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     else:
         prepare(arguments.engine, [plan.config for plan in plans])
     found: list[Result] = []

@@ -46,7 +46,11 @@ class Estimate:
         at_once = max(1, min(jobs, self.points))
         time = duration(self.seconds / at_once)
         shared = f"{time} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{time} of work"
-        return f"{self.points:,} points to run, {self.steps:,} steps{known}, about {shared}"
+        return f"{_counted(self.points, 'point')} to run, {_counted(self.steps, 'step')}{known}, about {shared}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

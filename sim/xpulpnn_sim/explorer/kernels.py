@@ -123,11 +123,14 @@ class EnergyStep:
         The kernel; None for general code.
     core : bool
         Whether a kernel runs on the whole core, as general code always does.
+    yosys : str
+        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
     """
 
     library: Library
     spec: KernelSpec | None
     core: bool = False
+    yosys: str = ""
     kind: ResultField = "energies"
 
     @property
@@ -139,7 +142,7 @@ class EnergyStep:
         """The library, the netlist and the tools."""
         from xpulpnn_sim.yosys import find_yosys
 
-        return {**find_yosys().tools, "library": self.library.sha256, "core": str(self.core)}
+        return {**find_yosys(self.yosys).tools, "library": self.library.sha256, "core": str(self.core)}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
@@ -154,4 +157,4 @@ class EnergyStep:
             workload = kernel_workload(
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
-        return StepOutcome(result=estimate_energy(config, workload, self.library))
+        return StepOutcome(result=estimate_energy(config, workload, self.library, yosys=self.yosys))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.explorer.report.comparison import fmax
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import FlowResult, PointResult
 
@@ -35,7 +36,7 @@ _FIGURES: Mapping[str, _Figure] = {
         unit="ns", more=False, digits=3, flow=lambda flow: flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
     ),
     "luts": _Figure(unit="", more=False, digits=0, flow=lambda flow: flow.luts),
-    "fmax": _Figure(unit="MHz", more=True, digits=1, flow=lambda flow: sorted(flow.fmax_mhz)[len(flow.fmax_mhz) // 2]),
+    "fmax": _Figure(unit="MHz", more=True, digits=1, flow=fmax),
     "cycles": _Figure(unit="", more=False, digits=0, point=_cycles),
     "energy": _Figure(unit="pJ", more=False, digits=1, point=_energy),
 }
@@ -81,7 +82,8 @@ class Objective:
     def column(self) -> Column:
         """Heading of the figure in a table."""
         figure = _FIGURES[self.name]
-        return Column(name=self.name, unit=figure.unit, group=self.flow, digits=figure.digits)
+        better = "more" if figure.more else "less"
+        return Column(name=self.name, unit=figure.unit, group=self.flow, digits=figure.digits, better=better)
 
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:

@@ -97,6 +97,8 @@ class Search:
         Values by setting, or by :data:`PRESET`.
     objectives : sequence of Objective
         What to make small or large.
+    obstacle : callable
+        Tells why a configuration cannot be evaluated; empty text if it can.
     points : int
         How many to evaluate, fewer if there are fewer.
     seed : int
@@ -115,6 +117,7 @@ class Search:
         common: Mapping[str, str],
         choices: Choices,
         objectives: Sequence[Objective],
+        obstacle: Callable[[CoreConfig], str],
         points: int,
         seed: int,
     ) -> None:
@@ -122,6 +125,7 @@ class Search:
         self._common = common
         self._choices = choices
         self._objectives = objectives
+        self._obstacle = obstacle
         self.points = points
         self._random = random.Random(seed)
         optuna = require_optuna()
@@ -198,6 +202,8 @@ class Search:
     def _point(self, key: tuple[str, ...]) -> Point | None:
         changes = dict(zip(self._choices, key, strict=True))
         made = make_point(self._top, changes.pop(PRESET), {**self._common, **changes})
+        if isinstance(made, Point) and (rule := self._obstacle(made.config)):
+            made = Skipped(label=made.label, rule=rule)
         if isinstance(made, Skipped):
             self._skipped.append(made)
             return None

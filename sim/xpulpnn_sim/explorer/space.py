@@ -158,7 +158,12 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
         raise InputError(f"{option} must be {form}, not {text or 'empty'}")
-    return key.strip().removeprefix("dotp.").replace("-", "_"), value.strip()
+    return plain_key(key), value.strip()
+
+
+def plain_key(key: str) -> str:
+    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    return key.strip().removeprefix("dotp.").replace("-", "_")
 
 
 def _plain(value: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
+from xpulpnn_sim.package.backend_testbench import backend_testbench
 from xpulpnn_sim.package.constraints import constraints
 from xpulpnn_sim.package.core_testbench import core_testbench
 from xpulpnn_sim.package.design import RESETS, Design
@@ -33,9 +34,11 @@ def testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb``, by name."""
     if design.top == "core":
         return core_testbench(design)
+    if design.top == "backend":
+        return backend_testbench(design)
     if design.top in BUILDERS:
         return unit_testbench(design)
-    raise InputError(f"TOP must be one of core, {', '.join(BUILDERS)} with --package, not {design.top}")
+    raise InputError(f"TOP must be one of core, backend, {', '.join(BUILDERS)} with --package, not {design.top}")
 
 
 def package_files(design: Design) -> dict[str, str]:
@@ -91,6 +94,12 @@ def _readme(design: Design) -> str:
         assert design.reset is not None
         kind = "asynchronous and active low" if RESETS[design.reset] else "synchronous and active high"
         clocking = f"All registers change at the rising edge of `clk`; `{design.reset}` is {kind}."
+    begin = design.module.removesuffix(design.identifier)
+    prefix = (
+        f"All modules begin with `{begin}`: another configuration with another\n   `--prefix` fits beside it."
+        if begin
+        else "Generate with `--prefix` if its module names are taken."
+    )
     obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
     return fill(
         "README.md",
@@ -102,7 +111,7 @@ def _readme(design: Design) -> str:
         clock=f"{design.clock_ns:g}",
         vlnv=f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}",
         testbench=_TESTBENCHES.get(design.top, _VECTORS.format(top=design.top)),
-        prefix=design.module.removesuffix(design.identifier) or design.module,
+        prefix=prefix,
         clocking=clocking,
         constant="; boot address and hart id count as constant" if "hart_id" in design.by_name else "",
     )

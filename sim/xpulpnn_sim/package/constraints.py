@@ -22,7 +22,11 @@ def constraints(design: Design) -> str:
         "# part of the period spent outside, before inputs and after outputs",
         f"set io_fraction {IO_FRACTION}",
         "",
-        *([] if clocked else ["# no registers: the clock is virtual, its period bounds the paths from input to output"]),
+        *(
+            []
+            if clocked
+            else ["# no registers: the clock is virtual, its period bounds the paths from input to output"]
+        ),
         f"create_clock -name {CLOCK} -period $clock_period {target}".rstrip(),
         "",
         "set io_delay [expr {$clock_period * $io_fraction}]",

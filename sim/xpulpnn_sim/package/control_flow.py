@@ -23,7 +23,7 @@ def branches(checks: Checks) -> None:
     for insn in (insn for insn in checks.insns if insn.is_branch and insn.size == 4):
         immediate = "simm5" in insn.operands
         for a in _BRANCH_WORDS:
-            for b in ((-3, 7) if immediate else (a, checks.word())):
+            for b in (-3, 7) if immediate else (a, checks.word()):
                 operand = b & 0xFFFF_FFFF
                 value = result(insn, {"simm5": b} if immediate else {}, a, operand, 0)
                 second = str(b) if immediate else "a1"
@@ -126,7 +126,9 @@ def registers(checks: Checks) -> None:
     checks.expect("a1", 0x5A5A_F002, "csrrci and csrrsi")
     checks.code("    li a0, -1; csrrw x0, mepc, a0; csrr a1, mepc")
     checks.expect("a1", 0xFFFF_FFFE, "mepc has no bit 0")
-    checks.code("    csrr a0, minstret; addi x0, x0, 0; addi x0, x0, 0; addi x0, x0, 0; csrr a1, minstret; sub a1, a1, a0")
+    checks.code(
+        "    csrr a0, minstret; addi x0, x0, 0; addi x0, x0, 0; addi x0, x0, 0; csrr a1, minstret; sub a1, a1, a0"
+    )
     checks.expect("a1", 4, "instructions retired")
     checks.code("    csrr a0, mcycle; addi x0, x0, 0; addi x0, x0, 0; csrr a1, mcycle; sub a1, a1, a0; sltiu a1, a1, 3")
     checks.expect("a1", 0, "mcycle counts at least a cycle per instruction")
@@ -200,4 +202,3 @@ interrupt:
     mret
 """
 """Handlers of the program; they keep t5, t6, s11 and gp for themselves."""
-

@@ -1,18 +1,14 @@
 """The testbench of the core: memories, a program that checks itself, and the results it must leave."""
 
+from collections.abc import Sequence
+
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.package.control_flow import HART_ID
-from xpulpnn_sim.package.core_program import (
-    DEVICE_BASE,
-    MEMORY_BASE,
-    MEMORY_WORDS,
-    RESULTS_AT,
-    CoreProgram,
-    core_program,
-)
+from xpulpnn_sim.package.core_program import core_program
 from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
 from xpulpnn_sim.package.listing import hex_words
+from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
 
 SIMULATED_NS = 10
@@ -60,14 +56,17 @@ def core_testbench(design: Design) -> dict[str, str]:
             wires=_wires(ports),
             connections=",\n".join(f"        .{port.name}({_connection(port)})" for port in ports),
         ),
-        f"{name}_program.hex": _program_hex(program),
+        f"{name}_program.hex": sparse_hex(program.image),
         f"{name}_program.lst": program.listing,
         f"{name}_expected.hex": hex_words(program.expected),
-        f"{name}_expected.lst": "".join(
-            f"{number:5}  {word:08x}  {text}\n"
-            for number, (word, text) in enumerate(zip(program.expected, program.texts, strict=True), start=1)
-        ),
+        f"{name}_expected.lst": described(program.expected, program.texts),
     }
+
+
+def described(words: Sequence[int], texts: Sequence[str]) -> str:
+    """Results by number, with what they are."""
+    rows = enumerate(zip(words, texts, strict=True), start=1)
+    return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
 
 
 def _net(port: Port) -> str:
@@ -98,13 +97,13 @@ def _connection(port: Port) -> str:
     return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
 
 
-def _program_hex(program: CoreProgram) -> str:
-    """The image with its gaps left out."""
+def sparse_hex(image: Sequence[int]) -> str:
+    """A ``$readmemh`` file of a memory with its gaps left out."""
     lines, gap = hex_words(()), True
-    for place, word in enumerate(program.image):
+    for place, word in enumerate(image):
         if word and gap:
             lines += f"@{place:x}\n"
         # short gaps are written as zeros
-        gap = not word and (gap or not any(program.image[place : place + _SHORTEST_GAP]))
+        gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
         lines += "" if gap else f"{word:08x}\n"
     return lines

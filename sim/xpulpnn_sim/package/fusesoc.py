@@ -58,9 +58,9 @@ targets:
       tool: verilator
       verilator_options: [-Wall]
 
-  sim: &sim
+  sim:
     <<: *default
-    description: Self-checking testbench with Icarus Verilog; --tool=verilator takes Verilator
+    description: Self-checking testbench with Icarus Verilog; --tool=verilator behind the name takes Verilator
     flow: sim
     flow_options:
       tool: icarus

@@ -36,7 +36,12 @@ def port_table(design: Design) -> str:
 
 def instance(design: Design) -> str:
     """An instantiation template: every port once, with its meaning."""
-    lines = [f"// {GENERATED}", f"// {LICENCE}", f"// Instantiation template of {design.module}: copy, then connect.", ""]
+    lines = [
+        f"// {GENERATED}",
+        f"// {LICENCE}",
+        f"// Instantiation template of {design.module}: copy, then connect.",
+        "",
+    ]
     lines += [f"{design.module} {design.identifier}_i ("]
     last = design.ports[-1]
     for port in design.ports:

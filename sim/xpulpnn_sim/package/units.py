@@ -123,7 +123,7 @@ def simd_alu(config: CoreConfig, vectors: Vectors) -> None:
     others = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
     for insn, fields in rows_of(config):
         alu = under(fields, "ex.alu.")
-        if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or not alu and insn.op != "add":
+        if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or (not alu and insn.op != "add"):
             continue
         for _ in range(_PER_CONTROL_WORD):
             inputs, value = operands(vectors, insn, fields)

@@ -6,11 +6,11 @@ all accesses; loads change places with each other only where the source has no v
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn_sw.looppass.flow import live_before
 from xpulpnn_sw.looppass.operation import GP, SP, TP, Kind, Operation, make
-from xpulpnn_sw.registers import ABI_NAMES
 
 _KEPT = frozenset({0, SP, GP, TP})
 """Registers whose values others may look at between two instructions: handlers use the stack."""
@@ -157,9 +157,7 @@ def _only_user(operations: Sequence[Operation], index: int, live_out: frozenset[
 def _indexed(access: Operation, addition: Operation) -> Operation:
     base, offset, values = addition.values["rs1"], addition.values["rs2"], access.values
     if access.is_load:
-        return make(
-            f"p.{access.name}", "rd,rs2(rs1)", origin=access.origin, rd=values["rd"], rs1=base, rs2=offset
-        )
+        return make(f"p.{access.name}", "rd,rs2(rs1)", origin=access.origin, rd=values["rd"], rs1=base, rs2=offset)
     return make(f"p.{access.name}", "rs2,rs3(rs1)", origin=access.origin, rs2=values["rs2"], rs1=base, rs3=offset)
 
 
@@ -250,9 +248,7 @@ def _later_access(before: Sequence[Operation], register: int, *, swap_loads: boo
     return None
 
 
-def improve(
-    body: Sequence[Operation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
-) -> list[Operation]:
+def improve(body: Sequence[Operation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool) -> list[Operation]:
     """The instructions of a block before its terminator, with fewer additions where that is possible.
 
     Parameters
@@ -268,9 +264,7 @@ def improve(
     """
     found = Tally()
     original = list(body)
-    result = _with_increments(
-        _with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads
-    )
+    result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)
     if not found.increments and not found.sums:
         return original
     tally.increments += found.increments
@@ -280,9 +274,7 @@ def improve(
 
 def stalls(operations: Sequence[Operation]) -> int:
     """Instructions that read what the load right before them has loaded."""
-    return sum(
-        _loaded(first) in second.reads for first, second in zip(operations, operations[1:], strict=False)
-    )
+    return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
 
 
 def _loaded(operation: Operation) -> int:

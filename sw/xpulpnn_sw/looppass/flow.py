@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sw.looppass.listing import Block, Function
+from xpulpnn_sw.looppass.listing import Function
 from xpulpnn_sw.looppass.operation import ALL, Operation
 
 

@@ -14,10 +14,10 @@ Where the count is known to be exact and nobody reads the counter, counter and t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sw.looppass.counting import Counter, Entry, Condition, at_entry, condition, find_counter
+from xpulpnn_sw.looppass.counting import Condition, Counter, Entry, at_entry, condition, find_counter
 from xpulpnn_sw.looppass.flow import Flow, NaturalLoop
 from xpulpnn_sw.looppass.listing import Block, Function
 from xpulpnn_sw.looppass.operation import GP, RA, SP, TP, Kind, Operation, make
@@ -90,6 +90,8 @@ def _shape(flow: Flow, loop: NaturalLoop) -> _Shape | str:
             return "its last test does not end it"
         test = condition(last, taken=target == header)
         return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
+    if flow.blocks[end].successors != [header]:
+        return "its last block has several ends"
     # tested before each turn, by a block that does nothing else
     first = flow.blocks[header]
     branch = first.terminator
@@ -187,9 +189,7 @@ class HardwareLoops:
         self._made.append((loop.blocks, level))
         return level
 
-    def _plan(
-        self, flow: Flow, shape: _Shape, counter: Counter, end: str, level: int, distance: int
-    ) -> _Plan | str:
+    def _plan(self, flow: Flow, shape: _Shape, counter: Counter, end: str, level: int, distance: int) -> _Plan | str:
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))

@@ -129,6 +129,8 @@ class Function:
     ----------
     name : str
         Its label.
+    text : list of str
+        Its lines as the compiler wrote them.
     blocks : list of Block
         In the order of the text.
 
@@ -141,6 +143,7 @@ class Function:
     """
 
     name: str
+    text: list[str]
     blocks: list[Block]
     obstacle: str = ""
     loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -150,6 +153,9 @@ class Function:
 
         The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end.
         """
+        if self.obstacle:
+            yield from self.text
+            return
         opened = 0
         for index, block in enumerate(self.blocks):
             starts = sum(first == index for first, _ in self.loops)
@@ -256,10 +262,10 @@ class Listing:
                 addressed.update(_NAME.findall(_PAIR.sub("", operation.text)))
         blocks = self._blocks(lines, targets | addressed)
         bad = next((op for block in blocks for op in block.operations if op.kind is Kind.UNKNOWN), None)
-        function = Function(name, blocks, "" if bad is None else f"not understood: {' '.join(bad.text.split())}")
-        if not function.obstacle:
+        obstacle = "" if bad is None else f"not understood: {' '.join(bad.text.split())}"
+        if not obstacle:
             _connect(blocks, addressed)
-        return function
+        return Function(name, self._lines[start:end], blocks, obstacle)
 
     def _classified(self, start: int, end: int) -> list[_Line]:
         """The lines of a function; instructions outside the sections of code are left to the data they are."""
@@ -294,24 +300,30 @@ class Listing:
 
     def _blocks(self, lines: Sequence[_Line], referred: set[str]) -> list[Block]:
         blocks: list[Block] = []
-        place, is_closed = "", True
+        is_closed, is_located = True, False
+        locations = [match for line in lines if (match := _LOC.match(line.text))]
+        # inline functions of headers are inside the function of the source
+        own_file = locations[0][1] if locations else ""
+        place = ""
         for line in lines:
-            if match := _LOC.match(line.text):
-                place = f"{self._files.get(match[1], 'file')}:{match[2]}"
             starts = bool(line.label) and (line.label in referred or not line.label.startswith(".L"))
             if is_closed or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(Block(line.number, line.section, ""))
-                is_closed = False
+                is_closed, is_located = False, False
             block = blocks[-1]
             if starts:
                 block.labels.append(line.label)
+            if (match := _LOC.match(line.text)) and match[1] == own_file and match[2] != "0":
+                place = f"{self._files.get(match[1], 'file')}:{match[2]}"
+                if not is_located:
+                    block.source, is_located = place, True
             operation = line.operation
             if operation is None:
                 block.anchors.append((line.number, line.text))
                 continue
             if not block.operations:
                 block.section = line.section
-                block.source = place or f"line {line.number}"
+                block.source = block.source or place or f"line {line.number}"
             block.operations.append(operation)
             is_closed = operation.kind in LEAVING
         return blocks

@@ -284,9 +284,7 @@ def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Op
             kind = Kind.CALL if name == "call" else Kind.LEAVE
             reads = ARGUMENTS | {SP, GP, TP} if name == "call" else ALL
             writes = frozenset({RA}) if name == "call" else frozenset[int]()
-            return Operation(
-                text=text, kind=kind, values={}, reads=reads, writes=writes, size=LONGEST, origin=origin
-            )
+            return Operation(text=text, kind=kind, values={}, reads=reads, writes=writes, size=LONGEST, origin=origin)
         case "call", (link, _) if is_register(link):
             # helpers that save registers have a convention of their own
             return Operation(text=text, kind=Kind.CALL, values={}, reads=ALL, writes=ALL, size=LONGEST, origin=origin)
@@ -301,7 +299,9 @@ def parse(text: str, origin: int = -1) -> Operation:
     mnemonic, *rest = text.split(None, 1)
     if mnemonic == ".insn":
         return _directive(" ".join(text.split()), origin)
-    operands = tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
+    operands: tuple[str, ...] = tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
+    if mnemonic == "zext.b" and len(operands) == 2:
+        mnemonic, operands = "andi", (*operands, "255")
     special = _special(mnemonic, operands, text, origin)
     if special is not None:
         return special

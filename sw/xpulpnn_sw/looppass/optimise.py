@@ -1,6 +1,7 @@
 """The pass over one file of assembly."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
@@ -28,6 +29,22 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     tally: Tally = field(default_factory=Tally)
 
+    def merge(self, other: "Report") -> None:
+        """Add what was done to other files."""
+        self.loops += other.loops
+        self.skipped |= other.skipped
+        self.tally.increments += other.tally.increments
+        self.tally.sums += other.tally.sums
+
+    @property
+    def turned(self) -> int:
+        """Loops that are hardware loops now."""
+        return sum(outcome.level is not None for outcome in self.loops)
+
+    def refusals(self) -> dict[str, int]:
+        """Loops that stay as they were, by reason."""
+        return dict(Counter(outcome.reason for outcome in self.loops if outcome.level is None).most_common())
+
 
 _ASM = re.compile(r"\b(?:__asm__|__asm|asm)\s+(?:__)?volatile(?:__)?\b")
 _VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sync|c11)_")
@@ -38,9 +55,7 @@ def has_volatile(source: str) -> bool:
     return _VOLATILE.search(_ASM.sub("", source)) is not None
 
 
-def optimise(
-    assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None
-) -> str:
+def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: Report | None = None) -> str:
     """The same program with hardware loops and post-increment accesses.
 
     Parameters

@@ -8,6 +8,6 @@ set out [expr {[info exists ::env(OUT)] ? $::env(OUT) : "build/syn"}]
 read_verilog $out/{{top}}_netlist.v
 link_design {{module}}
 read_sdc constraints/{{top}}.sdc
-report_checks -path_delay max -fields {slew cap input_pins} -digits 3
-report_worst_slack -max
+report_checks -path_delay max -fields {slew cap} -digits 3
+report_wns
 report_tns

@@ -25,12 +25,13 @@ script=$OUT/{{top}}.ys
     echo "hierarchy -check -top {{module}}"
     if [ -n "$LIBERTY" ]; then
         echo "synth -top {{module}} -flatten -noabc"
+        echo "check -assert"
         echo "dfflibmap -liberty $LIBERTY"
         echo "opt"
-        echo "abc -liberty $LIBERTY -D $CLOCK_PS"
+        # map for the period, then buffers and sizes
+        echo "abc -liberty $LIBERTY -D $CLOCK_PS -script +strash;ifraig;scorr;dc2;dch,-f;map,-B,0.9,{D};topo;buffer,-N,16;upsize,{D};dnsize,{D};stime,-p"
         echo "setundef -zero"
         echo "opt_clean -purge"
-        echo "check -assert"
         echo "tee -o $OUT/{{top}}_area.txt stat -liberty $LIBERTY"
     else
         echo "synth -top {{module}} -flatten"

@@ -68,6 +68,9 @@ function corners(front, xs, ys, moreIsRight) {
   });
 }
 
+// Unit of an axis: what its title has in brackets, else the title, without the arrow that tells which way is better.
+const unitOf = (title) => title.replace(/ [\u2191\u2193]$/, "").replace(/^.* \[(.*)\]$/, "$1");
+
 function drawTradeOff({id, x: figureX, y: figureY}) {
   const choice = {area: state.flow, delay: state.flow, rate: state.kernel, energy: state.workload};
   const keyX = `${figureX}|${choice[figureX]}`,
@@ -89,11 +92,29 @@ function drawTradeOff({id, x: figureX, y: figureY}) {
   const groups = [...new Set(colours)],
     height = 400,
     margin = {l: 62, r: 20, t: 32, b: 50 + (groups.length > 1 ? 28 : 0)};
-  const ranges = [rangeOf(items.map((item) => item.x)), rangeOf(items.map((item) => item.y))];
+  const reach = (axis, values) => [
+    ...values,
+    ...items.flatMap(({i}) => (axis.low ? [axis.low[i], axis.high[i]] : [])),
+  ];
+  const ranges = [
+    rangeOf(reach(axisX, items.map((item) => item.x))),
+    rangeOf(reach(axisY, items.map((item) => item.y))),
+  ];
+  // Error bars from the least to the largest figure of several runs.
+  const bars = (axis, members) =>
+    axis.low && {
+      type: "data",
+      symmetric: false,
+      array: members.map(({i}) => axis.high[i] - axis.values[i]),
+      arrayminus: members.map(({i}) => axis.values[i] - axis.low[i]),
+      color: soft,
+      thickness: 1,
+      width: 4,
+    };
   const width = document.getElementById(target).clientWidth;
   const line = corners(front, axisX.values, axisY.values, figureX === "rate");
   placeNumbers(items, line, width - margin.l - margin.r, height - margin.t - margin.b, ranges);
-  const shownAs = (name, {title, digits}) => `%{${name}:.${digits}f} ${title.replace(/^.* \[(.*)\]$/, "$1")}`;
+  const shownAs = (name, {title, digits}) => `%{${name}:.${digits}f} ${unitOf(title)}`;
   const traces = [
     {
       type: "scatter",
@@ -115,6 +136,8 @@ function drawTradeOff({id, x: figureX, y: figureY}) {
       showlegend: groups.length > 1,
       x: members.map((item) => item.x),
       y: members.map((item) => item.y),
+      error_x: bars(axisX, members),
+      error_y: bars(axisY, members),
       customdata: members.map((item) => item.i),
       text: members.map((item) => item.text ?? ""),
       textposition: members.map((item) => item.place ?? "top center"),

@@ -1,0 +1,363 @@
+"""Random C functions made of loops: every form of counter, pointer walks, breaks, calls, nests, volatile objects.
+
+All arithmetic is defined (``-fwrapv`` is assumed), sizes of pointers do not matter, and every loop ends after a few
+hundred turns, so the same text gives the same number on every machine.
+"""
+
+import random
+from collections.abc import Callable
+
+ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
+"""Type of the array ``g_NAME`` by name; each has more elements than any access reaches."""
+
+
+class _Piece:
+    """Writes one function."""
+
+    def __init__(self, seed: str, name: str) -> None:
+        self._rng = random.Random(seed)
+        self._name = name
+        self._fresh = 0
+        self._lines: list[str] = []
+        self._depth = 1
+        self._variables = ["n", "m", "u", "h"]
+        self._kinds = self._rng.random()
+        self._loops = 0
+        self._in_loop: list[str] = []
+
+    def text(self) -> str:
+        """The function."""
+        loops = (self._counted, self._walk, self._copy, self._matrix, self._dots, self._structs)
+        rare = (self._backwards, self._ordered, self._own_loop, self._wrapping)
+        chosen: Callable[[], None] = self._rng.choice((*loops, self._counted, self._counted, self._walk, *rare))
+        for _ in range(self._rng.randint(1, 2)):
+            chosen()
+        attribute = "LOOPS" if chosen == self._own_loop else "NOINLINE"
+        head = f"static {attribute} uint32_t {self._name}(uint32_t h, int32_t n, int32_t m, uint32_t u) {{"
+        return "\n".join([head, *self._lines, "    return h;", "}"])
+
+    def _say(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    def _new(self, stem: str) -> str:
+        self._fresh += 1
+        return f"{stem}{self._fresh}"
+
+    def _block(self, head: str, body: Callable[[], None], tail: str = "}") -> None:
+        self._say(head)
+        self._depth += 1
+        known = list(self._variables)
+        body()
+        self._variables = known
+        self._depth -= 1
+        self._say(tail)
+
+    # expressions
+
+    def _expression(self, depth: int = 2) -> str:
+        """An unsigned number."""
+        pick = self._rng.random()
+        if depth == 0 or pick < 0.35:
+            if self._rng.random() < 0.3:
+                return f"{self._rng.choice([0, 1, 2, 5, 255, 4096, 65535, 2_147_483_648])}u"
+            return f"(uint32_t){self._rng.choice(self._variables)}"
+        if pick < 0.55:
+            return f"(uint32_t)g_{self._rng.choice(list(ARRAYS))}[{self._expression(depth - 1)} & 255]"
+        left, right = self._expression(depth - 1), self._expression(depth - 1)
+        if pick < 0.65:
+            return f"({left} {self._rng.choice(['<<', '>>'])} {self._rng.randint(0, 31)})"
+        if pick < 0.7:
+            return f"(uint32_t)MAXIMUM({left}, {right})"
+        return f"({left} {self._rng.choice(['+', '-', '*', '^', '&', '|'])} {right})"
+
+    def _condition(self) -> str:
+        left, right = self._expression(1), self._expression(1)
+        cast = self._rng.choice(["(int32_t)", ""])
+        return f"{cast}({left}) {self._rng.choice(['<', '>', '==', '!=', '<=', '>='])} {cast}({right})"
+
+    def _count(self, most: int) -> str:
+        """A number of turns that is only known when the program runs, or a constant; 0 among them."""
+        pick = self._rng.random()
+        if pick < 0.2:
+            return str(self._rng.randint(0, most))
+        return f"(int32_t)({self._rng.choice(['n', 'm', 'u', 'h'])} & {most})"
+
+    # statements
+
+    def _statements(self, most: int = 3) -> None:
+        for _ in range(self._rng.randint(1, most)):
+            self._statement()
+
+    def _statement(self) -> None:
+        pick = self._rng.random()
+        if pick < 0.3:
+            self._say(f"ADD({self._expression()});")
+        elif pick < 0.5:
+            name = self._rng.choice(list(ARRAYS))
+            self._say(f"g_{name}[{self._expression(1)} & 255] = ({ARRAYS[name]})({self._expression()});")
+        elif pick < 0.62:
+            self._block(f"if ({self._condition()}) {{", lambda: self._say(f"ADD({self._expression()});"))
+        elif pick < 0.68 and self._in_loop:
+            self._say(f"if ({self._condition()}) {self._rng.choice(['break', self._in_loop[-1]])};")
+        elif pick < 0.70 and self._in_loop:
+            self._say("if (h % 1009 == 17) return h ^ 5;")
+        elif pick < 0.74:
+            self._say(f"h = mix(h, {self._expression(1)});")
+        elif pick < 0.78:
+            self._say(f"h = (uint32_t)DOT(h, {self._expression(1)}, (int32_t)h);")
+        elif pick < 0.84 and self._depth < 4 and self._loops < 5:
+            self._counted()
+        elif pick < 0.88:
+            self._switch()
+        elif pick < 0.92:
+            self._say("g_v = (int32_t)(h + (uint32_t)g_v); ADD(g_v);" if self._kinds < 0.3 else "g_w[h & 255]++;")
+        else:
+            self._say(f"ADD({self._expression(1)} % 7u);")
+
+    def _switch(self) -> None:
+        self._say(f"switch ({self._expression(1)} & 7u) {{")
+        for case in range(self._rng.randint(2, 6)):
+            self._say(f"case {case}: ADD({self._expression(1)}); {self._rng.choice(['break;', ''])}")
+        self._say("default: ADD(3u); break; }")
+
+    def _body(self, *, continues: bool = True, most: int = 3) -> None:
+        self._in_loop.append("continue" if continues else "break")
+        self._statements(most)
+        self._in_loop.pop()
+
+    # loops
+
+    def _counted(self) -> None:
+        """A loop that counts: every comparison, direction, type and step."""
+        rng = self._rng
+        self._loops += 1
+        most = 31 if self._depth == 1 else 7 if self._depth == 2 else 3
+        kind = rng.choice(["int32_t", "uint32_t", "int32_t", "int16_t", "uint16_t", "uint8_t"])
+        counter, bound, step = self._new("i"), self._new("e"), rng.choice([1, 1, 1, 2, 3, 4, 7])
+        outside = rng.random() < 0.4
+        self._say(f"{kind} {bound} = ({kind})({self._count(most)});")
+        declared = kind
+        if outside:
+            self._say(f"{kind} {counter} = ({kind})n;")
+            declared = ""
+
+        form = rng.choice(["up", "up", "up", "to", "down", "down0", "while", "do", "do", "unequal"])
+
+        def body() -> None:
+            self._variables.append(counter)
+            if form in ("up", "to") and rng.random() < 0.15:
+                self._say(f"if ({self._condition()}) {counter}++;")
+            self._body()
+
+        match form:
+            case "up":
+                self._block(f"for ({declared} {counter} = 0; {counter} < {bound}; {counter} += {step}) {{", body)
+            case "to":
+                start = rng.randint(0, 3)
+                self._block(f"for ({declared} {counter} = {start}; {counter} <= {bound}; {counter} += {step}) {{", body)
+            case "down":
+                self._block(f"for ({declared} {counter} = {bound}; {counter} > 0; {counter}--) {{", body)
+            case "down0":
+                if not outside:
+                    self._say(f"int32_t {counter};")
+                self._block(f"for ({counter} = {bound}; {counter}-- > 0;) {{", body)
+            case "while":
+                if not outside:
+                    self._say(f"{kind} {counter};")
+                self._say(f"{counter} = {bound};")
+                self._block(f"while ({counter}) {{", lambda: (self._say(f"{counter}--;"), self._body()))
+            case "do":
+                if not outside:
+                    self._say(f"{kind} {counter};")
+                self._say(f"{counter} = ({kind})({bound} + 1);")
+                self._block("do {", lambda: self._body(continues=False), f"}} while (--{counter});")
+            case _:
+                self._say(f"{bound} = ({kind})({bound} * {step} + 2);")
+                head = f"for ({declared} {counter} = 2; {counter} != {bound}; {counter} += {step}) {{"
+                self._block(head, lambda: self._body())
+        if outside:
+            self._say(f"ADD({counter});")
+
+    def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
+        """A pointer into an array, at least 200 elements before its end, and the type of its elements."""
+        name = self._rng.choice(list(ARRAYS))
+        pointer = self._new("p")
+        qualifier = "const " if constant else ""
+        self._say(f"{qualifier}{ARRAYS[name]} *{pointer} = g_{name} + {self._rng.randint(0, 200)};")
+        return pointer, ARRAYS[name]
+
+    def _walk(self) -> None:
+        """Pointers that go through arrays until one of them meets its end, or a count is used up."""
+        rng = self._rng
+        self._loops += 1
+        pointers = [self._pointer() for _ in range(rng.randint(1, 4))]
+        step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
+        first, kind = pointers[0]
+
+        def body() -> None:
+            for pointer, _ in pointers:
+                for offset in rng.sample(range(step + 1), rng.randint(1, min(2, step + 1))):
+                    self._say(f"ADD({pointer}[{offset}]);")
+            if rng.random() < 0.4:
+                self._body(continues=False, most=1)
+            for pointer, _ in pointers:
+                self._say(f"{pointer} += {step};")
+
+        count = f"{step} * ({self._count(31)})"
+        match rng.choice(["unequal", "less", "count", "do"]):
+            case "unequal":
+                self._say(f"const {kind} *{end} = {first} + {count};")
+                self._block(f"while ({first} != {end}) {{", body)
+            case "less":
+                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
+                self._block(f"while ({first} < {end}) {{", body)
+            case "count":
+                self._block(f"for (int32_t {end} = {self._count(31)}; {end} > 0; {end}--) {{", body)
+            case _:
+                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
+                self._block("do {", body, f"}} while ({first} < {end});")
+        self._say(f"ADD({first} - g_{next(n for n, t in ARRAYS.items() if t == kind)});")
+
+    def _copy(self) -> None:
+        """Elements from one array to another, which may be the same."""
+        rng = self._rng
+        self._loops += 1
+        source, _ = self._pointer()
+        target, kind = self._pointer(constant=False)
+        count = self._new("k")
+        self._say(f"int32_t {count} = {self._count(63)};")
+        value = rng.choice([f"*{source}++", f"*{source}++ + 1", f"(*{source}++ ^ (int32_t)h) >> 1"])
+        if rng.random() < 0.5:
+            self._block(f"while ({count}-- > 0) {{", lambda: self._say(f"*{target}++ = ({kind})({value});"))
+            return
+
+        def body() -> None:
+            self._say(f"{kind} old = *{target};")
+            self._say(f"*{target}++ = ({kind})({value}); ADD(old);")
+
+        self._block(f"for (int32_t j = 0; j < {count}; j++) {{", body)
+
+    def _matrix(self) -> None:
+        """Three loops as of a matrix product."""
+        rng = self._rng
+        self._loops += 3
+        a, b, c = (rng.choice(list(ARRAYS)) for _ in range(3))
+        i, j, k = (self._new(stem) for stem in "ijk")
+        inner = rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
+
+        def innermost() -> None:
+            self._say(f"acc += (uint32_t)g_{a}[{i} * 16 + {k}] * (uint32_t)g_{b}[{j} * 16 + {k}];")
+
+        def middle() -> None:
+            self._say("uint32_t acc = h;")
+            self._block(f"for (int32_t {k} = 0; {inner}; {k}++) {{", innermost)
+            self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
+
+        def outer() -> None:
+            self._block(f"for (int32_t {j} = 0; {j} < (int32_t)(m & 7); {j}++) {{", middle)
+
+        self._block(f"for (int32_t {i} = 0; {i} < (int32_t)(n & 7); {i}++) {{", outer)
+
+    def _dots(self) -> None:
+        """Dot products of several rows, as kernels of neural networks do."""
+        rng = self._rng
+        self._loops += 1
+        rows = rng.randint(1, 4)
+        names = [self._new("p") for _ in range(rows + 1)]
+        for name in names:
+            self._say(f"const int32_t *{name} = g_w + {rng.randint(0, 200)};")
+        sums = [self._new("s") for _ in range(rows)]
+        self._say(f"int32_t {', '.join(f'{name} = {i}' for i, name in enumerate(sums))};")
+        uses_next = rng.random() < 0.3
+
+        def body() -> None:
+            values: list[str] = []
+            for name in names:
+                values.append(self._new("v"))
+                read = f"NEXT({name})" if uses_next else f"(uint32_t)*{name}++"
+                self._say(f"uint32_t {values[-1]} = {read};")
+            for total, value in zip(sums, values[1:], strict=True):
+                self._say(f"{total} = DOT({values[0]}, {value}, {total});")
+
+        self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{", body)
+        for name in sums:
+            self._say(f"ADD({name});")
+
+    def _structs(self) -> None:
+        """Records of twelve bytes."""
+        self._loops += 1
+        name = self._new("r")
+        end = self._rng.choice([f"{name} != g_i + (n & 31)", f"{name} < g_i + (m & 31)"])
+
+        def body() -> None:
+            self._say(f"ADD({name}->a + {name}->b); {name}->e += (int32_t)h; {name}->c ^= {name}->d;")
+            if self._rng.random() < 0.4:
+                self._body(most=1)
+
+        self._block(f"for (item_t *{name} = g_i; {end}; {name}++) {{", body)
+
+    def _backwards(self) -> None:
+        """A pointer that goes down, counted in one way or the other."""
+        self._loops += 1
+        name = self._rng.choice(list(ARRAYS))
+        pointer, start = self._new("p"), self._new("b")
+        kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
+        self._say(f"{kind} *{start} = g_{name} + {self._rng.randint(0, 60)};")
+        self._say(f"{kind} *{pointer} = {start} + {step} * ({self._count(31)});")
+        body = f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);"
+        relation = self._rng.choice(["!=", ">"])
+        self._block(f"while ({pointer} {relation} {start}) {{", lambda: self._say(body))
+
+    def _ordered(self) -> None:
+        """A test at the end that may fail from the start, with bounds on both sides of zero."""
+        rng = self._rng
+        self._loops += 1
+        counter, step = self._new("i"), rng.choice([1, 1, 2, 3, 5])
+        kind = rng.choice(["int32_t", "int32_t", "uint32_t"])
+        up = rng.random() < 0.6
+        first, last = ("m", "n") if rng.random() < 0.5 else ("n", "m")
+        if kind == "uint32_t":
+            first, last = f"((uint32_t){first} & 63)", f"((uint32_t){last} & 63)"
+            up = True
+        relation = rng.choice(["<", "<="]) if up else rng.choice([">", ">="])
+        self._say(f"{kind} {counter} = {first};")
+        self._variables.append(counter)
+        move = f"{counter} {'+' if up else '-'}= {step};"
+        if rng.random() < 0.5:
+            self._block(
+                "do {",
+                lambda: (self._body(continues=False, most=2), self._say(move)),
+                f"}} while ({counter} {relation} {last});",
+            )
+        else:
+            head = f"for (; {counter} {relation} {last}; {move[:-1]}) {{"
+            self._block(head, lambda: self._body(most=2))
+        self._say(f"ADD({counter});")
+
+    def _own_loop(self) -> None:
+        """A hardware loop of the programmer, and one of the compiler beside it."""
+        self._loops += 1
+        name = self._new(f"{self._name}_t")
+        self._say(f"TURNS({name}, (uint32_t)({self._count(15)}))")
+        self._say(f"    ADD({self._expression(1)});")
+        self._say(f"TURNS_END({name})")
+        self._counted()
+
+    def _wrapping(self) -> None:
+        """Counters that pass the largest number on their way."""
+        rng = self._rng
+        self._loops += 1
+        counter = self._new("i")
+        kind, low = rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
+        step = rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
+        self._say(f"{kind} {counter} = ({kind})({low}u + (u & 7));")
+        self._block(
+            f"while ({counter} != ({kind})(n & 15)) {{",
+            lambda: self._say(f"ADD({counter}); {counter} += {step}; if (h % 251 == 9) break;"),
+        )
+        self._say(f"ADD({counter});")
+
+
+def piece(seed: int, number: int) -> str:
+    """The function ``number`` of a program."""
+    return _Piece(f"{seed}.{number}", f"p{number}").text()
