@@ -1,8 +1,8 @@
 """Interrupt handlers that call functions keep the hardware loops of the interrupted code.
 
-A function with the attribute ``interrupt`` saves the registers it uses, and all that a call may change, but the compiler
-does not know the loop registers, which a function it calls may use now. A handler that is written in assembly saves
-them itself; this leaves it alone, since its stack may be anything.
+A function with the attribute ``interrupt`` saves the registers it uses, and all that a call may change, but the
+compiler does not know the loop registers, which a function it calls may use now. A handler that is written in assembly
+saves them itself; this leaves it alone, since its stack may be anything.
 """
 
 from xpulpnn.isa.csr import CSR_BY_NAME

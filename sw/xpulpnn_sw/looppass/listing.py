@@ -316,7 +316,9 @@ class Listing:
         for line in lines:
             starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
             # the entry stays apart from a loop that begins with the first instruction
-            is_new = blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
+            is_new = (
+                blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
+            )
             if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(Block(line.number, line.section, ""))
                 is_closed, is_located = False, False

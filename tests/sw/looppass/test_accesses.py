@@ -45,7 +45,7 @@ def test_changes(body, expected):
         "lw a1,%lo(x)(a0)\naddi a0,a0,4",  # the linker knows the offset
         "sw a1,0(a0)\ncall g\naddi a0,a0,4",  # the call reads or writes it
         "add a5,a0,a1\nlw a2,0(a5)\nmv a0,a5",  # the sum is read again
-        "add a5,a0,a1\naddi a0,a0,4\nsw a2,0(a5)\nmv a3,a0\nli a5,0\nlw a4,0(a5)\nmv a0,a4" "\nadd a0,a0,a3",
+        "add a5,a0,a1\naddi a0,a0,4\nsw a2,0(a5)\nmv a3,a0\nli a5,0\nlw a4,0(a5)\nmv a0,a4\nadd a0,a0,a3",
         "add a5,a0,a1\nlw a5,4(a5)",  # an offset beside the sum
     ],
 )

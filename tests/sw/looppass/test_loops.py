@@ -147,7 +147,10 @@ LOOP = ".L2:\n{}\naddi a0,a0,-1\nbne a0,zero,.L2\nret"
         (LOOP.format("beq a1,a2,.L2"), "jumps back from several places"),
         (LOOP.format("beq a1,a2,.L3\naddi a0,a0,-1\n.L3:"), "the counter changes at several places"),
         (LOOP.format("nop").replace("-1", "0"), "the counter does not change by a constant"),
-        (".L2:\nbeq a1,a2,.L3\naddi a0,a0,-1\n.L3:\nbne a0,zero,.L2\nret", "the counter does not change once in every turn"),
+        (
+            ".L2:\nbeq a1,a2,.L3\naddi a0,a0,-1\n.L3:\nbne a0,zero,.L2\nret",
+            "the counter does not change once in every turn",
+        ),
         (".L2:\naddi a0,a0,-1\naddi a1,a1,1\nbne a0,a1,.L2\nret", "both sides of the test change"),
         (".L2:\nmul a3,a3,a3\nbne a0,a1,.L2\nret", "nothing in the test changes"),
         (".L2:\naddi a0,a0,4\nblt a1,a0,.L2\nret", "the counter runs away from its bound"),
@@ -167,7 +170,9 @@ def test_loops_that_stay(body, reason):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("line", ["frob a0,a1", ".word 0x1234", "1:", "beq a0,a1,.+8", ".set x, 1", "addi a0,a0,1; nop"])
+@pytest.mark.parametrize(
+    "line", ["frob a0,a1", ".word 0x1234", "1:", "beq a0,a1,.+8", ".set x, 1", "addi a0,a0,1; nop"]
+)
 def test_what_is_not_understood_stays(line):
     before = of_function(f"{LOOP.format(line)}")
     report = Report()
