@@ -185,7 +185,7 @@ class IdStage(wiring.Component):
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
             csr_check.write.eq(self._csr_writes(ctrl)),
-            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal)),
+            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error),
         ]
         immediate, target = self._constants(m, ctrl, regfile.rs1)
         excepted = self._leave_sideways(m, ctrl, illegal, target)
@@ -277,10 +277,11 @@ class IdStage(wiring.Component):
         ]
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
+        no_insn = Mux(payload.error, ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.ILLEGAL_INSTRUCTION)
         m.d.comb += [
             excepted.eq(illegal | is_ecall | is_ebreak),
             self.trap.valid.eq(self.issue & excepted),
-            self.trap.cause.eq(Mux(illegal, ExceptionCause.ILLEGAL_INSTRUCTION, cause)),
+            self.trap.cause.eq(Mux(illegal, no_insn, cause)),
             self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
             self.system.kind.eq(ctrl.system),
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),

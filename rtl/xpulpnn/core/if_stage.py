@@ -99,6 +99,7 @@ class IfStage(wiring.Component):
                 payload.word.eq(expand.expanded),
                 payload.pc[1:].eq(prefetch.pc[1:]),
                 payload.compressed.eq(expand.compressed),
+                payload.error.eq(prefetch.error),
             ]
         if self.config.xpulpv2:
             m.d.comb += [
