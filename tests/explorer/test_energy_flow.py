@@ -14,7 +14,7 @@ from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import kernel_workload
 from xpulpnn_sim.explorer.energy.circuit import Circuit, expression, read_circuit
 from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist
-from xpulpnn_sim.explorer.energy.estimate import estimate_energy
+from xpulpnn_sim.explorer.energy.estimate import estimate_energy, estimate_with_files
 from xpulpnn_sim.explorer.energy.toggles import BITS, activity
 from xpulpnn_sim.explorer.kernels import KernelSpec
 from xpulpnn_sim.explorer.results import EnergyResult, from_json, to_json
@@ -110,6 +110,10 @@ def test_estimate_of_a_kernel() -> None:
     assert energies["id_stage.regfile"].clock > 0
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
     assert from_json(EnergyResult, to_json(result)) == result
+    again, files = estimate_with_files(PLAIN, workload, builtin_library(), window=512)
+    assert again == result
+    assert {"backend.v", "mapped.v", "yosys.ys", "yosys.log", "modules.abc", "gated.v"} <= files.keys()
+    assert "module backend" in files["mapped.v"]
     started = time.monotonic()
     assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
     assert time.monotonic() - started < 2

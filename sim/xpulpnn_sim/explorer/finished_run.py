@@ -1,6 +1,6 @@
 """What a run leaves behind: table, JSON, CSV and HTML report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from xpulpnn_sim.explorer.space import Skipped
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
 """What a run writes beside the folders of its points; the first one tells whose they are."""
+
+_SHOWN_RATES = 24
+"""Rows of rates that are printed; files have all of them."""
 
 _REPORT_PACKAGES = ("jinja2", "plotly")
 
@@ -50,6 +53,8 @@ class FinishedRun:
         Tables to show before all others.
     interrupted : str
         How far the run came before it was interrupted; empty if it was not.
+    lost : str
+        What was lost, if that was the interruption.
     """
 
     info: RunInfo
@@ -58,6 +63,7 @@ class FinishedRun:
     notes: tuple[str, ...] = ()
     extra: tuple[NamedTable, ...] = ()
     interrupted: str = ""
+    lost: str = ""
 
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""
@@ -85,6 +91,8 @@ class FinishedRun:
         """Print tables, conditions, and what went wrong."""
         overheads = tables.overhead_table(self.points, self.info)
         rates, best = headline_table(self.points), best_table(self.points)
+        if rates is not None and len(rates.rows) > _SHOWN_RATES:
+            rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
         for table in (*self.extra, tables.figure_table(self.points, self.info), rates, best, overheads):
             if table is not None:
                 console.print(TerminalTable(table))

@@ -147,7 +147,7 @@ class EnergyStep:
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
         from xpulpnn_sim.explorer.energy.capture import kernel_workload, program_workload
-        from xpulpnn_sim.explorer.energy.estimate import estimate_energy
+        from xpulpnn_sim.explorer.energy.estimate import estimate_with_files
         from xpulpnn_sim.explorer.energy.programs import general_code
 
         config = design.config
@@ -157,4 +157,5 @@ class EnergyStep:
             workload = kernel_workload(
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
-        return StepOutcome(result=estimate_energy(config, workload, self.library, yosys=self.yosys))
+        result, files = estimate_with_files(config, workload, self.library, yosys=self.yosys)
+        return StepOutcome(result=result, files=files)

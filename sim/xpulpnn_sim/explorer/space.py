@@ -18,6 +18,14 @@ _LONGEST_NAME = 120
 """Characters of a folder; file systems take about 250."""
 
 
+def folder_name(label: str) -> str:
+    """Name for a folder, as unique as the label."""
+    name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One configuration of one component.
@@ -45,10 +53,7 @@ class Point:
     @property
     def folder(self) -> str:
         """Name for a folder, as unique as the label."""
-        name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", self.label)
-        if len(name) <= _LONGEST_NAME:
-            return name
-        return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(self.label.encode()).hexdigest()[:8]}"
+        return folder_name(self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from xpulpnn_sim.explorer.results import (
     from_json,
     to_json,
 )
-from xpulpnn_sim.explorer.space import Point
+from xpulpnn_sim.explorer.space import Point, folder_name
 from xpulpnn_sim.farm.child import SCRATCH
 from xpulpnn_sim.files import write_text
 
@@ -52,7 +52,8 @@ class StepOutcome:
     error : str
         What is wrong with it, one line; empty if nothing.
     files : mapping of str to str
-        Text by name: what goes into a folder of the step's name in that of the point.
+        Text by name: what goes into a folder of the step's name in that of the point (see
+        :func:`~xpulpnn_sim.explorer.space.folder_name`).
     """
 
     result: StepResult
@@ -272,9 +273,9 @@ def run_task(
                 outcome = step.run(design)
             except Exception as error:  # one step's trouble must not end the run
                 errors.append(f"{step.name}: {_one_line(error)}")
-                _write_files(folder / step.name, error.files if isinstance(error, FlowError) else {})
+                _write_files(folder / folder_name(step.name), error.files if isinstance(error, FlowError) else {})
             else:
-                _write_files(folder / step.name, outcome.files)
+                _write_files(folder / folder_name(step.name), outcome.files)
                 cached, task = outcome.cached, replace(task, known={**task.known, key: outcome.result})
                 if outcome.error:
                     errors.append(f"{step.name}: {outcome.error}")

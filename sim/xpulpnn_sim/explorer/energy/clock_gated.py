@@ -1,10 +1,11 @@
 """Mapped netlists whose registers stand behind clock gates, for energies."""
 
-import tempfile
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from xpulpnn_sim.explorer.cache import content_key
+from xpulpnn_sim.explorer.flow_files import flow_folder
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.mapped_netlist import GATED
 from xpulpnn_sim.explorer.mapping import DESIGN, LIBRARY, abc_commands, map_gates, read_verilog, write_inputs
@@ -66,22 +67,37 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         f"chtype -set {GATED} t:{_DFF}",
         f"delete ={_DFF}",
         "write_json mapped.json",
+        "write_verilog -noattr mapped.v",
     ]
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
     commands = [abc_commands("area"), lines, list(_gated_registers())]
     key = content_key([REVISION, sorted(tools.tools.items()), surroundings, commands, design.module, design.code])
     entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
-    if counts(entry):
+    kept = _files_of(entry)
+    if counts(entry) and counts(kept):
         return entry
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
-        folder = Path(name)
+    files: dict[str, str] = {}
+    with flow_folder(files) as folder:
         write_inputs(folder, library, {_COMMANDS: abc_commands("area")}, tools)
         (folder / DESIGN).write_text(design.verilog)
         (folder / "gated.v").write_text("".join(_gated_registers()))
         (folder / "gated_box.v").write_text(_GATED_BOX)
-        tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json"])
-        store(entry, (folder / "mapped.json").read_text())
+        tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json", "mapped.v"])
+        found = (folder / "mapped.json").read_text()
+        # the point has the source
+        (folder / DESIGN).unlink()
+    store(kept, json.dumps(files))
+    store(entry, found)
     return entry
+
+
+def netlist_files(netlist: Path) -> dict[str, str]:
+    """Scripts, logs and Verilog of a netlist that :func:`clock_gated_netlist` made: text by name."""
+    return json.loads(_files_of(netlist).read_text())
+
+
+def _files_of(netlist: Path) -> Path:
+    return netlist.with_name(f"{netlist.stem}.files.json")
 
 
 def _gated_registers() -> Iterator[str]:

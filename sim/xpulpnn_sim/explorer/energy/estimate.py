@@ -11,7 +11,7 @@ from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import CapturedWindow, Workload, capture
 from xpulpnn_sim.explorer.energy.charges import Charges
 from xpulpnn_sim.explorer.energy.circuit import read_circuit
-from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist
+from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist, netlist_files
 from xpulpnn_sim.explorer.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult
@@ -55,13 +55,21 @@ def estimate_energy(
     ToolError
         If a tool is missing or fails, or the netlist computes something wrong.
     """
+    return estimate_with_files(config, workload, library, window, yosys)[0]
+
+
+def estimate_with_files(
+    config: CoreConfig, workload: Workload, library: Library, window: int = WINDOW_CYCLES, yosys: str = ""
+) -> tuple[EnergyResult, dict[str, str]]:
+    """:func:`estimate_energy`, and text by name of the Verilog, the netlist, scripts and logs behind it."""
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist = clock_gated_netlist(design, library, yosys)
     # the design is part of the netlist's name
     key = content_key([workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest()])
-    return cached("energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window, yosys))[
-        0
-    ]
+    result, _ = cached(
+        "energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window, yosys)
+    )
+    return result, {f"{design.top}.v": design.verilog, **netlist_files(netlist)}
 
 
 def _estimate(

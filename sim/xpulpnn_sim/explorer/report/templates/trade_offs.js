@@ -7,7 +7,7 @@ function rangeOf(values) {
 }
 
 // Numbers beside markers: points that coincide share one text; a text that finds no free place is left to hovering.
-// Neither markers nor the line of the front, whose corners are `line`, may be covered.
+// Neither markers with their bars nor the line of the front, whose corners are `line`, may be covered.
 function placeNumbers(items, line, width, height, ranges) {
   const pixel = ({x, y}) => [
     ((x - ranges[0][0]) / (ranges[0][1] - ranges[0][0])) * width,
@@ -25,6 +25,12 @@ function placeNumbers(items, line, width, height, ranges) {
     const [before, above] = corners[Math.max(0, i - 1)];
     taken.push([Math.min(x, before), Math.min(y, above), Math.max(x, before), Math.max(y, above)]);
   });
+  for (const {across, up, ...item} of items.filter((one) => one.across || one.up)) {
+    const [x, y] = pixel(item),
+      reach = (ends, name) => ends.map((end) => pixel({...item, [name]: end}));
+    if (across) taken.push([reach(across, "x")[0][0], y - 3, reach(across, "x")[1][0], y + 3]);
+    if (up) taken.push([x - 3, reach(up, "y")[1][1], x + 3, reach(up, "y")[0][1]]);
+  }
   const places = [
     ["top center", 0, -13],
     ["middle right", 1, 0],
@@ -87,7 +93,9 @@ function drawTradeOff({id, x: figureX, y: figureY}) {
           .filter((item) => item.x !== null && item.y !== null);
   if (!items.length) return plot(target, null, "No point has both figures with this choice.");
   const front = data.fronts[`${keyX}&${keyY}`];
-  for (const item of items) item.front = front.includes(item.i);
+  const ends = (axis, i) => (axis.low && axis.low[i] < axis.high[i] ? [axis.low[i], axis.high[i]] : null);
+  for (const item of items)
+    Object.assign(item, {front: front.includes(item.i), across: ends(axisX, item.i), up: ends(axisY, item.i)});
   const colours = data.colours[state.colour] ?? data.points.map(() => "all points");
   const groups = [...new Set(colours)],
     height = 400,
