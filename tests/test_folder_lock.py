@@ -1,5 +1,6 @@
 """One run at a time in a folder."""
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -47,9 +48,14 @@ def test_a_killed_run_holds_nothing(tmp_path):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_lock_removed_by_its_last_owner_is_not_enough(tmp_path):
-    """A file opened before its owner removed it locks nothing that a later one would see."""
-    with folder_lock(tmp_path, "--output"):
+def test_a_file_that_its_last_owner_removes_meanwhile_is_no_lock(tmp_path, monkeypatch):
+    lock = fcntl.flock
+
+    def after_removal(file, how):
+        monkeypatch.setattr(fcntl, "flock", lock)
         (tmp_path / LOCK).unlink()
-        with folder_lock(tmp_path, "--output"), pytest.raises(InputError), folder_lock(tmp_path, "--output"):
-            pass
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", after_removal)
+    with folder_lock(tmp_path, "--output"), pytest.raises(InputError), folder_lock(tmp_path, "--output"):
+        pass

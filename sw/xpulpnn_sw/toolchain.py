@@ -5,21 +5,18 @@ path of every build together with the headers of the small C library in ``runtim
 compiler and assembler is translated, so that inline assembly and sources in assembly may use all mnemonics.
 """
 
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+from xpulpnn_sw.build_options import HEAP_SHARE, Options, Stage, link_script
 from xpulpnn_sw.cheaders.generate import headers
 from xpulpnn_sw.compilers import (
     LIBRARIES,
@@ -34,14 +31,16 @@ from xpulpnn_sw.compilers import (
     target_flags,
 )
 from xpulpnn_sw.core_note import core_name, core_note
-from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
+from xpulpnn_sw.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
 
 START_FILE, LIBRARY = "crt0.S", "runtime.c"
+_MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "malloc.c": ("malloc", "calloc", "realloc", "free"),
-    "math.c": tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE)),
+    "math.c": _MATHEMATICS,
+    "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
     "setjmp.S": ("setjmp", "longjmp"),
 }
 """Parts of the runtime that are compiled where something of them is named."""
@@ -49,103 +48,11 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
 
-KIB, MIB = 1 << 10, 1 << 20
-DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
-_HEAP_SHARE = 4
-"""The heap is this part of the ram unless its size is given."""
-
-MAX_RAM = 0x0C00_0000
-"""Bytes between the data and the code of the memory map."""
-
 # memcpy must not be compiled to a call of memcpy
 _LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
 
 
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
-
-
-class Stage(StrEnum):
-    """Where compiling stops."""
-
-    PREPROCESSED = "-E"
-    ASSEMBLY = "-S"
-    OBJECT = "-c"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a program is compiled and where it lies.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core it is for: its header declares only what this core has.
-    core : str
-        What that core is called in messages; empty: after the preset it is.
-    opt : str
-        Optimisation level, such as ``-O2``.
-    include : tuple of Path
-        Folders of header files.
-    define : tuple of str
-        Macros, ``NAME`` or ``NAME=VALUE``.
-    extra : tuple of str
-        Further options for compiling.
-    linking : tuple of str
-        Further options for linking: libraries and their folders.
-    start_files : bool
-        Whether the program starts with the runtime's crt0.
-    script : Path or None
-        Linker script instead of the runtime's.
-    stack, ram, rom : int
-        Bytes of the stack, of everything in the data region, of everything in the code region.
-    heap : int
-        Bytes for malloc where the program calls it; 0: a quarter of the ram.
-    loop_pass : bool
-        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
-    report : Report or None
-        Collects what that did.
-    jobs : int
-        Compilers at a time.
-    """
-
-    config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
-    core: str = ""
-    opt: str = "-O2"
-    include: tuple[Path, ...] = ()
-    define: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    linking: tuple[str, ...] = ()
-    start_files: bool = True
-    script: Path | None = None
-    stack: int = DEFAULT_STACK
-    ram: int = DEFAULT_RAM
-    rom: int = DEFAULT_ROM
-    heap: int = 0
-    loop_pass: bool = True
-    report: Report | None = None
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.ram <= MAX_RAM:
-            raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
-        if not 0 < self.stack <= self.ram:
-            raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
-        if not 0 <= self.heap <= self.ram:
-            raise InputError(f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
-        if self.jobs < 1:
-            raise InputError(f"jobs must be at least 1, not {self.jobs}")
-
-
-def parse_size(text: str, what: str) -> int:
-    """Bytes of ``4096``, ``0x1000``, ``64K`` or ``1M``; raises :class:`InputError` naming ``what``."""
-    unit = {"K": KIB, "M": MIB}.get(text[-1:].upper(), 1)
-    try:
-        size = int(text if unit == 1 else text[:-1], 0) * unit
-    except ValueError:
-        size = 0
-    if size <= 0:
-        raise InputError(f"{what} must be a number of bytes such as 65536, 64K or 1M, not {text}")
-    return size
 
 
 def check_sources(sources: Iterable[Path]) -> None:
@@ -247,7 +154,7 @@ class _Build:
     def library(self, name: str) -> str:
         """Compile a part of the runtime. Its symbols are weak, so that a program may define them itself."""
         source, output = RUNTIME / name, self.runtime_object(name)
-        heap = self.options.heap or self.options.ram // _HEAP_SHARE
+        heap = self.options.heap or self.options.ram // HEAP_SHARE
         flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
         text, _ = self._assembly(source, output, flags)
         defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
@@ -411,13 +318,6 @@ def compile_sources(
         return work.each(
             [lambda n=number, s=source, o=output: task(n, s, o) for number, (source, output) in enumerate(files)]
         )
-
-
-def link_script(options: Options) -> str:
-    """The linker script of the runtime."""
-    sizes = {"stack": options.stack, "ram": options.ram, "rom": options.rom}
-    memory_map = sizes | {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}"}
-    return Template((RUNTIME / "link.ld").read_text()).substitute(memory_map)
 
 
 def write_headers(folder: Path, config: CoreConfig) -> list[Path]:

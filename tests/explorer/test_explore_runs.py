@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
-from xpulpnn_sim.explorer import estimate
+from xpulpnn_sim.explorer import estimate, exploration, loop
 
 pytestmark = pytest.mark.flow
 
@@ -25,12 +24,12 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 import fake_steps
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
+from xpulpnn_sim.explorer import exploration, loop
 
 act, *words = sys.argv[1:]
 step = fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")
-explore.flow_steps = lambda request: [step]
-explore_loop.emit_design = fake_steps.emit
+exploration.flow_steps = lambda request: [step]
+loop.emit_design = fake_steps.emit
 sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
 """
 
@@ -108,8 +107,8 @@ def fakes(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(explore_loop, "emit_design", fake_steps.emit)
-    monkeypatch.setattr(explore, "flow_steps", lambda request: [fake_steps.FakeStep("a", tmp_path / "diary")])
+    monkeypatch.setattr(loop, "emit_design", fake_steps.emit)
+    monkeypatch.setattr(exploration, "flow_steps", lambda request: [fake_steps.FakeStep("a", tmp_path / "diary")])
     return fake_steps
 
 
@@ -148,6 +147,9 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
     assert run("--sweep", "widths=16,8") == 0
     points = tmp_path / "out" / "points"
     (points / "xpulpnn_widths=16" / "notes.txt").write_text("mine")
+    # a run that finds them there does not take them for its own
+    (points / "xpulpnn_widths=16" / "dotp.v").unlink()
+    assert run("--sweep", "widths=16,8") == 0
     assert run("--sweep", "widths=8", "--fresh", "--max-points", "0") == 2
     assert len(list(points.iterdir())) == 2
     assert run("--sweep", "widths=8", "--fresh") == 0
@@ -155,4 +157,16 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
         "xpulpnn_widths=16/notes.txt",
         *(f"xpulpnn_widths=8/{name}" for name in ("config.json", "dotp.json", "dotp.v", "log.txt", "result.json")),
     ]
-    assert (tmp_path / "diary").read_text().count("a") == 3
+    assert (tmp_path / "diary").read_text().count("a") == 4
+
+
+def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch):
+    step = fakes.FakeStep("a", tmp_path / "diary", "cached")
+    monkeypatch.setattr(exploration, "flow_steps", lambda request: [step])
+    words = ("--sweep", "widths=16,8")
+    assert run(*words) == 0
+    assert run(*words, "-o", "other") == 0
+    assert (tmp_path / "diary").read_text() == "made\n"
+    # both points of a fresh run share what it made itself
+    assert run(*words, "--fresh") == 0
+    assert (tmp_path / "diary").read_text() == "made\n" * 2

@@ -24,14 +24,14 @@ import sys
 from pathlib import Path
 import fake_steps
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
+from xpulpnn_sim.explorer import exploration, loop
 
 if __name__ == "__main__":
     acts, *words = sys.argv[1:]
     names = [word.partition("=") for word in acts.split(",")]
     steps = [fake_steps.FakeStep(name, Path("diary").resolve(), act) for name, _, act in names]
-    explore.flow_steps = lambda request: steps
-    explore_loop.emit_design = fake_steps.emit
+    exploration.flow_steps = lambda request: steps
+    loop.emit_design = fake_steps.emit
     sys.exit(cli.main(["explore", "--top", "dotp", "--no-report", *words]))
 """
 

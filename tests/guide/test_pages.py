@@ -1,5 +1,6 @@
 """What the pages of the guide hold."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -17,7 +18,7 @@ from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim import cli
 from xpulpnn_sim.guide import machine, settings
 from xpulpnn_sim.guide.docstrings import with_remarks_first
-from xpulpnn_sim.guide.instructions import GROUPS, anchor, c_call, encoding, presets_of, shown_cycles
+from xpulpnn_sim.guide.instructions import GROUPS, anchor, c_call, encoding, presets_of, records, shown_cycles
 from xpulpnn_sim.guide.pages import expand
 from xpulpnn_sim.guide.ports import ports
 from xpulpnn_sim.tops import TOPS
@@ -51,6 +52,14 @@ def test_every_instruction_is_there_once_with_all_that_is_to_be_said(reference):
         assert encoding(insn) in row
         assert c_call(insn) in row
         assert all(name in row for name in presets_of(insn)) or " all " in row
+
+
+def test_the_same_for_programs():
+    found = json.loads(json.dumps(records()))
+    assert len(found) == len(INSNS)
+    row = next(row for row in found if row["mnemonic"] == "pv.avgu.sci.b")
+    assert row["operation"] == ["rd[i] = zx(rs1[i] + uimm6, 8) >> 1"]
+    assert (row["c"], row["cycles"], row["presets"]) == ("xp_avgu_sci_b(rs1, uimm6)", "1 cycle", list(PRESETS))
 
 
 def test_every_page_uses_what_is_generated():

@@ -95,6 +95,37 @@ def test_the_last_exception_is_told(core_elf, tmp_path, capfd):
     assert f"last exception: {told}\n" in error
 
 
+UNREADABLE = """
+_start: li x10, 0x20000002
+    jalr x1, 0(x10)
+handler: csrrs x11, mcause, x0
+    csrrs x12, mepc, x0
+    li x13, data; sw x11, 0(x13); sw x12, 4(x13)
+    li x31, tohost; li x30, 1; sw x30, 0(x31)
+"""
+
+
+def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf, tmp_path, capfd):
+    dump = tmp_path / "dump.bin"
+    program = core_elf(UNREADABLE, vectors="handler")
+    options = ("--bus-error", "0x20000000:4", "--dump", f"{DATA:#x}:8:{dump}")
+    assert run(program, *options, "--check", "--lockstep") == 0
+    assert "\nlast exception: instruction access fault at 0x20000002\n" in capfd.readouterr().err
+    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+    dump.unlink()
+    assert main(["iss", str(program), *options]) == 0
+    assert "\nlast exception: instruction access fault at 0x20000002\n" in capfd.readouterr().err
+    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+    # without the option a fetch outside memory ends the run
+    assert run(program) == 1
+    assert capfd.readouterr().err.startswith("execution outside memory: pc 0x20000002, coming from ")
+
+
+def test_a_bus_error_must_be_words(core_elf, capsys):
+    assert run(core_elf(SOURCE), "--bus-error", "0x20000002:4") == 2
+    assert "multiples of 4" in error_of(capsys)
+
+
 def test_trace_and_dumps(core_elf, tmp_path):
     trace, one, two = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
     arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:4:{two}", "--trace", trace)

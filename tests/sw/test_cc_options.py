@@ -80,15 +80,17 @@ INLINE = """\
 static int32_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 extern int32_t far[2];
 int32_t far[2] = {1000, 0};
+__asm__(".globl nothing\\nnothing: ret");
 int main(void) {
     int32_t *from = values, sum = 0, item, more;
     __asm__("lp.setup x0, %[n], .Lend%=\\n\\t"
             "p.lw %[item], 4(%[from]!)\\n\\t"
-            "la %[more], far\\n\\t" /* the linker makes it shorter where it may */
+            "la %[more], far\\n\\t"
             "lw %[more], 0(%[more])\\n\\t"
+            "call nothing\\n\\t" /* the linker makes it shorter where it may */
             "p.mac %[sum], %[item], %[more]\\n"
             ".Lend%=: addi %[sum], %[sum], 1"
-            : [from] "+r"(from), [sum] "+r"(sum), [item] "=&r"(item), [more] "=&r"(more) : [n] "r"(8) : "memory");
+            : [from] "+r"(from), [sum] "+r"(sum), [item] "=&r"(item), [more] "=&r"(more) : [n] "r"(8) : "memory", "ra");
     return sum == 36008 && from == values + 8 ? 0 : 1;
 }
 """

@@ -12,6 +12,9 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Exit
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw import compilers, toolchain
 from xpulpnn_sw.toolchain import Options
@@ -33,10 +36,10 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def run(source: Path, kind: str, **options) -> tuple[Exit, Session, dict[str, int], str]:
+def run(source: Path, kind: str, *others: Path, **options) -> tuple[Exit, Session, dict[str, int], str]:
     """The end of a program of one file, its session, its symbols and what it printed."""
     path, printed = source.with_suffix(".elf"), []
-    toolchain.build([source], path, compiler=kind, options=Options(config=CONFIG, **options))
+    toolchain.build([source, *others], path, compiler=kind, options=Options(config=CONFIG, **options))
     executable = load(path)
     session = Session(executable, CONFIG, output=printed.append)
     end = session.run(LIMIT)
@@ -214,7 +217,7 @@ def test_heap(kind: str, tmp_path: Path):
 @pytest.mark.flow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_library(kind: str, level: str, tmp_path: Path):
-    end, _, _, printed = run(copied("library.c", tmp_path), kind, opt=level)
+    end, _, _, printed = run(copied("library.c", tmp_path), kind, SOURCES / "saved_registers.S", opt=level)
     assert end.ok, f"{end.text}: line of library.c"
     assert printed == ""
 
@@ -232,3 +235,15 @@ def test_the_heap_is_there_where_it_is_used_only(kind: str, tmp_path: Path):
     end, _, symbols, _ = run(source, kind, ram=96 << 10)
     assert end.ok, end.text
     assert symbols["xp_heap_end"] - symbols["xp_heap"] == 24 << 10
+
+
+@pytest.mark.cosim
+def test_programs_on_the_core(kind: str, tmp_path: Path):
+    """Every instruction of the library and of translated assembly, compared with the simulator."""
+    config = PRESETS["xpulpnn-full"]
+    path = tmp_path / "library.elf"
+    sources = [SOURCES / name for name in ("library.c", "saved_registers.S")]
+    toolchain.build(sources, path, compiler=kind, options=Options(config=config))
+    result = run_program(load(path), simulated(config), Machine(max_cycles=2_000_000), check=True, lockstep=True)
+    assert result.exit.ok, result.exit.text
+    assert result.mismatches == 0

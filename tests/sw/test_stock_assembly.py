@@ -124,6 +124,7 @@ def test_the_word_of_any_instruction_as_a_directive():
 
 PROBLEMS = (
     ("p.lw a0, 5000(a1!)", "imm12 must be -2048..2047, not 5000"),
+    ("p.beqimm a0, 99, before", "simm5 must be -16..15, not 99"),
     ("p.lw a0", "operands of p.lw must be rd,imm12(rs1!) or rd,rs2(rs1!) or rd,rs2(rs1), not a0"),
     ("p.clip a0, a1, unknown", "symbol must be a label or constant of the program, not unknown"),
     ("lp.setup x0, a0, before", "end of lp.setup must be a label after it, not before"),

@@ -15,7 +15,7 @@ from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import STDERR, STDOUT, Exit, Reason
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw import compilers, toolchain
+from xpulpnn_sw import build_options, compilers, toolchain
 from xpulpnn_sw.toolchain import CompileError, Options
 
 SOURCES = Path(__file__).parent / "c"
@@ -267,4 +267,4 @@ def test_bad_arguments(arguments: list[str], rule: str, source, monkeypatch: pyt
 @pytest.mark.unit
 @pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("0x100", 256), ("64K", 65536), ("3m", 3 << 20)])
 def test_sizes(text: str, size: int):
-    assert toolchain.parse_size(text, "size") == size
+    assert build_options.parse_size(text, "size") == size

@@ -21,7 +21,12 @@ class Core(wiring.Component):
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
     fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
-    none. Interrupts are precise. Reset is synchronous; then the core waits for ``fetch_enable``.
+    none. Interrupts are precise, exceptions too: an instruction that the bus could not read (``instr.err``) traps where
+    it would be executed. Reset is synchronous; then the core waits for ``fetch_enable``.
+
+    Machine mode only: there is no other privilege mode, no physical memory protection, no trigger, no debug module, and
+    loads and stores have no access faults. The base of mtvec is a multiple of 256 bytes, mtval is always 0;
+    mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
 
     Parameters
     ----------

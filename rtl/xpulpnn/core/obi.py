@@ -63,7 +63,9 @@ class InstructionPortSignature(wiring.Signature):
         Response to the oldest granted request, at least one cycle after its grant.
     rdata : In(32)
         Instruction word, valid with ``rvalid``.
+    err : In(1)
+        The word could not be read, valid with ``rvalid``: executing it is an instruction access fault.
     """
 
     def __init__(self):
-        super().__init__({"req": Out(1), "gnt": In(1), "addr": Out(32), "rvalid": In(1), "rdata": In(32)})
+        super().__init__({"req": Out(1), "gnt": In(1), "addr": Out(32), "rvalid": In(1), "rdata": In(32), "err": In(1)})

@@ -24,10 +24,12 @@ class InsnSignature(wiring.Signature):
         Its address.
     payload.compressed : Out(1)
         It takes two bytes of the program.
+    payload.error : Out(1)
+        It could not be read: an instruction access fault; the word means nothing.
     """
 
     def __init__(self):
-        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1)})
+        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1), "error": Out(1)})
         super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(payload)})
 
 

@@ -12,7 +12,7 @@ from xpulpnn.emit.operators import is_operator, process_target, statement_sigs
 from xpulpnn.emit.order import Piece
 from xpulpnn.emit.process import Note, ProcessPrinter
 from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width
-from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree
+from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree, without_repeats
 
 _MAX_ARMS = 3
 """Conditions in one conditional expression, beyond which ``if`` reads better."""
@@ -68,6 +68,7 @@ class Combinational:
             if target in self._nets.next_state:
                 continue
             nodes = self._trimmed(tree(process), target)
+            nodes = without_repeats(nodes, self._nets.wires[target].width)
             sources = self._nets.sources(statement_sigs(process))
             text = self._element(nodes, target) or self._expression(nodes, target)
             if text is not None:

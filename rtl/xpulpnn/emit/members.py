@@ -30,17 +30,15 @@ def summary(component: wiring.Component) -> str:
 
 
 def _documented(described: object) -> dict[str, str]:
-    """What a component or signature says of its members, by dotted name.
+    """What the class of a component or signature says of its members.
 
-    That is the section of its docstring, and for ports that are made from a table the mapping ``PORT_MEANINGS`` of its
-    class. What Amaranth's own signatures say is written for those who use them in Python.
+    That is its ``Members`` section, and for ports that are made from a table the mapping ``PORT_MEANINGS``. What
+    Amaranth's own signatures say is written for those who use them in Python.
     """
     if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    meanings: dict[str, str] = {
-        name: plain_text(text) for name, text in getattr(type(described), "PORT_MEANINGS", {}).items()
-    }
-    section = _SECTION.search(inspect.getdoc(described) or "")
+    meanings: dict[str, str] = dict(getattr(type(described), "PORT_MEANINGS", {}))
+    section = _SECTION.search(inspect.cleandoc(type(described).__doc__ or ""))
     if section is None:
         return meanings
     for entry in _ENTRY.finditer(section.group(1)):
@@ -51,40 +49,39 @@ def _documented(described: object) -> dict[str, str]:
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Meaning of every flattened port that the docstrings cover.
+    """Meaning of every flattened port that a docstring covers.
 
-    A port takes the text of its own path (``insn.payload``), else that of a part of it from its beginning and what the
-    signature there says of the rest.
+    A port takes the text of the longest documented prefix of its path. Behind it stands what the signature of that
+    member says of the rest: ``insn__payload__word`` is what the component says of ``insn`` and the signature of
+    ``insn`` of ``payload.word``.
     """
-    return {
-        "__".join(map(str, path)): text
-        for path, _member, _value in component.signature.flatten(component)
-        if (text := _meaning(component, component.signature, tuple(map(str, path))))
-    }
+    meanings = {}
+    for path, _member, _value in component.signature.flatten(component):
+        names = [str(name) for name in path]
+        texts = list(_texts(component, component.signature, names))
+        if texts:
+            meanings["__".join(names)] = " ".join(texts)
+    return meanings
 
 
-def _meaning(described: object, signature: wiring.Signature, path: tuple[str, ...]) -> str:
-    """What an object with a docstring says of the member ``path`` of its signature."""
+def _texts(described: object, signature: wiring.Signature, names: list[str]) -> Iterator[str]:
     documented = _documented(described)
-    known = documented.get(".".join(path))
-    if known is not None:
-        return known
-    for length in reversed(range(1, len(path) + 1)):
-        inner = _signature_at(signature, path[:length])
-        rest = _meaning(inner, inner, path[length:]) if inner is not None and length < len(path) else ""
-        own = documented.get(".".join(path[:length]), "")
-        if own and rest:
-            return f"{own} {rest}"
-        if own or rest:
-            return own or rest
-    return ""
+    for length in range(len(names), 0, -1):
+        text = documented.get(".".join(names[:length]))
+        if text is None:
+            continue
+        yield text
+        inner = _signature_at(signature, names[:length])
+        if inner is not None:
+            yield from _texts(inner, inner, names[length:])
+        return
 
 
-def _signature_at(signature: wiring.Signature, path: tuple[str, ...]) -> wiring.Signature | None:
-    """The signature of a member, if it has one."""
-    for name in path:
-        member = signature.members.get(name) if name in signature.members else None
-        if member is None or not member.is_signature:
+def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:
+    """The signature of the member at a path, whose numbers are places in arrays; None if it is a port."""
+    for name in (name for name in names if not name.isdecimal()):
+        member = signature.members[name]
+        if not member.is_signature:
             return None
         signature = member.signature
     return signature.flip() if isinstance(signature, wiring.FlippedSignature) else signature

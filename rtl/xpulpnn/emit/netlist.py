@@ -119,10 +119,12 @@ class Netlist:
 
     def _define(self, wire: str, value: Sig, substitute: dict[str, Sig]) -> None:
         """Let a net be another name of a value, and a value alone if it has no name of ours."""
-        if is_private(wire):
-            substitute[wire] = value
-        else:
+        if not is_private(wire):
             self.aliases[wire] = value
+        # an anonymous net takes over the name of its whole value: whoever reads the name must read that net
+        whole = len(value) == 1 and isinstance(value[0], Slice) and is_private(value[0].wire)
+        if is_private(wire) or whole:
+            substitute[wire] = value
 
     def _fold(self) -> bool:
         """Replace operators whose result needs no operator by that result; tells whether there were any."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xpulpnn.emit.rtlil import Assign, Sig, Statement, bits, sig_width
 
@@ -45,6 +46,33 @@ def bodies(node: Branch | Choice) -> "list[list[Node]]":
     """All that may be executed."""
     last = node.otherwise if isinstance(node, Branch) else node.default
     return [*(body for _, body in node.arms), last]
+
+
+def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
+    """The same process of one net without assignments of a value that the net has already.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Statements of one net.
+    width : int
+        Bits of the net.
+    known : Sig or None
+        What the net is before them, None if that depends.
+    """
+    kept: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Assign):
+            value = node.value if node.target.width == width else None
+            if value is None or value != known:
+                kept.append(node)
+            known = value
+            continue
+        inner = node.with_bodies(partial(without_repeats, width=width, known=known))
+        if not is_empty([inner]):
+            kept.append(inner)
+            known = None
+    return kept
 
 
 def _matches_all(patterns: Patterns) -> bool:

@@ -21,23 +21,11 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.loop_report import loop_record, show_loops
+from xpulpnn_sw.build_options import DEFAULT_RAM, DEFAULT_STACK, KIB, MIB, Options, Stage, parse_size
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.foreign_build import write_all
 from xpulpnn_sw.looppass.optimise import Report
-from xpulpnn_sw.toolchain import (
-    DEFAULT_RAM,
-    DEFAULT_STACK,
-    KIB,
-    LINKED_SUFFIXES,
-    MIB,
-    SOURCE_SUFFIXES,
-    Options,
-    Stage,
-    archive,
-    build,
-    compile_sources,
-    parse_size,
-)
+from xpulpnn_sw.toolchain import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
 
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}

@@ -1,26 +1,23 @@
-"""Options of ``xpulpnn explore``: what they are, which make no sense together, the command line that repeats a run."""
+"""Options of ``xpulpnn explore`` with their help."""
 
 import argparse
 from pathlib import Path
-from shlex import join
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import add_json
-from xpulpnn_sim.commands.explore_loop import MOST_POINTS
 from xpulpnn_sim.explorer.flows import FLOWS
 from xpulpnn_sim.explorer.kernels import SMALL_LAYERS
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import OBJECTIVES
+from xpulpnn_sim.explorer.options import (
+    DEFAULT_OUTPUT,
+    DEFAULT_PRESET,
+    DEFAULT_SEEDS,
+    DEFAULT_TIMEOUT_S,
+    DEFAULT_TOP,
+    MOST_POINTS,
+)
 from xpulpnn_sim.tops import TOPS
 from xpulpnn_sim.yosys import CHOICES, WHEEL
-
-DEFAULT_TOP = "ex-stage"
-DEFAULT_PRESET = "xpulpnn"
-DEFAULT_SEEDS = 3
-DEFAULT_TIMEOUT_S = 3600.0
-
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
-"""Options that ``--paper`` decides itself."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,69 +122,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=Path,
-        default=Path("build/explore"),
+        default=DEFAULT_OUTPUT,
         metavar="DIR",
-        help="folder of the results (default build/explore)",
+        help=f"folder of the results (default {DEFAULT_OUTPUT})",
     )
     how.add_argument("--no-report", action="store_true", help="write no HTML report")
     add_json(parser)
-
-
-def check_arguments(arguments: argparse.Namespace) -> None:
-    """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
-    if arguments.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
-    if arguments.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, not {arguments.seeds}")
-    if arguments.repeat < 1:
-        raise InputError(f"--repeat must be at least 1, not {arguments.repeat}")
-    if arguments.search is not None and arguments.search < 1:
-        raise InputError(f"--search must be at least 1, not {arguments.search}")
-    if arguments.search_seed < 0:
-        raise InputError(f"--search-seed must be at least 0, not {arguments.search_seed}")
-    if arguments.search is None and arguments.objective:
-        raise InputError("--objective must be left out without --search")
-    if arguments.search is not None and arguments.baseline is not None:
-        raise InputError("--baseline must be left out with --search, which proposes the points")
-    if arguments.max_points < 1:
-        raise InputError(f"--max-points must be at least 1, not {arguments.max_points}")
-    if not arguments.timeout > 0:
-        raise InputError(f"--timeout must be positive, not {arguments.timeout:g}")
-    if arguments.top is not None and arguments.top not in TOPS:
-        raise InputError(f"--top must be one of {', '.join(TOPS)}, not {arguments.top}")
-    if arguments.liberty is not None and not arguments.liberty.is_file():
-        raise InputError(f"--liberty must be a file, not {arguments.liberty}")
-    if arguments.paper:
-        given = [name for name in _SWEPT if getattr(arguments, name)]
-        if given:
-            raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
-    elif arguments.no_energy:
-        raise InputError("--no-energy must be left out without --paper")
-    if arguments.energy and not arguments.kernel:
-        raise InputError("--energy must come with a --kernel whose energy it is")
-
-
-def command_line(arguments: argparse.Namespace) -> str:
-    """The command that repeats a run, defaults left out."""
-    words = ["xpulpnn", "explore"]
-    names = {"settings": "set", "json": "json"}
-    defaults = {
-        "seeds": DEFAULT_SEEDS,
-        "jobs": 2,
-        "repeat": 1,
-        "max_points": MOST_POINTS,
-        "search_seed": 0,
-        "timeout": DEFAULT_TIMEOUT_S,
-        "output": Path("build/explore"),
-        "json": None,
-    }
-    for key, value in vars(arguments).items():
-        if key in ("command", "run") or value in (None, False, "") or value == defaults.get(key):
-            continue
-        option = f"--{names.get(key, key).replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        else:
-            for item in value if isinstance(value, list) else [value]:
-                words += [option, str(item)]
-    return join(words)

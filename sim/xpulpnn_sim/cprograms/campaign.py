@@ -18,11 +18,13 @@ from xpulpnn_sw.looppass.optimise import Report
 from xpulpnn_sw.toolchain import Options, build
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
-BATCH = 10
+BATCH = 20
 """Programs in one executable: linking and starting take longer than running."""
 ENGINES = ("iss", "rtl")
 _HOST_COMPILERS = ("gcc", "cc", "clang")
 _DEFINED = ("-fwrapv", "-fno-strict-aliasing", "-w")
+_WITHOUT_DEBUG = ("-O1", "-O3")
+"""Levels without debug information, whose labels and directives stand between the instructions otherwise."""
 _LIMIT = 20_000_000
 """Instructions or cycles of an executable, at most."""
 _HOST_SECONDS = 60
@@ -171,9 +173,10 @@ def run_texts(texts: dict[int, str], setting: Setting) -> Result:
             options = Options(
                 config=setting.config,
                 opt=setting.level,
-                extra=_DEFINED,
+                extra=(*_DEFINED, *(("-g0",) if setting.level in _WITHOUT_DEBUG else ())),
                 loop_pass=label == "with",
                 report=result.report,
+                jobs=1,
             )
             build(sources, folder / f"{label}.elf", compiler=setting.compiler, options=options)
             found, count = _target_lines(folder / f"{label}.elf", setting, engine)

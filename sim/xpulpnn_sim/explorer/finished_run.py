@@ -53,6 +53,8 @@ class FinishedRun:
         Tables to show before all others.
     interrupted : str
         How far the run came before it was interrupted; empty if it was not.
+    lost : str
+        What was lost, if that was the interruption.
     """
 
     info: RunInfo
@@ -61,6 +63,7 @@ class FinishedRun:
     notes: tuple[str, ...] = ()
     extra: tuple[NamedTable, ...] = ()
     interrupted: str = ""
+    lost: str = ""
 
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""

@@ -120,7 +120,7 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
 
 
 def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> list[int]:
-    """Numbers of the points that no other one equals or beats in all objectives while beating them in one."""
+    """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
     costs: dict[int, tuple[float, ...]] = {}
     for number, point in enumerate(points):
         values = [objective.value(point) for objective in wanted]
@@ -145,5 +145,5 @@ def pareto_table(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
         title=f"Pareto front: {len(front)} of {len(points)} points",
         columns=[Column(name="point"), *(one.column() for one in wanted)],
         rows=rows,
-        notes=[f"Points that no other point of the search equals or beats in all of: {names}."],
+        notes=[f"No other point of the search is at least as good in all of {names}, and better in one."],
     )

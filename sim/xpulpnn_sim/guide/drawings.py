@@ -109,6 +109,7 @@ HOUSE = (
     Layer(
         (
             "xpulpnn_sim.verify",
+            "xpulpnn_sim.cprograms",
             "xpulpnn_sim.bench",
             "xpulpnn_sim.formal",
             "xpulpnn_sim.explorer",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
@@ -232,3 +233,22 @@ def _costs(family: list[Insn]) -> str:
     most = max(names, key=lambda text: len(names[text]))
     others = [f"{', '.join(shown)}: {text}." for text, shown in names.items() if text != most]
     return " ".join([f"{most.capitalize()}.", *others])
+
+
+def records() -> list[dict[str, Any]]:
+    """The reference for programs: a record for every row of the table."""
+    return [
+        {
+            "mnemonic": insn.mnemonic,
+            "operands": insn.operands,
+            "pattern": insn.pattern,
+            "extension": insn.extension.value,
+            "alias": insn.alias,
+            "meaning": phrase_of(insn),
+            "operation": list(statements(insn)),
+            "c": c_call(insn),
+            "cycles": shown_cycles(cycles(insn)),
+            "presets": presets_of(insn),
+        }
+        for insn in INSNS
+    ]

@@ -193,6 +193,7 @@ def events() -> str:
 
 
 _EXCEPTIONS = {
+    "INSTRUCTION_ACCESS_FAULT": "instruction of which a word was answered with instr.err, when it would be executed",
     "ILLEGAL_INSTRUCTION": "illegal instruction, forbidden access to a CSR",
     "BREAKPOINT": "ebreak, c.ebreak",
     "ENVIRONMENT_CALL": "ecall",

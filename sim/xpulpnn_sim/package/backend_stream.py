@@ -10,6 +10,7 @@ from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn_sim.package import arithmetic
 from xpulpnn_sim.package.checks import CORNERS, Checks
+from xpulpnn_sim.package.control_flow import INSTRUCTION_ACCESS_FAULT
 from xpulpnn_sim.package.memory_map import MEMORY_BASE, places
 from xpulpnn_sim.package.reference import low, result
 from xpulpnn_sw.asm import assemble
@@ -54,6 +55,8 @@ class Entry:
         What it must cause.
     value, mask : int
         What the ports must say then, and which bits count.
+    failed : bool
+        Whether it could not be fetched.
     """
 
     word: int
@@ -62,10 +65,11 @@ class Entry:
     event: Event = Event.NONE
     value: int = 0
     mask: int = 0
+    failed: bool = False
 
     @property
     def row(self) -> int:
-        """The entry as a number, from bit 0 up: word, pc, compressed, event, value, mask."""
+        """The entry as a number, from bit 0 up: word, pc, compressed, event, value, mask, failed."""
         row, lsb = 0, 0
         for part, width in (
             (self.word, WORD_BITS),
@@ -74,13 +78,14 @@ class Entry:
             (int(self.event), 3),
             (self.value, VALUE_BITS),
             (self.mask, VALUE_BITS),
+            (int(self.failed), 1),
         ):
             row |= part << lsb
             lsb += width
         return row
 
 
-ROW_BITS = 2 * WORD_BITS + 4 + 2 * VALUE_BITS
+ROW_BITS = 2 * WORD_BITS + 4 + 2 * VALUE_BITS + 1
 
 
 @dataclass(slots=True)
@@ -123,6 +128,12 @@ class Stream:
         """The same for an instruction that takes two bytes of the program."""
         self._event(text, event, value, -1, target, compressed=True)
 
+    def failed_fetch(self, text: str) -> None:
+        """An instruction that could not be fetched: it traps and does nothing else."""
+        (word,) = assemble(text, self.pc).words
+        cause = INSTRUCTION_ACCESS_FAULT
+        self._add(Entry(word, self.pc, False, Event.TRAP, cause, (1 << VALUE_BITS) - 1, failed=True))
+
     def _event(self, text: str, event: Event, value: int, mask: int, target: int | None, *, compressed: bool) -> None:
         (word,) = assemble(text, self.pc).words
         self._add(Entry(word, self.pc, compressed, event, value, low(mask, VALUE_BITS)))
@@ -138,8 +149,16 @@ class Stream:
         self.pc = entry.pc + (_COMPRESSED_BYTES if entry.compressed else WORD_BYTES)
 
 
-def backend_stream(config: CoreConfig) -> Stream:
-    """The stream for a configuration: every instruction it has, and every event."""
+def backend_stream(config: CoreConfig, *, fetch_errors: bool = False) -> Stream:
+    """The stream for a configuration: every instruction it has, and every event.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        Instructions that it may use.
+    fetch_errors : bool
+        Whether an instruction may come with the remark that it could not be fetched.
+    """
     checks = Checks(config, random.Random(_SEED))
     stream = Stream(checks)
     stream.code("    li gp, results")
@@ -154,6 +173,8 @@ def backend_stream(config: CoreConfig) -> Stream:
     _system(stream)
     if config.xpulpv2:
         _hardware_loops(stream)
+    if fetch_errors:
+        stream.failed_fetch("addi a2, a2, 1")
     # what came before is complete when this is
     stream.code("    lw a0, 0(gp); add a0, a0, a0")
     return stream

@@ -17,6 +17,9 @@ from xpulpnn_sim.package.listing import hex_words, little_endian_words
 from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, OPERANDS_AT, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
 
+_FAILED = "insn__payload__error"
+"""Input of back ends that know of failed fetches."""
+
 _DRIVEN = {
     "insn__valid": "offered",
     "insn__payload__word": "word",
@@ -24,6 +27,7 @@ _DRIVEN = {
     "insn__payload__compressed": "compressed",
     "hold": "1'b0",
     "csr__rdata": "csr_answer",
+    _FAILED: "failed",
 }
 _UNUSED = ("info__", "rvfi__", "events__", "flow__")
 _SYSTEM_BITS, _CAUSE_BITS = 3, 5
@@ -31,7 +35,7 @@ _SYSTEM_BITS, _CAUSE_BITS = 3, 5
 
 def backend_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the back end, by name."""
-    stream = backend_stream(design.config)
+    stream = backend_stream(design.config, fetch_errors=_FAILED in design.by_name)
     image = [0] * MEMORY_WORDS
     operands = little_endian_words(stream.checks.operands)
     image[OPERANDS_AT // WORD_BYTES : OPERANDS_AT // WORD_BYTES + len(operands)] = operands

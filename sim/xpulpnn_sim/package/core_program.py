@@ -75,8 +75,16 @@ def _vectors() -> list[str]:
     return ["    j exception", *["    j interrupt"] * (VECTORS - 1)]
 
 
-def core_program(config: CoreConfig) -> CoreProgram:
-    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
+def core_program(config: CoreConfig, *, fetch_errors: bool = False) -> CoreProgram:
+    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        What it may use.
+    fetch_errors : bool
+        Whether fetching outside the memory is an exception.
+    """
     checks = Checks(config, random.Random(_SEED))
     control_flow.boot(checks)
     arithmetic.computations(checks)
@@ -90,6 +98,8 @@ def core_program(config: CoreConfig) -> CoreProgram:
         control_flow.hardware_loops(checks)
     control_flow.registers(checks)
     control_flow.exceptions(checks)
+    if fetch_errors:
+        control_flow.failed_fetch(checks)
     interrupts = control_flow.interrupts(checks)
     matrix_products(checks)
     end = _END.format(count=len(checks.results), passed=PASSED)

@@ -14,8 +14,8 @@ from xpulpnn_sim.package.template import fill, template
 SIMULATED_NS = 10
 """Period of the clock in simulation."""
 
-_CYCLES_PER_WORD = 200
-"""Of the watchdog, for the slowest memory, by words of the program."""
+_CYCLES_PER_WORD = 8
+"""Of the watchdog, for the fastest memory, by words of the program."""
 
 _SHORTEST_GAP = 16
 """Words."""
@@ -27,13 +27,16 @@ _DRIVEN = {
 }
 """Inputs that stay."""
 
+INSTRUCTION_ERROR, _DATA_ERROR = "instr__err", "data__err"
+"""Inputs of cores that know of failed accesses."""
+
 _OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
 _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the core, by name."""
-    program = core_program(design.config)
+    program = core_program(design.config, fetch_errors=INSTRUCTION_ERROR in design.by_name)
     ports = design.ports
     name = design.top
     return {
@@ -75,12 +78,14 @@ def _net(port: Port) -> str:
 
 
 def _is_used(port: Port) -> bool:
-    return port.name in _OWN or (port.name.startswith(_BUSES) and not port.name.endswith("__err"))
+    return port.name in _OWN or (port.name.startswith(_BUSES) and port.name != _DATA_ERROR)
 
 
 def _wires(ports: tuple[Port, ...]) -> str:
-    lines = [f"    wire {port.range + ' ' if port.range else ''}{_net(port)};" for port in ports if _is_used(port)]
-    lines += ["    wire ended, outside;", "    wire [31:0] code;"]
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
+    if all(port.name != INSTRUCTION_ERROR for port in ports):
+        lines.append(f"    wire        {INSTRUCTION_ERROR.replace('__', '_')};  // the core does not know of it")
+    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
     return "\n".join(lines) + "\n"
 
 
@@ -91,9 +96,9 @@ def _connection(port: Port) -> str:
         return "~rst" if RESETS[port.name] else "rst"
     if _is_used(port):
         return _net(port)
-    if port.is_input and port.name not in _DRIVEN and not port.name.endswith("__err"):
+    if port.is_input and port.name not in _DRIVEN and port.name != _DATA_ERROR:
         raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
-    # the memory never reports an error
+    # no access to data fails
     return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
 
 

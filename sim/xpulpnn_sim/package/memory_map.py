@@ -9,6 +9,9 @@ MEMORY_WORDS = 1 << 15
 OPERANDS_AT, SCRATCH_AT, RESULTS_AT, EXPECTED_AT = 0x1_0000, 0x1_0800, 0x1_1000, 0x1_8000
 """Places in memory, in bytes from its start; the code comes first."""
 
+NOWHERE = 0x4000_0000
+"""An address outside the memory and the device."""
+
 DEVICE_BASE = 0x8000_0000
 """Registers of the testbench: end of the program, interrupt lines now, interrupt lines later."""
 
@@ -22,6 +25,7 @@ def places() -> Mapping[str, int]:
         "results": MEMORY_BASE + RESULTS_AT,
         "expected": MEMORY_BASE + EXPECTED_AT,
         "stack": MEMORY_BASE + MEMORY_WORDS * WORD_BYTES,
+        "nowhere": NOWHERE,
         "device": DEVICE_BASE,
         "lines": DEVICE_BASE + WORD_BYTES,
         "lines_later": DEVICE_BASE + 2 * WORD_BYTES,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.looppass.counting import Condition, Counter, Entry, at_entry, condition, find_counter
 from xpulpnn_sw.looppass.flow import Flow, NaturalLoop
-from xpulpnn_sw.looppass.listing import Block, Function
+from xpulpnn_sw.looppass.listing import SETUP_SIZE, Block, Function
 from xpulpnn_sw.looppass.operation import GP, RA, SP, TP, Kind, Operation, make
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -30,6 +30,7 @@ _NEAREST_FARTHEST = 2 * 0x1F
 _LARGEST_COUNT = 0xFFF
 _SETUP, _SETUP_NUMBER = 0x407B, 0x507B
 """lp.setup and lp.setupi with every operand 0."""
+_WORD = 4
 _LEVELS = 2
 _RESERVED = frozenset({0, RA, SP, GP, TP})
 
@@ -119,11 +120,13 @@ def _obstacle(flow: Flow, loop: NaturalLoop) -> str:
 
 
 def _distance(blocks: Sequence[Block], shape: _Shape) -> int | None:
-    """Bytes from set-up to end at most; None if they do not lie one after the other."""
+    """Bytes from the word of the set-up to the end, at most; None if they do not lie one after the other."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
         return None
-    return sum(block.size for block in between)
+    last = between[-1].terminator
+    outside = SETUP_SIZE + (0 if last is None else last.size)
+    return _WORD + sum(block.size for block in between) - outside
 
 
 class HardwareLoops:
@@ -194,17 +197,16 @@ class HardwareLoops:
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
         is_exact = is_exact and self._is_private(flow, shape, counter)
+        distance -= _WORD * is_exact
         if is_exact and turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             word = _SETUP_NUMBER | level << 7 | turns << 20
             return _Plan(shape, counter, entry, (_setup(word, 14, end, None),), is_exact)
-        free = self._free(flow, shape.start)
-        if is_exact and turns is not None:
-            if not free:
-                return "no free register"
-            setup = [_number(free[0], turns)]
-            count = free[0]
-        elif counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
+        # a counter that nobody else reads may hold the count
+        free = [counter.register] if is_exact else self._free(flow, shape.start)
+        if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
+        elif is_exact and turns is not None:
+            setup, count = [_number(free[0], turns)], free[0]
         else:
             made = _count(counter, free, is_exact=is_exact)
             if made is None:

@@ -25,7 +25,9 @@ _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|fil
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
 LEAVING = frozenset({Kind.BRANCH, Kind.JUMP, Kind.INDIRECT, Kind.LEAVE})
 """What ends a block."""
-SETUP_SIZE = 24
+_SHORT_NOP = 0x0001
+"""c.nop, with which the GNU assembler does not pad where nothing is relaxed."""
+SETUP_SIZE = 32
 """Bytes of the instructions that set up a hardware loop, at most."""
 
 
@@ -105,7 +107,11 @@ class Block:
         while following is not None and (start is None or following[0] <= start):
             yield following[1]
             following = next(anchors, None)
-        yield from (f"\t{operation.text}" for operation in self.setup)
+        for operation in self.setup:
+            if operation.kind is Kind.LOOP and operation.insn is None:
+                # a turn that starts with a long instruction across two words takes a cycle more
+                yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
+            yield f"\t{operation.text}"
         last = len(self.body) - 1
         if self.end_label and last < 0:
             yield from (f"{self.end_label}:", "\tnop")
@@ -151,21 +157,18 @@ class Function:
     def lines(self) -> Iterator[str]:
         """The function as text.
 
-        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end.
+        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end, nor before
+        it, where that would spoil its alignment.
         """
         if self.obstacle:
             yield from self.text
             return
-        opened = 0
+        last = max((end for _, end in self.loops), default=-1)
+        if self.loops:
+            yield from ("\t.option push", "\t.option norelax")
         for index, block in enumerate(self.blocks):
-            starts = sum(first == index for first, _ in self.loops)
-            if starts and not opened:
-                yield from ("\t.option push", "\t.option norelax")
-            opened += starts
             yield from block.lines()
-            ends = sum(last == index for _, last in self.loops)
-            opened -= ends
-            if ends and not opened:
+            if index == last:
                 yield "\t.option pop"
 
 
@@ -178,6 +181,11 @@ class _Line:
     section: int
     label: str = ""
     operation: Operation | None = None
+
+
+def _is_local(label: str) -> bool:
+    """Whether a label is one of the compiler's, which nobody outside the file knows."""
+    return label.startswith(".L")
 
 
 def strip_comment(text: str) -> str:
@@ -306,8 +314,12 @@ class Listing:
         own_file = locations[0][1] if locations else ""
         place = ""
         for line in lines:
-            starts = bool(line.label) and (line.label in referred or not line.label.startswith(".L"))
-            if is_closed or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
+            starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
+            # the entry stays apart from a loop that begins with the first instruction
+            is_new = (
+                blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
+            )
+            if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(Block(line.number, line.section, ""))
                 is_closed, is_located = False, False
             block = blocks[-1]
@@ -332,7 +344,7 @@ class Listing:
 def _connect(blocks: Sequence[Block], addressed: set[str]) -> None:
     """Find out which block follows which."""
     places = {label: index for index, block in enumerate(blocks) for label in block.labels}
-    entered = {index for label, index in places.items() if label in addressed or not label.startswith(".L")}
+    entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
     for index in entered | {0}:
         blocks[index].is_entered = True
     for index, block in enumerate(blocks):

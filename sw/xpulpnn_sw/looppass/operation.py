@@ -309,7 +309,7 @@ def parse(text: str, origin: int = -1) -> Operation:
         mnemonic, operands = "jalr", (operands[0], f"0({operands[1]})")
     elif (mnemonic, len(operands)) in PSEUDO:
         lines = PSEUDO[mnemonic, len(operands)]
-        if len(lines) > 1:
+        if len(lines) != 1:
             return unknown(text, origin)
         name, *last = lines[0].format(*operands).split(None, 1)
         mnemonic, operands = name, tuple(part.strip() for part in _SPLIT.split(last[0])) if last else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn_sw.looppass.accesses import Tally, improve, spread
 from xpulpnn_sw.looppass.flow import Flow, live_before
+from xpulpnn_sw.looppass.handlers import keep_loops
 from xpulpnn_sw.looppass.hwloops import HardwareLoops, Outcome
 from xpulpnn_sw.looppass.listing import Function, Listing
 
@@ -21,18 +22,22 @@ class Report:
         Every loop.
     skipped : dict of str to str
         Functions left as they are, with the reason.
+    handlers : int
+        Interrupt handlers that save the loop registers for the functions they call.
     tally : Tally
         Loads and stores that have changed.
     """
 
     loops: list[Outcome] = field(default_factory=list[Outcome])
     skipped: dict[str, str] = field(default_factory=dict[str, str])
+    handlers: int = 0
     tally: Tally = field(default_factory=Tally)
 
     def merge(self, other: "Report") -> None:
         """Add what was done to other files."""
         self.loops += other.loops
         self.skipped |= other.skipped
+        self.handlers += other.handlers
         self.tally.increments += other.tally.increments
         self.tally.sums += other.tally.sums
 
@@ -79,6 +84,7 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
             continue
         found.loops += HardwareLoops(function, f".Lxp_end_{number}_").run()
         _improve(function, found.tally, swap_loads=swap_loads)
+        found.handlers += keep_loops(function)
     return listing.text()
 
 

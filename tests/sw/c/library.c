@@ -76,6 +76,7 @@ static void texts(void) {
     CHECK(toupper('z') == 'Z' && tolower('A') == 'a' && tolower('1') == '1' && isxdigit('F') && !isxdigit('g'));
 }
 
+int saved_registers(void);
 static jmp_buf place;
 static volatile int depth;
 
@@ -96,6 +97,7 @@ static void jumps(void) {
         deep(10);
     }
     CHECK(got == 5 && depth == 3 && first == a && second == b);
+    CHECK(saved_registers() == 0);
 }
 
 static int ended;

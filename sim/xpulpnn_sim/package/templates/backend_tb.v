@@ -8,7 +8,8 @@
 // simulator's exit code is not 0.
 //
 // Options: +latency=N (cycles from grant to answer, 1 to 8), +stall=P (percent of cycles without grant, 0 to 95),
-// +seed=N, +vcd (waves in {{top}}.vcd), +path=DIR (folder of the .hex files).
+// +seed=N, +vcd (waves in {{top}}.vcd; Verilator must have been told --trace), +path=DIR (folder
+// of the .hex files).
 
 `timescale 1ns / 1ps
 
@@ -23,7 +24,7 @@ module {{top_name}}_tb #(
     localparam RESULTS_AT = {{results_at}};  // word in the memory
     localparam ENTRIES    = {{count}};
     localparam VALUE      = {{value_bits}};
-    localparam WIDTH      = 2 * VALUE + 68;
+    localparam WIDTH      = 2 * VALUE + 69;
     localparam PATIENCE   = 2000;   // cycles without any progress
 
     localparam [2:0] NONE = 3'd0, JUMP = 3'd1, BRANCH = 3'd2, TRAP = 3'd3, SYSTEM = 3'd4, HWLOOP = 3'd5, CSR = 3'd6;
@@ -46,7 +47,8 @@ module {{top_name}}_tb #(
     wire             compressed = entry[64];
     wire [2:0]       event_kind = entry[67:65];
     wire [VALUE-1:0] must       = entry[67+VALUE:68];
-    wire [VALUE-1:0] mask       = entry[WIDTH-1:68+VALUE];
+    wire [VALUE-1:0] mask       = entry[WIDTH-2:68+VALUE];
+    wire             failed     = entry[WIDTH-1];  // could not be fetched
     wire [31:0]      csr_answer = 32'h{{csr_pattern}} | {20'd0, csr_addr};
 
     // what the ports say in this cycle
@@ -87,7 +89,7 @@ module {{top_name}}_tb #(
 
     obi_memory #(.BASE(32'h{{base}}), .DEVICE(32'h{{device}}), .WORDS(WORDS)) memory (
         .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed),
-        .instr_req(1'b0), .instr_gnt(), .instr_addr(32'd0), .instr_rvalid(), .instr_rdata(),
+        .instr_req(1'b0), .instr_gnt(), .instr_addr(32'd0), .instr_rvalid(), .instr_rdata(), .instr_err(),
         .data_req(data_req), .data_gnt(data_gnt), .data_addr(data_addr), .data_we(data_we), .data_be(data_be),
         .data_wdata(data_wdata), .data_rvalid(data_rvalid), .data_rdata(data_rdata),
         .irq(), .ended(), .code(), .outside(outside)

@@ -1,0 +1,114 @@
+"""Random C programs: the same results on this machine and on the core, and a wrong pass that is noticed."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.commands import verify
+from xpulpnn_sim.cprograms.campaign import Setting, host_compiler, run_seeds, run_texts, shrink
+from xpulpnn_sim.cprograms.program import program
+from xpulpnn_sw import compilers
+from xpulpnn_sw.looppass import accesses, hwloops
+from xpulpnn_sw.looppass.operation import Operation, make
+
+SEED = 70
+
+
+@pytest.fixture(params=compilers.COMPILERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    try:
+        compilers.find(request.param)
+        host_compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+def command(*arguments: object) -> int:
+    parser = argparse.ArgumentParser()
+    verify.add_arguments(parser)
+    return verify.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.mark.flow
+def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    level = {"gcc": "2", "zig": "s"}[kind]
+    options = ("--seed", SEED, "--c-compilers", kind, "--c-levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
+    assert command("--c-programs", 10, *options) == 0
+    summary = json.loads((tmp_path / "c.json").read_text())
+    assert (summary["programs"], summary["differences"], summary["failing_seeds"]) == (10, 0, [])
+    assert summary["hardware_loops"] > summary["loops"] // 2 > 50
+    assert summary["increments"] > 50
+    assert summary["executed"]["with"] < summary["executed"]["without"]
+    assert "hardware loops" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--c-programs", 0), "--c-programs must be at least 1, not 0"),
+        (("--c-programs", 1, "--c-rtl", -1), "--c-rtl must be at least 0, not -1"),
+    ],
+)
+def test_bad_options(options, rule):
+    with pytest.raises(InputError, match=rule):
+        command(*options)
+
+
+def one_more(original: Callable[..., list[Operation] | None]) -> Callable[..., list[Operation] | None]:
+    """A count that is too large by one."""
+
+    def count(*arguments, **options):
+        operations = original(*arguments, **options)
+        if operations is not None:
+            register = next(iter(operations[-1].writes))
+            operations.append(make("addi", rd=register, rs1=register, imm12=1))
+        return operations
+
+    return count
+
+
+def unmoved(original: Callable[..., Operation | None]) -> Callable[..., Operation | None]:
+    """Other accesses keep their offsets when the step of their base moves."""
+    return lambda operation, register, by: original(operation, register, 0)
+
+
+def always_private(original: Callable[..., bool]) -> Callable[..., bool]:
+    """A counter goes away although it is read later."""
+    return lambda *arguments: True
+
+
+FAULTS = {
+    "count": (hwloops, "_count", one_more),
+    "liveness": (hwloops.HardwareLoops, "_is_private", always_private),
+}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("fault", ["count", "liveness"])
+def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    place, name, wrong = FAULTS[fault]
+    monkeypatch.setattr(place, name, wrong(getattr(place, name)))
+    failures = run_seeds(range(SEED, SEED + 4), setting).failures
+    assert failures
+    assert all(failure.plain == failure.host != failure.passed for failure in failures)
+
+
+@pytest.mark.flow
+def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    monkeypatch.setattr(accesses, "_shifted", unmoved(accesses._shifted))
+    failure = next(iter(run_seeds(range(SEED, SEED + 4), setting).failures))
+    small = shrink(failure)
+    assert len(small.pieces) < len(failure.pieces)
+    text = program(small.seed, small.pieces)
+    assert run_texts({small.seed: text}, setting).failures == [replace(small, pieces=failure.pieces)]
+    assert str(small.seed) in small.text

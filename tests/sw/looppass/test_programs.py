@@ -1,0 +1,122 @@
+"""Whole C programs with the loop pass: interrupts between two turns, the figures of public kernels, options of cc."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.commands import cc
+from xpulpnn_sim.elf import load
+from xpulpnn_sim.exits import Output, Reason
+from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.iss.session import Session
+from xpulpnn_sw import compilers
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.looppass import optimise as loop_pass
+from xpulpnn_sw.toolchain import Options, build
+
+SOURCES = Path(__file__).parent.parent / "c"
+FULL = PRESETS["xpulpnn-full"]
+LAYER = MatmulLayer.parse("64x288x2")
+MOST = 1.15
+"""Cycles of compiled kernels over those of generated ones."""
+LIMIT = 1_000_000
+
+
+@pytest.fixture(params=compilers.COMPILERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    try:
+        compilers.find(request.param)
+    except compilers.ToolError:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Path:
+    chosen = Options(config=FULL, define=define, **options)
+    build([SOURCES / source], path, compiler=kind, options=chosen)
+    return path
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("bits", "variant", "define"), [(8, "xpulpv2_4x2", ()), (4, "simd_4x2", ()), (4, "nn_4x2", ("MAC_LOAD",))]
+)
+def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant, define, tmp_path: Path):
+    path = compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define)
+    printed: list[Output] = []
+    core = simulated(FULL)
+    result = run_program(load(path), core, output=printed.append)
+    text = b"".join(one.data for one in printed).decode()
+    assert result.exit.reason is Reason.PASS, text
+    case = Case(layer=LAYER, precision=short_precision("matmul", bits), variant=variant, config=core, machine=Machine())
+    generated = run_case(case).record["cycles"]
+    taken = int(text.split()[0])
+    assert 0.95 * generated < taken <= MOST * generated
+
+
+def interrupted(path: Path) -> str:
+    """What the program prints while line 7 rises again and again."""
+    printed: list[Output] = []
+    session = Session(load(path), FULL, output=printed.append)
+    count, end = 0, None
+    while end is None or end.reason is Reason.MAX_CYCLES:
+        assert count < LIMIT
+        session.iss.csrs.irq = 0 if session.iss.csrs.irq else 1 << 7
+        count += 6 if session.iss.csrs.irq else 97
+        end = session.run(count)
+    return b"".join(one.data for one in printed).decode()
+
+
+@pytest.mark.flow
+def test_a_handler_keeps_the_loops(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    printed = interrupted(compiled(tmp_path / "p.elf", kind, "loops_and_interrupts.c"))
+    assert re.fullmatch(r"\d{2,} taken, 0 wrong\n", printed), printed
+    # without that, the interrupted loop goes on as the handler left it
+    monkeypatch.setattr(loop_pass, "keep_loops", lambda function: False)
+    printed = interrupted(compiled(tmp_path / "bad.elf", kind, "loops_and_interrupts.c"))
+    assert not printed.endswith(" 0 wrong\n")
+
+
+def command(*arguments: object) -> int:
+    parser = argparse.ArgumentParser()
+    cc.add_arguments(parser)
+    return cc.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.mark.flow
+def test_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = tmp_path / "main.c"
+    source.write_text(
+        "int g(int);\n"
+        "int f(const int *p, int n) {\n"
+        "    int s = 0;\n"
+        "    for (int i = 0; i < n; i++)\n"
+        "        s += p[i];\n"
+        "    for (int i = 0; i < n; i++)\n"
+        "        s += g(i);\n"
+        "    return s;\n"
+        "}\n"
+    )
+    common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", kind, "--json", tmp_path / "cc.json")
+    assert command(*common, "--loop-report") == 0
+    record = json.loads((tmp_path / "cc.json").read_text())["loop_pass"]
+    assert (record["hardware_loops"], record["refusals"], record["skipped_functions"]) == (
+        1,
+        {"calls a function": 1},
+        {},
+    )
+    first, second = sorted(record["loops"], key=lambda loop: loop["source"])
+    assert re.search(r"main\.c:[45]$", first["source"])
+    assert re.search(r"main\.c:[67]$", second["source"])
+    assert (first["level"], second["level"]) == (0, None)
+    assert "calls a function" in capsys.readouterr().out
+    assert "lp.setup" in (tmp_path / "main.s").read_text()
+    assert command(*common, "--no-loop-pass") == 0
+    assert "lp.setup" not in (tmp_path / "main.s").read_text()
