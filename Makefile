@@ -1,6 +1,6 @@
 # Every target is one command; "make help" lists them.
 .DEFAULT_GOAL := help
-.PHONY: setup cosim test quick unit bench lint docs clean help
+.PHONY: setup cosim test quick unit bench lint docs examples clean help
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -21,9 +21,11 @@ bench: $(READY) ## Measure simulation and checking speed
 	@$(BIN)/python benchmarks/speed.py $(ARGS)
 lint: $(READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
-docs: $(READY) ## Render the instruction table to build/docs
-	@$(BIN)/python -m xpulpnn.isa.render build/docs
+docs: $(READY) ## Build the guide, build/docs/html/index.html
+	@$(BIN)/sphinx-build -W --keep-going -E -q -b html -d build/docs/doctrees docs build/docs/html && echo build/docs/html/index.html
+examples: $(READY) ## Run every command and example of README and guide
+	@$(BIN)/python -m xpulpnn_sim.guide.examples --slow $(ARGS)
 clean: ## Remove everything generated, .venv included
 	@rm -rf build .venv .pytest_cache .ruff_cache .hypothesis
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile

@@ -1,9 +1,13 @@
 """Sphinx: how the pages become the guide; ``make docs`` runs it."""
 
+import json
 from importlib.metadata import version as version_of
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from xpulpnn_sim.guide.docstrings import with_remarks_first
+from xpulpnn_sim.guide.instructions import records
 from xpulpnn_sim.guide.pages import expand
 
 project = "xpulpnn"
@@ -34,6 +38,18 @@ def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = expand(source[0])
 
 
+def _arrange(_app: Sphinx, _what: str, _name: str, _item: object, _options: object, lines: list[str]) -> None:
+    lines[:] = with_remarks_first(lines)
+
+
+def _write_table(app: Sphinx, error: Exception | None) -> None:
+    if error is None:
+        Path(app.outdir, "isa.json").write_text(json.dumps(records(), indent=1) + "\n")
+
+
 def setup(app: Sphinx) -> None:
     """Fill in what is generated before a page is read."""
     app.connect("source-read", _fill)
+    app.connect("build-finished", _write_table)
+    # before napoleon
+    app.connect("autodoc-process-docstring", _arrange, priority=400)

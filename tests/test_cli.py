@@ -3,15 +3,17 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
-from xpulpnn_sim.harness import build
+from xpulpnn_sim.harness import build, tools
 
 FIELDS = {
     "kernel",
@@ -293,6 +295,55 @@ def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
     tools = {entry["tool"]: entry for entry in json.loads(report.read_text())}
     assert tools["g++"]["path"] is None
     assert tools["amaranth"]["version"]
+
+
+@pytest.mark.unit
+def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "model.so").write_bytes(bytes(2_300_000))
+    cli.main(["doctor", "--json", str(tmp_path / "tools.json")])
+    text = f"cache: {tmp_path}/cache (set by XPULPNN_CACHE), 1 files, 2.3 MB; --clean-cache empties it"
+    assert text in capsys.readouterr().out.splitlines()
+    (cache,) = [entry for entry in json.loads((tmp_path / "tools.json").read_text()) if entry["tool"] == "cache"]
+    assert (cache["path"], cache["files"], cache["bytes"]) == (f"{tmp_path}/cache", 1, 2_300_000)
+    cli.main(["doctor", "--clean-cache"])
+    assert "0 files, 0.0 MB" in capsys.readouterr().out
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("tool", "extra"), [("distributed", "dask"), ("optuna", "search")])
+def test_doctor_names_the_extra_of_a_package(tool, extra):
+    (found,) = [one for one in tools.TOOLS if one.name == tool]
+    assert found.install == f"pip install '.[{extra}]'"
+
+
+@pytest.mark.unit
+def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
+    monkeypatch.setattr(common, "_FIRST_LINE_S", 0.02)
+    with common.progress_bar("steps", 8) as (progress, task):
+        progress.update(task, advance=3, description="ri5cy: asic-area")
+        time.sleep(0.3)
+    error = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d 3/8 ri5cy: asic-area", error[0])
+    # fewer and fewer
+    assert 2 <= len(error) <= 15
+    with common.progress_bar("vectors", None) as (progress, task):
+        time.sleep(0.1)
+        progress.advance(task, 5)
+        time.sleep(0.1)
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].endswith(" vectors")
+    assert error[-1].endswith(" 5 vectors")
+
+
+@pytest.mark.unit
+def test_short_work_tells_no_progress(capsys):
+    with common.progress_bar("steps", 8) as (progress, task):
+        progress.advance(task, 8)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.flow

@@ -12,10 +12,11 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
-from xpulpnn.emit.hierarchy import Emitted, Port, component_ports, snake_case, walk
-from xpulpnn.emit.members import member_fields, member_meanings
+from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_ports, walk
+from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter, Net
-from xpulpnn.emit.names import IDENTIFIER, port_name
+from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
+from xpulpnn.emit.process import no_note
 from xpulpnn.emit.style import Interface, Style, is_reset_port
 from xpulpnn.errors import InputError
 
@@ -91,8 +92,9 @@ class _Emission:
         self.described: dict[str, dict[str, Any]] = {}
         self.rtlil: dict[str, tuple[str, ...]] = {}
 
-    def build(self, component: wiring.Component, text: str) -> Emitted:
+    def build(self, component: wiring.Component, text: str, foreign: ForeignOutputs) -> Emitted:
         """Add one component; those whose text is the same share a module."""
+        interfaces = self.known | {name: Interface(outputs) for name, outputs in foreign.items()}
         module = rtlil.parse(text)
         ports = [port for port in component_ports(component) if port.width]
         known = {port.name for port in ports}
@@ -100,14 +102,24 @@ class _Emission:
             wire.name[1:] for wire in module.wires.values() if wire.port == "input" and wire.name[1:] not in known
         )
         names = [*clocking, *(port.name for port in ports)]
-        written = ModuleWriter(module, names, self.known, self.style, clocking).write()
+        described = self._ports(component, clocking, ports)
+        written = ModuleWriter(
+            module,
+            names,
+            interfaces,
+            self.style,
+            clocking=clocking,
+            meanings={name: row["meaning"] for name, row in zip(names, described, strict=True)},
+            summary=summary(component),
+            note=getattr(component, "case_note", no_note),
+        ).write()
         is_top = component is self.top
         name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
         self.texts[name] = written
         self.rtlil[name] = tuple(dict.fromkeys((*self.rtlil.get(name, ()), text)))
         outputs = frozenset(port.name for port in ports if port.direction == "output")
         self.known[name] = Interface(outputs, frozenset(filter(is_reset_port, clocking)))
-        self.described[name] = self._describe(component, clocking, ports, written)
+        self.described[name] = _describe(component, described, written)
         return Emitted(name, clocking)
 
     def _module_name(self, wanted: str, written: ModuleText) -> str:
@@ -121,14 +133,13 @@ class _Emission:
     def hierarchy(self, path: str, module: str) -> Iterator[tuple[str, str]]:
         """Instance paths from ``path``, an instance of ``module``, downwards, and their modules."""
         yield path, module
-        for instance, inner in self.texts[module].instances:
+        for instance, inner in self.texts[module].instances if module in self.texts else ():
             yield from self.hierarchy(f"{path}.{instance}", inner)
 
-    def _describe(
-        self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port], written: ModuleText
-    ) -> dict[str, Any]:
+    def _ports(self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port]) -> list[dict[str, Any]]:
+        """Name, direction, width and meaning of each port, and its fields."""
         meanings, fields = member_meanings(component), member_fields(component)
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "name": self.style.clocking_name(name),
                 "direction": "input",
@@ -147,13 +158,17 @@ class _Emission:
             }
             for port in ports
         ]
-        return {
-            "component": f"{type(component).__module__}.{type(component).__qualname__}",
-            "ports": rows,
-            "registers": [_net(net) | {"reset": net.reset} for net in written.registers],
-            "signals": [_net(net) for net in written.signals],
-            "instances": dict(written.instances),
-        }
+        return rows
+
+
+def _describe(component: wiring.Component, ports: list[dict[str, Any]], written: ModuleText) -> dict[str, Any]:
+    return {
+        "component": f"{type(component).__module__}.{type(component).__qualname__}",
+        "ports": ports,
+        "registers": [_net(net) | {"reset": net.reset} for net in written.registers],
+        "signals": [_net(net) for net in written.signals],
+        "instances": dict(written.instances),
+    }
 
 
 def _net(net: Net) -> dict[str, Any]:
@@ -248,7 +263,10 @@ def emit(
     with _uncollected():
         walk(component, emission.build)
     configuration = plain(config)
-    modules = {module: f"module {module}{written.text}" for module, written in emission.texts.items()}
+    modules = {
+        module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"
+        for module, written in emission.texts.items()
+    }
     manifest = {
         "top": top,
         "ports": emission.described[top]["ports"],

@@ -3,9 +3,11 @@
 from xpulpnn.lazy import loader
 
 HOMES = {
+    "ExploreOptions": "xpulpnn_sim.explorer.options",
     "Machine": "xpulpnn_sim.harness.machine",
     "check_vectors": "xpulpnn_sim.api.vectors",
     "cosim": "xpulpnn_sim.api.cosimulation",
+    "explore": "xpulpnn_sim.explorer.exploration",
     "run": "xpulpnn_sim.api.programs",
     "simulate": "xpulpnn_sim.api.programs",
 }

@@ -5,9 +5,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
+from typing import Any
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.commands.common import INTERRUPTED, Parser
+from xpulpnn_sim.commands.examples import epilog
 
 COMMANDS = {
     "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
@@ -26,6 +29,7 @@ COMMANDS = {
     "costs": ("sim", "measure every cycle cost on the core and compare it with the documented one"),
     "explore": ("explore", "show area, timing, energy and cycles of configurations side by side, with open tools"),
     "equivalence": ("explore", "prove all structures of the dot-product unit equal"),
+    "completion": ("", "print a script that completes this command line in a shell"),
 }
 """Extra of this project that installs what a subcommand needs, and what it does. Its module has
 ``add_arguments(parser)`` and ``run(arguments) -> int``; only the one that runs is imported."""
@@ -33,15 +37,32 @@ COMMANDS = {
 BAD_INPUT = 2
 
 
+class _Version(argparse.Action):
+    """Shows the version, which is looked up for that alone."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Print it and end."""
+        print(f"{parser.prog} {version('xpulpnn')}")
+        parser.exit()
+
+
 def parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser of all subcommands, with the options of the chosen one."""
     top = Parser(prog="xpulpnn", description="Quantised-neural-network hardware for RISC-V: generate, run, check.")
+    top.add_argument("--version", action=_Version, nargs=0, help="show the version and go")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name, (_extra, text) in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=f"{text}.")
         if name == chosen:
             module = import_module(f"xpulpnn_sim.commands.{name.replace('-', '_')}")
             module.add_arguments(sub)
+            sub.formatter_class, sub.epilog = argparse.RawDescriptionHelpFormatter, epilog(name)
             sub.set_defaults(run=module.run)
     return top
 

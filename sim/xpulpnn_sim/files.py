@@ -1,8 +1,10 @@
-"""Writing of files in one step."""
+"""Writing of files in one step, and folders that can be written."""
 
 import os
 import tempfile
 from pathlib import Path
+
+from xpulpnn.errors import InputError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -28,3 +30,13 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def require_folder(folder: Path, option: str) -> None:
+    """Raise :class:`InputError` unless files can be created in ``folder``, which is made if it does not exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None

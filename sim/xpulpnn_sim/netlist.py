@@ -76,11 +76,12 @@ def read_module(path: Path, name: str) -> NetlistModule:
 
 def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
     """The modules ``names`` of a file; raises :class:`ToolError` if the file or one of them is not there."""
+    wanted = list(names)
+    name = wanted[0]
     modules: list[NetlistModule] = []
-    name = "any module"
     try:
         found = json.loads(path.read_text())["modules"]
-        for name in names:
+        for name in wanted:
             modules.append(_module(name, found[name]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error

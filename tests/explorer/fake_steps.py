@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.explorer.results import EmittedDesign, FlowResult
+from xpulpnn_sim.explorer.cache import cached
+from xpulpnn_sim.explorer.results import EmittedDesign, FlowOutput, FlowResult
 from xpulpnn_sim.explorer.task import StepOutcome
 
 LONG_S = 600
@@ -25,7 +26,8 @@ def emit(top, config):
 class FakeStep:
     """Does ``act`` for designs with ``preset`` (ri5cy: without XpulpNN) and succeeds for all others.
 
-    Each run adds a line to ``diary``.
+    ``slow`` takes a second for every design, ``cached`` has one result for all, kept in the cache. Each run adds a
+    line to ``diary``.
     """
 
     name: str
@@ -36,13 +38,24 @@ class FakeStep:
     kind: str = "flows"
 
     def settings(self):
-        return {"version": self.version}
+        return {"version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
+
+    def _make(self):
+        with self.diary.open("a") as file:
+            file.write("made\n")
+        return FlowOutput(result=FlowResult(flow=self.name, tools={}, conditions=["None."], area_kge=1.5), files={})
 
     def run(self, design):
+        if self.act == "cached":
+            made, _ = cached("flows", "fake", FlowOutput, self._make)
+            return StepOutcome(result=made.result)
         mine = design.config.xpulpnn == (self.preset != "ri5cy")
         with self.diary.open("a") as file:
             file.write(f"{self.name} {'xpulpnn' if design.config.xpulpnn else 'ri5cy'}\n")
         result = FlowResult(flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5)
+        if self.act == "slow":
+            time.sleep(1)
+            return StepOutcome(result=result)
         if not mine or not self.act:
             return StepOutcome(result=result)
         if self.act == "wrong":

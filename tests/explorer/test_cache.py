@@ -9,7 +9,7 @@ from xpulpnn.config import apply_settings, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
-from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowResult, ModuleArea, PathStep
+from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep
 from xpulpnn_sim.files import write_text
 
 pytestmark = pytest.mark.unit
@@ -40,9 +40,10 @@ class CountingFlow:
     def settings(self) -> dict[str, str]:
         return self.given
 
-    def run(self, design: EmittedDesign) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowOutput:
         self.runs += 1
-        return FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
+        result = FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
+        return FlowOutput(result=result, files={"log": "said\n"})
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +82,13 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     entry.write_text(text)
     assert cached_flow(flow, DESIGN) == (first, False)
     assert cached_flow(flow, DESIGN) == (first, True)
+
+
+def test_comments_do_not_count() -> None:
+    flow = CountingFlow()
+    first, _ = cached_flow(flow, DESIGN)
+    told = replace(DESIGN, verilog="// widths = 8\nmodule a; endmodule\n  // end")
+    assert cached_flow(flow, told) == (first, True)
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.explorer.asic import mapped_netlist
 from xpulpnn_sim.explorer.builtin import builtin_library
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import kernel_workload
 from xpulpnn_sim.explorer.energy.circuit import Circuit, expression, read_circuit
-from xpulpnn_sim.explorer.energy.estimate import estimate_energy
+from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist
+from xpulpnn_sim.explorer.energy.estimate import estimate_energy, estimate_with_files
 from xpulpnn_sim.explorer.energy.toggles import BITS, activity
 from xpulpnn_sim.explorer.kernels import KernelSpec
 from xpulpnn_sim.explorer.results import EnergyResult, from_json, to_json
@@ -64,7 +64,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
-    path = mapped_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
+    path = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
@@ -101,11 +101,19 @@ def test_estimate_of_a_kernel() -> None:
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
+    assert result.method == METHOD
+    # a register file of 31 words and a 32-bit multiplier at least, each bit of them more than a gate
+    assert result.area_kge is not None
+    assert 10 < result.area_kge < 60
     energies = {module.path: module for module in result.modules}
     assert min(module.total for module in result.modules) >= 0
     assert energies["id_stage.regfile"].clock > 0
     assert energies["ex_stage.mult"].switching > energies["ex_stage.div"].switching > 0
     assert from_json(EnergyResult, to_json(result)) == result
+    again, files = estimate_with_files(PLAIN, workload, builtin_library(), window=512)
+    assert again == result
+    assert {"backend.v", "mapped.v", "yosys.ys", "yosys.log", "modules.abc", "gated.v"} <= files.keys()
+    assert "module backend" in files["mapped.v"]
     started = time.monotonic()
     assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == result
     assert time.monotonic() - started < 2

@@ -11,8 +11,9 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim import cli
-from xpulpnn_sim.commands import explore, explore_loop
+from xpulpnn_sim.commands import explore
 from xpulpnn_sim.commands.common import Parser
+from xpulpnn_sim.explorer import exploration, loop
 
 pytestmark = pytest.mark.flow
 
@@ -86,8 +87,8 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     module = importlib.import_module("fake_steps")
     steps = []
-    monkeypatch.setattr(explore, "flow_steps", lambda request: list(steps))
-    monkeypatch.setattr(explore_loop, "emit_design", module.emit)
+    monkeypatch.setattr(exploration, "flow_steps", lambda request: list(steps))
+    monkeypatch.setattr(loop, "emit_design", module.emit)
     monkeypatch.chdir(tmp_path)
     module.steps = steps
     return module
@@ -179,7 +180,7 @@ def test_bad_input_keeps_the_results_of_an_earlier_run(fakes, capsys, tmp_path):
 
 
 def test_kernels_that_a_point_cannot_run_are_named(fakes, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(explore, "KernelStep", lambda spec: fakes.FakeStep(str(spec), tmp_path / "diary"))
+    monkeypatch.setattr(exploration, "KernelStep", lambda spec: fakes.FakeStep(str(spec), tmp_path / "diary"))
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
     note = (
@@ -209,5 +210,5 @@ def test_kernels_that_a_point_cannot_run_are_named(fakes, capsys, tmp_path, monk
 def test_command_line_of_the_report_repeats_the_run(text):
     parser = Parser()
     explore.add_arguments(parser)
-    again = explore.command_line(parser.parse_args(shlex.split(text)[2:]))
+    again = explore.options_of(parser.parse_args(shlex.split(text)[2:])).command
     assert vars(parser.parse_args(shlex.split(again)[2:])) == vars(parser.parse_args(shlex.split(text)[2:]))

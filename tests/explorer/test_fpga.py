@@ -11,7 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.fpga import DEVICE_FAMILIES, FpgaFlow
-from xpulpnn_sim.explorer.results import EmittedDesign, FlowResult, from_json, to_json
+from xpulpnn_sim.explorer.results import EmittedDesign, FlowOutput, FlowResult, from_json, to_json
 
 
 def toggler(verilog: str) -> EmittedDesign:
@@ -35,8 +35,13 @@ endmodule
 
 
 @pytest.fixture(scope="module")
-def nnrf() -> FlowResult:
-    return FpgaFlow("ecp5", seeds=2).run(emit_design("nnrf", preset("xpulpnn")))
+def placed() -> FlowOutput:
+    return FpgaFlow("ecp5", seeds=2, clock_ns=12.5).run(emit_design("nnrf", preset("xpulpnn")))
+
+
+@pytest.fixture(scope="module")
+def nnrf(placed: FlowOutput) -> FlowResult:
+    return placed.result
 
 
 @pytest.mark.flow
@@ -50,10 +55,28 @@ def test_clock_per_seed_and_path_by_port_names(nnrf: FlowResult):
     assert len(nnrf.fmax_mhz) == 2
     assert all(50 < clock < 1000 for clock in nnrf.fmax_mhz)
     assert nnrf.path is not None
-    assert nnrf.delay_ps == pytest.approx(1e6 / max(nnrf.fmax_mhz), rel=0.01)
+    # of two placements the slower one is told
+    assert nnrf.delay_ps == pytest.approx(1e6 / min(nnrf.fmax_mhz), rel=0.01)
     assert nnrf.delay_ps == nnrf.path.delay_ps
     assert re.fullmatch(r"(waddr|wdata|we|act_addr|wgt_addr|nn_\w+)(\[\d+\])?", nnrf.path.start)
     assert re.fullmatch(r"(act|wgt|nn_\w+)\[\d+\]", nnrf.path.end)
+
+
+@pytest.mark.flow
+def test_scripts_logs_and_netlist_are_kept(placed: FlowOutput):
+    assert {"yosys.ys", "yosys.log", "mapped.v", "wrapper.v", "nextpnr1.log", "nextpnr2.log"} == placed.files.keys()
+    assert "TRELLIS_FF" in placed.files["mapped.v"]
+    for seed in (1, 2):
+        assert f"--seed {seed} --freq 80 " in placed.files[f"nextpnr{seed}.log"]
+        assert "Max frequency for clock" in placed.files[f"nextpnr{seed}.log"]
+
+
+@pytest.mark.flow
+def test_clock_that_is_asked_for(nnrf: FlowResult):
+    assert nnrf.clock_ps == 12500
+    assert nnrf.delay_ps is not None
+    assert nnrf.slack_ps == 12500 - nnrf.delay_ps
+    assert "for 80 MHz" in " ".join(nnrf.conditions)
 
 
 @pytest.mark.flow
@@ -73,7 +96,7 @@ def test_conditions_name_part_wrapper_and_subtraction(nnrf: FlowResult):
 @pytest.mark.flow
 @pytest.mark.parametrize("device", ["ecp5", "ice40"])
 def test_only_the_component_is_counted(device):
-    result = FpgaFlow(device, seeds=1).run(toggler(COUNTED))
+    result = FpgaFlow(device, seeds=1).run(toggler(COUNTED)).result
     # two parities of 4 bits each
     assert (result.flip_flops, result.luts) == (8, 2)
 
@@ -86,7 +109,8 @@ def test_multipliers_are_counted():
     ports = [{**port, "width": 16 if port["width"] > 1 else 1} for port in design.manifest["ports"]]
     ports = [port for port in ports if port["name"] != "clk"]
     plain = wide.replace("input clk, ", "")
-    result = FpgaFlow("ecp5", seeds=1).run(replace(design, verilog=plain, manifest={"top": "toggler", "ports": ports}))
+    wide_design = replace(design, verilog=plain, manifest={"top": "toggler", "ports": ports})
+    result = FpgaFlow("ecp5", seeds=1).run(wide_design).result
     assert result.dsps == 1
 
 

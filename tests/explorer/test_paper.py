@@ -66,7 +66,9 @@ def rows(table):
 def test_points_and_steps(monkeypatch):
     monkeypatch.setattr(paper, "flow_steps", lambda request: list(request.scripts))
     monkeypatch.setattr(paper, "library", lambda request: "cells")
-    monkeypatch.setattr(paper, "EnergyStep", lambda cells, spec, core=False: (cells, spec and str(spec), core))
+    monkeypatch.setattr(
+        paper, "EnergyStep", lambda cells, spec, core=False, yosys="": (cells, spec and str(spec), core)
+    )
     request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
     space, steps = paper.paper_points(request, energy=True)
     assert [point.label for point in space.points] == list(AREAS)

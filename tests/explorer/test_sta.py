@@ -1,7 +1,7 @@
 """Longest paths: our estimate against a path reckoned by hand, OpenSTA and ABC against the estimate."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,10 +10,11 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.asic import AsicFlow
 from xpulpnn_sim.explorer.builtin import builtin_library
 from xpulpnn_sim.explorer.design import emit_design
+from xpulpnn_sim.explorer.liberty import Table, TimingArc
 from xpulpnn_sim.explorer.library import Library
-from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist, read_mapped
+from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.explorer.sta import OpenSta, find_opensta
-from xpulpnn_sim.explorer.timing import longest_path
+from xpulpnn_sim.explorer.timing import TOOL, longest_path
 
 CELLS = builtin_library().cells
 NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
@@ -82,7 +83,7 @@ def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_pat
     assert path.tool.startswith("OpenSTA ")
     assert [step.net for step in path.steps] == ["n5", "n6", "y"]
     assert [step.arrival_ps for step in path.steps] == pytest.approx([10 * at for at in ARRIVALS], abs=0.02)
-    assert (path.start in {"a", "b"}, path.end, path.netlist) == (True, "y", "hierarchical")
+    assert (path.start in {"a", "b"}, path.end, path.netlist) == (True, "y", "mapped")
 
 
 @pytest.mark.flow
@@ -91,26 +92,45 @@ def test_opensta_abc_and_the_estimate_agree_on_a_component(
 ) -> None:
     design = emit_design("nnrf", preset("xpulpnn"))
     timed = AsicFlow(library, "builtin", "area").run(design)
-    netlists: list[MappedNetlist] = []
-
-    def read(*arguments: Any) -> MappedNetlist:
-        netlists.append(read_mapped(*arguments))
-        return netlists[-1]
-
-    monkeypatch.setattr("xpulpnn_sim.explorer.asic.read_mapped", read)
+    path = timed.result.path
+    assert path is not None
+    assert path.tool == TOOL
+    assert path.others[f"OpenSTA {opensta.version}"] == pytest.approx(path.delay_ps, abs=0.05)
+    assert path.others["ABC"] == timed.result.delay_ps
+    assert path.others["ABC"] == pytest.approx(path.delay_ps, abs=1.0)
+    assert {"timing.tcl", "timing.v", "timing.rpt"} <= timed.files.keys()
     monkeypatch.setattr("xpulpnn_sim.explorer.asic.find_opensta", lambda: None)
     flow = AsicFlow(library, "builtin", "area")
-    estimated = flow.run(design)
-    assert timed.path is not None
-    assert estimated.path is not None
-    assert timed.path.tool == f"OpenSTA {opensta.version}"
-    assert estimated.path.tool == "xpulpnn estimate from the delay tables of the library"
-    assert timed.path.delay_ps == pytest.approx(estimated.path.delay_ps, abs=0.05)
-    flat = longest_path(netlists[0], library)
-    assert flat is not None
-    assert flat.delay_ps == pytest.approx(estimated.delay_ps, abs=1.0)
+    alone = flow.run(design).result
+    assert alone.path == path.checked_by({"ABC": path.others["ABC"]})
     assert flow.settings()["opensta"] == "none"
-    assert "opensta" not in estimated.tools
+    assert "opensta" not in alone.tools
+
+
+@pytest.mark.unit
+def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: Library) -> None:
+    def table(delay: float) -> Table:
+        return Table([0.0], [0.0], [[delay]])
+
+    def arc(sense: str, rise: float, fall: float) -> TimingArc:
+        slew = table(0.0)
+        return TimingArc(
+            related_pin="A", timing_sense=sense, timing_type="", cell_rise=table(rise), cell_fall=table(fall),
+            rise_transition=slew, fall_transition=slew,
+        )  # fmt: skip
+
+    buffer = library.cells["BUF_X1"]
+    pin = replace(buffer.pins["Y"], timing=[arc("positive_unate", 1.0, 2.0), arc("negative_unate", 3.0, 1.5)])
+    cell = replace(buffer, pins={**buffer.pins, "Y": pin})
+    gates = [MappedGate("g0", "", cell, {"A": 3, "Y": 5}), MappedGate("g1", "", cell, {"A": 5, "Y": 7})]
+    path = longest_path(
+        MappedNetlist(module="two", gates=gates, inputs={"a": 3}, outputs={"y": 7}, names={3: "a", 5: "n", 7: "y"}),
+        replace(library, output_load_ff=0.0),
+    )
+    assert path is not None
+    # 3 ns rising twice, with the driver's load in front
+    assert [step.delay_ps for step in path.steps][1:] == [3000.0]
+    assert path.delay_ps == pytest.approx(6000.0, abs=50)
 
 
 @pytest.mark.unit

@@ -150,7 +150,7 @@ def test_rows_without_effect_are_the_fences_and_the_nop():
         ("pv.sdotusp.sc.n", ("rd = rd + sum(rs1[i] * s(rs2[0]) for i in lanes)",)),
         ("pv.avgu.sci.b", ("rd[i] = zx(rs1[i] + uimm6, 8) >> 1",)),
         ("c.addi4spn", ("rd = x2 + ciw10",)),
-        ("c.jr", ("pc = rs1 & ~1",)),
+        ("c.jr", ("t = rs1 & ~1", "pc = t")),
         ("p.macs", ("rd = sx(rd + sx(rs1[15:0], 16) * sx(rs2[15:0], 16), 32)",)),
     ],
 )

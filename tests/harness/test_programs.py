@@ -13,14 +13,16 @@ from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.verify.campaign import Plan, run_seed
 from xpulpnn_sim.verify.designs import core_design
 from xpulpnn_sim.verify.directed.programs import DIRECTED
+from xpulpnn_sim.verify.layout import BUS_ERRORS
 
 pytestmark = pytest.mark.cosim
 
 FULL = PRESETS["xpulpnn-full"]
 MAX_CYCLES = 500_000
 MACHINES = {
-    "ideal": Machine(max_cycles=MAX_CYCLES),
+    "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=(BUS_ERRORS,)),
     "slow": Machine(
+        bus_errors=(BUS_ERRORS,),
         grant_stalls=0.3,
         response_latency=5,
         fetch_grant_stalls=0.3,
@@ -42,7 +44,7 @@ def machine_for(timing, case):
 @pytest.mark.parametrize("timing", MACHINES)
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_directed(case, timing):
-    result = run_program(case.program().executable(), FULL, machine_for(timing, case), lockstep=True)
+    result = run_program(case.program().executable(), FULL, machine_for(timing, case), lockstep=True, check=True)
     assert result.difference is None, result.difference
     assert result.exit.ok, result.exit.text
     assert case.problems(result.read) == []

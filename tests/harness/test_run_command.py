@@ -42,7 +42,8 @@ wait: li x6, fromhost
 
 
 def run(*arguments):
-    return main(["run", *(str(argument) for argument in arguments)])
+    """The command on the core that other tests have compiled too."""
+    return main(["run", "--preset", "xpulpnn-full", *(str(argument) for argument in arguments)])
 
 
 def error_of(capsys):
@@ -68,6 +69,61 @@ def test_pass(core_elf, tmp_path, capfd):
     assert [row["symbol"] for row in result["profile"]] == ["loop", "_start"]
     assert "loop" in captured.out
     assert [row["instructions"] for row in result["listing"]] == [1] * 3 + [100] * 2 + [1] * 7
+
+
+ILLEGAL = """
+_start: li x10, 1
+    pv.qnt.n x10, x11, (x12)
+    li x10, 2
+handler: csrrs x11, mcause, x0
+    li x31, tohost; li x30, 9; sw x30, 0(x31)
+"""
+
+
+def test_the_last_exception_is_told(core_elf, tmp_path, capfd):
+    record = tmp_path / "out.json"
+    assert run(core_elf(ILLEGAL, vectors="handler"), "--json", record) == 1
+    told = "illegal instruction at 0x1c000084 (_start+0x4): pv.qnt.n a0, a1, (a2); xpulpnn-full has no XpulpQnt"
+    assert f"\nlast exception: {told}\n" in capfd.readouterr().err
+    exception = json.loads(record.read_text())["exception"]
+    assert (exception["pc"], exception["cause"], exception["symbol"]) == (ENTRY + 4, 2, "_start+0x4")
+    assert exception["text"] == told
+    # a handler that traps itself does not hide where it came from
+    assert run(core_elf(ILLEGAL, vectors="")) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("trap loop: the exception handler at 0x1c000000")
+    assert f"last exception: {told}\n" in error
+
+
+UNREADABLE = """
+_start: li x10, 0x20000002
+    jalr x1, 0(x10)
+handler: csrrs x11, mcause, x0
+    csrrs x12, mepc, x0
+    li x13, data; sw x11, 0(x13); sw x12, 4(x13)
+    li x31, tohost; li x30, 1; sw x30, 0(x31)
+"""
+
+
+def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf, tmp_path, capfd):
+    dump = tmp_path / "dump.bin"
+    program = core_elf(UNREADABLE, vectors="handler")
+    options = ("--bus-error", "0x20000000:4", "--dump", f"{DATA:#x}:8:{dump}")
+    assert run(program, *options, "--check", "--lockstep") == 0
+    assert "\nlast exception: instruction access fault at 0x20000002\n" in capfd.readouterr().err
+    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+    dump.unlink()
+    assert main(["iss", str(program), *options]) == 0
+    assert "\nlast exception: instruction access fault at 0x20000002\n" in capfd.readouterr().err
+    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+    # without the option a fetch outside memory ends the run
+    assert run(program) == 1
+    assert capfd.readouterr().err.startswith("execution outside memory: pc 0x20000002, coming from ")
+
+
+def test_a_bus_error_must_be_words(core_elf, capsys):
+    assert run(core_elf(SOURCE), "--bus-error", "0x20000002:4") == 2
+    assert "multiples of 4" in error_of(capsys)
 
 
 def test_trace_and_dumps(core_elf, tmp_path):

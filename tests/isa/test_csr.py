@@ -30,7 +30,12 @@ BASE = {
     0xF12: ("marchid", "RO", 0, 0),
     0xF13: ("mimpid", "RO", 0, 0),
     0xF14: ("mhartid", "RO", 0, 0),
+    0xF15: ("mconfigptr", "RO", 0, 0),
+    0x310: ("mstatush", "WI", 0, 0),
 }
+BASE |= {0x323 + k: (f"mhpmevent{3 + k}", "WI", 0, 0) for k in range(29)}
+BASE |= {0xB03 + k: (f"mhpmcounter{3 + k}", "WI", 0, 0) for k in range(29)}
+BASE |= {0xB83 + k: (f"mhpmcounter{3 + k}h", "WI", 0, 0) for k in range(29)}
 HWLOOP = {
     0x7C0: ("lpstart0", "RW", 0, 0xFFFF_FFFE),
     0x7C1: ("lpend0", "RW", 0, 0xFFFF_FFFE),
@@ -56,7 +61,7 @@ def test_registers(group: CsrGroup, expected: dict[int, tuple[str, str, int, int
 
 
 def test_names_and_addresses_are_unique():
-    assert len(CSRS) == len(CSR_BY_NAME) == len(CSR_BY_ADDRESS) == 43
+    assert len(CSRS) == len(CSR_BY_NAME) == len(CSR_BY_ADDRESS) == 43 + 2 + 3 * 29
 
 
 def test_only_writable_registers_have_writable_bits():

@@ -39,7 +39,7 @@ def test_pass(elf_file, tmp_path, capsys):
     assert captured.err.startswith("pass (210 instructions, ")
     result = json.loads(record.read_text())
     assert result.keys() == {
-        "program", "reason", "code", "pc", "symbol", "address", "text", "engine", "instructions", "wall_s",
+        "program", "reason", "code", "pc", "symbol", "address", "text", "exception", "engine", "instructions", "wall_s",
         "instructions_per_s",
     }  # fmt: skip
     assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)
@@ -146,3 +146,11 @@ def test_bad_arguments(elf_file, tmp_path, arguments, rule):
 def test_missing_program(tmp_path):
     with pytest.raises(InputError, match="must be a readable file"):
         run(tmp_path / "none.elf")
+
+
+def test_a_trap_loop_tells_how_it_was_entered(elf_file, capsys):
+    code = ["_start: li x5, 0x1c000100; csrrw x0, mtvec, x5", "cause: .word 0xffffffff", *["addi x0, x0, 0"] * 28]
+    assert run(elf_file("\n".join([*code, "handler: .word 0xffffffff"])), "--preset", "ri5cy") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("trap loop: the exception handler at 0x1c000100 (handler) traps at its first instruction")
+    assert "\nlast exception: illegal instruction at 0x1c00008c (cause): 0xffffffff; " in error

@@ -4,13 +4,9 @@ import random
 
 import pytest
 from amaranth.hdl import ClockDomain, Module
-from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.errors import ToolError
-from xpulpnn.verilog import emit
 
 pytestmark = pytest.mark.unit
 
@@ -59,33 +55,3 @@ def test_reads_and_writes(storage):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-
-
-class Buffer(wiring.Component):
-    """A memory with a clocked read port, or one that writes bytes."""
-
-    value: Out(16)
-    we: In(2)
-
-    def __init__(self, domain: str, granularity: int) -> None:
-        self._domain, self._granularity = domain, granularity
-        super().__init__()
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.words = words = memory.Memory(shape=16, depth=4, init=[])
-        read, write = words.read_port(domain=self._domain), words.write_port(granularity=self._granularity)
-        m.d.comb += [self.value.eq(read.data), write.en.eq(self.we)]
-        return m
-
-
-@pytest.mark.parametrize(
-    ("domain", "granularity", "error"),
-    [
-        ("sync", 16, "read port of a memory must be in the domain comb, not clocked"),
-        ("comb", 8, "write port of a memory must write whole words, not parts of them"),
-    ],
-)
-def test_other_memories_are_refused(domain, granularity, error):
-    with pytest.raises(ToolError, match=f"^{error}$"):
-        emit(Buffer(domain, granularity), "buffer", config={})

@@ -12,14 +12,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.emit.hierarchy import component_ports, snake_case
-from xpulpnn.emit.names import KEYWORDS
-from xpulpnn.emit.process import disjoint
-from xpulpnn.errors import ToolError
+from xpulpnn.emit.cases import disjoint
+from xpulpnn.emit.hierarchy import component_ports
+from xpulpnn.emit.names import KEYWORDS, snake_case
 from xpulpnn.verilog import emit, plain
 
 LINT = ["--lint-only", "-Wall", "--top-module", "mixture"]
-ALLOWED = ["-Wno-DECLFILENAME", "-Wno-UNUSEDSIGNAL", "-Wno-WIDTHEXPAND", "-Wno-PROCASSINIT"]
 CYCLES = 400
 
 
@@ -191,18 +189,6 @@ class Mixture(wiring.Component):
         return m
 
 
-class Rows(wiring.Component):
-    """A bare module inside, which emission refuses."""
-
-    q: Out(1)
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.inner = inner = Module()
-        inner.d.sync += self.q.eq(1)
-        return m
-
-
 def mixture() -> str:
     return emit(Mixture(), "mixture", config=CoreConfig()).text
 
@@ -233,7 +219,7 @@ def test_names_are_those_of_the_source():
     assert top["instances"] == {"lane0": "lane", "lane1": "lane", "narrow": "lane_2"}
     registers = {register["name"]: (register["width"], register["reset"]) for register in top["registers"]}
     assert registers == {"o__valid": (1, 0), "history": (6, 0b100001), "item": (66, 0), "fsm_state": (2, 0)}
-    assert {"result", "valid", "item_word", "lane0_product"} <= {signal["name"] for signal in top["signals"]}
+    assert {"item_word", "lane0_product"} <= {signal["name"] for signal in top["signals"]}
 
 
 @pytest.mark.unit
@@ -242,7 +228,8 @@ def test_ports_carry_width_direction_and_meaning():
     ports = {port["name"]: (port["direction"], port["width"], port["meaning"]) for port in manifest["ports"]}
     assert ports["ctrl"] == ("input", 9, "Control word.")
     assert ports["i__payload"] == ("input", 66, "One operand pair.")
-    assert ports["i__ready"] == ("output", 1, "Operands.")
+    assert ports["i__ready"][:2] == ("output", 1)
+    assert ports["i__ready"][2].startswith("Operands.")
     assert ports["vec__3"] == ("input", 8, "")
     assert list(ports)[:3] == ["clk", "rst", "ctrl"]
     lane = manifest["modules"]["lane"]["ports"]
@@ -269,15 +256,17 @@ def test_text_is_plain_verilog():
     assert "\\" not in text
     assert "(*" not in text
     assert str(Path(__file__).parent) not in text
-    assert not re.search(r"\$(?!signed\()", text)
+    assert not re.search(r"\$(?!(un)?signed\()", text)
+    assert not re.search(r"\bn\d+\b", text), "no net without a name"
+    assert not re.search(r"\{[^{},]*\}", re.sub(r"\{\d+\{[^{}]*\}\}", "", text)), "no concatenation of one value"
     assert not any(re.search(rf"\b(wire|reg) (\[\d+:0\] )?{word};", text) for word in KEYWORDS)
 
 
 @pytest.mark.unit
 def test_registers_reset_by_name():
     text = mixture()
-    assert "initial history = 6'h21;" in text
-    assert re.search(r"if \(rst\)\n\s+history <= 6'h21;\n\s+else if \(i__ready\)", text)
+    assert "history = 6'h21;" in text
+    assert re.search(r"if \(rst\) begin\n(.*<=.*\n)* +history <= 6'h21;\n(.*<=.*\n)* +end else if \(i__ready\)", text)
 
 
 @pytest.mark.unit
@@ -294,12 +283,6 @@ def test_same_configuration_gives_same_bytes():
         for seed in ("1", "2", "3")
     }
     assert texts == {mixture()}
-
-
-@pytest.mark.unit
-def test_bare_module_inside_is_refused():
-    with pytest.raises(ToolError, match=r"^submodule inner of Rows must be a Component, not a bare Module$"):
-        emit(Rows(), "rows", config={})
 
 
 @pytest.mark.unit
@@ -333,9 +316,9 @@ def test_disjoint_patterns_keep_the_choice(seed: int):
 
 @pytest.mark.flow
 def test_verilator_has_no_complaint(tmp_path: Path):
-    source = tmp_path / "mixture.v"
-    source.write_text(mixture())
-    assert "Warning" not in run(tool("verilator-cli"), *LINT, *ALLOWED, source)
+    for name, text in emit(Mixture(), "mixture", config=CoreConfig()).files().items():
+        (tmp_path / name).write_text(text)
+    assert "Warning" not in run(tool("verilator-cli"), *LINT, "-y", tmp_path, tmp_path / "mixture.v")
 
 
 @pytest.mark.flow

@@ -18,6 +18,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import cost_program
 from xpulpnn_sim.verify.generator import generate
+from xpulpnn_sim.verify.layout import BUS_ERRORS
 from xpulpnn_sim.verify.reference import ReferenceDesign
 from xpulpnn_sw.asm import assemble
 
@@ -46,7 +47,10 @@ class Port:
             self.delays[0] -= 1
         self.rvalid = int(bool(self.granted) and not late)
         if self.rvalid:
-            ctx.set(self.port.rdata, self.granted.popleft())
+            word, error = self.granted.popleft()
+            ctx.set(self.port.rdata, word)
+            if hasattr(self.port, "err"):
+                ctx.set(self.port.err, error)
             if self.delays:
                 self.delays.popleft()
         self.gnt = int(self.rng.random() >= self.rate and not (self.refusals and self.refusals[0] > 0))
@@ -64,11 +68,12 @@ class Port:
             if self.refusals:
                 self.refusals.popleft()
             if write is None:
-                self.granted.append(self.words.get(addr, 0))
+                first, size = BUS_ERRORS
+                self.granted.append((self.words.get(addr, 0), first <= addr < first + size))
             else:
                 mask = sum(0xFF << 8 * lane for lane in range(WORD_BYTES) if write[0] >> lane & 1)
                 self.words[addr] = self.words.get(addr, 0) & ~mask | write[1] & mask
-                self.granted.append(0)
+                self.granted.append((0, False))
 
 
 class Run:

@@ -47,28 +47,28 @@ class Backend(wiring.Component):
     insn : In(InsnSignature)
         Instruction stream.
     hold : In(1)
-        No instruction is taken from the stream.
+        No instruction is taken from the stream while it is high.
     data : Out(ObiSignature)
-        Data memory.
+        Port of the data memory.
     jump : Out(RedirectSignature)
-        A jump is taken from the stream in this cycle.
+        Jump taken from the stream.
     branch : Out(RedirectSignature)
-        A branch is resolved as taken, one cycle or more after it was taken from the stream. An instruction offered in
-        the same cycle is dropped.
+        Branch resolved as taken, one cycle or more after it was taken from the stream; an instruction offered in the
+        same cycle is dropped.
     trap : Out(TrapSignature)
-        The instruction taken in this cycle raises an exception and has no other effect.
+        Exception of the instruction taken from the stream, which has no other effect.
     system : Out(SystemSignature)
-        A system instruction is taken in this cycle.
+        System instruction taken from the stream, to be executed by whoever feeds it.
     hwloop : Out(HwLoopSignature)
-        A hardware-loop set-up is taken in this cycle.
+        Hardware-loop set-up taken from the stream.
     csr : Out(CsrSignature)
-        CSR access in EX.
+        CSR access of the instruction in EX.
     flow : Out(FlowSignature)
-        Progress of instructions.
+        Progress of instructions through the stages.
     busy : Out(1)
         EX or WB holds an instruction.
     events : Out(EventsSignature)
-        Only with performance counters.
+        Events to count; only with performance counters.
     info : In(RetireInfoSignature)
         Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
     rvfi : Out(RvfiSignature)
@@ -239,8 +239,8 @@ class Backend(wiring.Component):
             waits.wb_leave.eq(lsu.wb_done),
             tap.wait_cause.eq(waits.cause),
             tap.id_issue.eq(id_stage.issue),
-            tap.id_insn.eq(payload.word),
-            tap.id_compressed.eq(payload.compressed),
+            tap.id_insn.eq(Mux(payload.error, 0, payload.word)),
+            tap.id_compressed.eq(payload.compressed & ~payload.error),
             tap.id_pc.eq(payload.pc),
             tap.id_trap.eq(self.trap.valid),
             tap.id_cause.eq(self.trap.cause),

@@ -69,11 +69,16 @@ class CompressedDecoder(wiring.Component):
         rows = sorted(COMPRESSED_ROWS, key=lambda insn: insn.pattern.count("-"))
         with m.If(self.compressed):
             m.d.comb += self.expanded.eq(0)
-            with m.Switch(half):
+            with m.Switch(self.word):
                 for insn in rows:
-                    with m.Case(insn.pattern):
+                    with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern):
                         self._expand(m, insn, half)
         return m
+
+    def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
+        """Mnemonics of the rows that a case of the Verilog expands."""
+        patterns = [text[XLEN - HALF_BITS :] for text in path[0]]
+        return [row.mnemonic for row in COMPRESSED_ROWS if row.pattern in patterns]
 
     def _expand(self, m, insn, half):
         """Wire the bits of one row, unless a field holds its excluded value."""

@@ -5,8 +5,7 @@ from amaranth.lib import data, enum
 from xpulpnn.core.alu_ctrl import AluCtrl
 from xpulpnn.core.div import DivCtrl
 from xpulpnn.core.mult_ctrl import MultCtrl
-from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.dotp.ctrl import DotpCtrl, FmtField
 
 
 class OpASel(enum.Enum, shape=3):
@@ -209,7 +208,7 @@ class IdCtrl(data.Struct):
     imm: ImmSel
     target: TargetSel
     replicate: 1
-    fmt: ElemFmt
+    fmt: FmtField
     shamt_rs2: 1
     rs1_used: 1
     rs2_used: 1

@@ -19,34 +19,60 @@ class Controller(wiring.Component):
 
     Members
     -------
-    fetch_enable : In(1), boot_addr : In(32)
-        Start of execution.
+    fetch_enable : In(1)
+        Execution may start.
+    boot_addr : In(32)
+        Where it starts.
     boot : Out(1)
         Execution starts in this cycle.
-    branch, jump : In(RedirectSignature), trap : In(TrapSignature), system : In(SystemSignature)
-        Requests of the back end.
+    branch : In(RedirectSignature)
+        A branch in EX is taken.
+    jump : In(RedirectSignature)
+        A jump leaves ID.
+    trap : In(TrapSignature)
+        Exception of the instruction leaving ID.
+    system : In(SystemSignature)
+        System instruction leaving ID.
     busy : In(1)
         EX or WB holds an instruction.
     fetch_idle : In(1)
         Nothing is being fetched.
-    loop_wrong : In(1), id_next : In(32)
-        Fetching is not at the instruction after the one that leaves ID; its address, also without ``loop_wrong``.
+    loop_wrong : In(1)
+        Fetching is not at the instruction after the one that leaves ID.
+    id_next : In(32)
+        Address of the instruction after the one in ID, also without ``loop_wrong``.
     loop_hold : In(1)
         The hardware loops hold ID.
-    id_valid : In(1), id_pc : In(32)
-        Instruction in ID.
-    pending : In(32), mie : In(1)
-        Interrupt lines pending and enabled, and the global enable.
-    handler : In(32), mepc : In(32)
-        Addresses of trap entry and return.
-    enter : Out(1), enter_interrupt : Out(1), enter_cause : Out(5), leave : Out(1)
-        Trap entry, saving ``id_pc``, and return.
+    id_valid : In(1)
+        ID holds an instruction.
+    id_pc : In(32)
+        Its address.
+    pending : In(32)
+        Interrupt lines that are high and enabled in mie.
+    mie : In(1)
+        Global interrupt enable, mstatus.MIE.
+    handler : In(32)
+        Address of the trap handler.
+    mepc : In(32)
+        Address to return to.
+    enter : Out(1)
+        A trap is entered in this cycle, saving ``id_pc``.
+    enter_interrupt : Out(1)
+        It is an interrupt, no exception.
+    enter_cause : Out(5)
+        Its cause, as in mcause.
+    leave : Out(1)
+        mret is executed in this cycle.
     hold : Out(1)
         ID waits.
-    redirect : Out(1), target : Out(32)
-        Where fetching goes on.
-    irq_ack : Out(1), irq_id : Out(5)
-        The interrupt is taken.
+    redirect : Out(1)
+        Fetching goes on elsewhere, at ``target``.
+    target : Out(32)
+        Address to fetch from, with ``redirect``.
+    irq_ack : Out(1)
+        An interrupt is taken in this cycle.
+    irq_id : Out(5)
+        Its line, with ``irq_ack``.
     asleep : Out(1)
         wfi waits and nothing is under way.
     """

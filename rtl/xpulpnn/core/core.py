@@ -12,7 +12,7 @@ from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
-from xpulpnn.isa.retirement import WIDTHS, WaitCause
+from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 
 
 class Core(wiring.Component):
@@ -21,7 +21,12 @@ class Core(wiring.Component):
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
     fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
-    none. Interrupts are precise. Reset is synchronous; then the core waits for ``fetch_enable``.
+    none. Interrupts are precise, exceptions too: an instruction that the bus could not read (``instr.err``) traps where
+    it would be executed. Reset is synchronous; then the core waits for ``fetch_enable``.
+
+    Machine mode only: there is no other privilege mode, no physical memory protection, no trigger, no debug module, and
+    loads and stores have no access faults. The base of mtvec is a multiple of 256 bytes, mtval is always 0;
+    mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
 
     Parameters
     ----------
@@ -31,24 +36,30 @@ class Core(wiring.Component):
     Members
     -------
     boot_addr : In(32)
-        First instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base.
+        Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's base. Read
+        when execution starts.
     hart_id : In(32)
-        Value of mhartid.
+        Value of the CSR mhartid; constant.
     fetch_enable : In(1)
-        Execution may start; ignored afterwards.
+        Execution may start: after reset nothing is fetched until it is high; ignored afterwards.
     instr : Out(InstructionPortSignature)
-        Instruction memory.
+        Port of the instruction memory.
     data : Out(ObiSignature)
-        Data memory.
+        Port of the data memory.
     irq : In(32)
-        Level-sensitive interrupt lines, bits as in mip.
-    irq_ack : Out(1), irq_id : Out(5)
-        The interrupt is taken in this cycle, and which.
+        Level-sensitive interrupt lines, synchronous to the clock, bits as in mip: 3 software, 7 timer, 11 external, 31
+        to 16 free for the platform; the others have no effect. A line stays high until software has served it.
+    irq_ack : Out(1)
+        An interrupt is taken in this cycle.
+    irq_id : Out(5)
+        Number of its line, valid with ``irq_ack``.
     core_sleep : Out(1)
-        wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` rises.
+        wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
     rvfi_* : Out
         Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
     """
+
+    PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
     def __init__(self, config: CoreConfig):
         self.config = config

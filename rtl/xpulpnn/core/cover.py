@@ -9,6 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
+def meet(one: str, other: str) -> bool:
+    """Whether some word matches both patterns."""
+    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
+
+
 class Cube(NamedTuple):
     """The words ``w`` with ``w & mask == match``."""
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSRS, CsrAccess
+from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
 
 ADDRESS_BITS = 12
 
@@ -40,8 +40,10 @@ class CsrCheck(wiring.Component):
         """Build the list of addresses."""
         m = Module()
         with m.Switch(self.addr):
+            with m.Case(*(csr.address for csr in ZERO_CSRS)):
+                m.d.comb += self.legal.eq(1)
             for csr in CSRS:
-                if csr.group in self.config.csr_groups:
+                if csr.group in self.config.csr_groups and csr not in ZERO_CSRS:
                     with m.Case(csr.address):
                         m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)
         return m

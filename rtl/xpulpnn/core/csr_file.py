@@ -90,14 +90,28 @@ class CsrFile(wiring.Component):
     -------
     csr : In(CsrSignature)
         Access from EX.
-    boot : In(1), boot_addr : In(32), hart_id : In(32), irq : In(32)
-        Start of fetching, and the inputs of the core.
-    clock_runs : In(1), retire : In(1)
-        mcycle and minstret count.
-    enter : In(1), enter_pc : In(32), enter_interrupt : In(1), enter_cause : In(5)
-        Trap entry.
+    boot : In(1)
+        Fetching starts in this cycle.
+    boot_addr : In(32)
+        Where it starts, for mtvec.
+    hart_id : In(32)
+        Value of mhartid.
+    irq : In(32)
+        Interrupt lines, as in mip.
+    clock_runs : In(1)
+        mcycle counts this cycle.
+    retire : In(1)
+        minstret counts an instruction.
+    enter : In(1)
+        A trap is entered.
+    enter_pc : In(32)
+        Value for mepc, with ``enter``.
+    enter_interrupt : In(1)
+        The trap is an interrupt, no exception.
+    enter_cause : In(5)
+        Its cause, for mcause.
     leave : In(1)
-        mret.
+        mret: the interrupt enable is restored.
     handler : Out(32)
         Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
     mepc : Out(32)
@@ -106,9 +120,12 @@ class CsrFile(wiring.Component):
         Interrupts are enabled.
     pending : Out(32)
         Interrupt lines that are pending and enabled one by one.
-    loop_we : Out(6), loop_values : In(192), wdata : Out(32)
-        Hardware-loop registers, which are kept elsewhere: writes and values, a bit or a word per register; only with
-        XpulpV2. ``wdata`` is the value written to any CSR.
+    wdata : Out(32)
+        The value written to any CSR.
+    loop_we : Out(6)
+        Writes of the hardware-loop registers, which are kept elsewhere, a bit per register; only with XpulpV2.
+    loop_values : In(192)
+        Their values, a word per register; only with XpulpV2.
     events : In(12)
         Events of the PULP performance counters; only with them.
     """

@@ -1,6 +1,6 @@
 """Instruction decoder, generated from the instruction table."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
 from xpulpnn.core.control_rows import control_fields
-from xpulpnn.core.cover import expanded_cover, merged
+from xpulpnn.core.cover import expanded_cover, meet, merged
 from xpulpnn.isa.table import Insn, enabled
 
 OPCODE_BITS = 7
@@ -27,14 +27,14 @@ def legal_patterns(insn: Insn) -> list[str]:
     return [f"{before_update_bits}{update}{rest}" for update in ("0-", "10")]
 
 
-def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and signals of the fields of a structure, nested structures resolved."""
-    for name, _ in data.Layout.cast(fields.shape()):
+def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Dotted names, signals and shapes of the fields of a structure, nested structures resolved."""
+    for name, field in data.Layout.cast(fields.shape()):
         value = fields[name]
         if isinstance(value, data.View):
             yield from leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", value
+            yield f"{prefix}{name}", value, field.shape
 
 
 class Choice(NamedTuple):
@@ -57,7 +57,10 @@ def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
 def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
     """Patterns of the legal words of every major opcode."""
     by_opcode = _by_opcode(config).items()
-    return {opcode: merged([text for insn in rows for text in legal_patterns(insn)]) for opcode, rows in by_opcode}
+    return {
+        opcode: merged([f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in rows for text in legal_patterns(insn)])
+        for opcode, rows in by_opcode
+    }
 
 
 @cache
@@ -124,15 +127,27 @@ class Decoder(wiring.Component):
             for opcode, patterns in _legal(self.config).items():
                 with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
                     m.d.comb += self.illegal.eq(0)
-        for name, output in leaves(self.ctrl):
+        for name, output, shape in leaves(self.ctrl):
             choices = _choices(self.config).get(name)
             if choices is not None:
-                named = Signal(len(Value.cast(output)), name=name.replace(".", "_"))
-                self._output(m, named, choices)
-                m.d.comb += Value.cast(output).eq(named)
+                named = Signal(shape, name=name.replace(".", "_"))
+                self._output(m, Value.cast(named), choices)
+                m.d.comb += output.eq(named)
         return m
 
-    def _output(self, m: Module, output: Signal, choices: Mapping[str, Choice]) -> None:
+    def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
+        """Mnemonics of the instructions that lead to a case of the Verilog: in its major opcode, with its patterns.
+
+        An operation stands for all its forms if all of them do.
+        """
+        (opcode, *_), *patterns = path
+        rows = _by_opcode(self.config)[opcode]
+        taken = [row for row in rows if all(any(meet(row.pattern, text) for text in texts) for texts in patterns)]
+        every, here = Counter(row.op for row in rows), Counter(row.op for row in taken)
+        names = (row.op if here[row.op] == every[row.op] > 1 else row.mnemonic for row in taken)
+        return list(dict.fromkeys(names))
+
+    def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:
         """One output: per major opcode a constant, or a Switch with the commonest value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, choice in choices.items():

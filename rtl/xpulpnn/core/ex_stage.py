@@ -33,33 +33,61 @@ class ExStage(wiring.Component):
     valid : In(1)
         EX holds an instruction.
     ctrl : In(ExCtrl)
-        What it does.
-    op_a, op_b, op_c : In(32)
-        Operands.
+        What the instruction does: unit whose result leaves EX, and control words of the units.
+    op_a : In(32)
+        First operand: rs1, pc or the base of an access.
+    op_b : In(32)
+        Second operand: rs2, an immediate or an offset.
+    op_c : In(32)
+        Third operand: the old rd of accumulating and inserting instructions.
     shamt : In(5)
-        Shift of the normalising instructions.
+        Places of the final shift of the normalising sums and products.
     advance : In(1)
-        The instruction leaves EX at the end of this cycle.
+        The instruction leaves EX at the end of this cycle; only with ``done``.
     csr_rdata : In(32)
-        Old value of the CSR accessed.
+        Old value of the CSR accessed, which is the result of a CSR instruction.
     done : Out(1)
-        ``result`` is valid.
+        ``result`` is valid: the instruction may leave EX.
     result : Out(32)
-        Result for write port B.
+        Result of the instruction, for write port B of the register file.
     alu_result : Out(32)
         Result of the ALU alone: the incremented base.
     comparison : Out(1)
         Outcome of the ALU's comparison: the branch decision.
-    dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b : In
-        Format, signs and factors of the dot product in EX; only without operand registers in the dot-product unit. They
-        should stay while EX holds something else: the unit is quiet if they do.
-    id_dotp_enable, id_dotp_ctrl, id_dotp_a, id_dotp_b : In
-        Dot product of the instruction leaving ID; only with operand registers in the dot-product unit, which take them
-        at the end of the cycle.
-    id_nn_act_addr, id_nn_wgt_addr, id_nn_act, id_nn_wgt : In, Out
-        Read ports of the NN-RF for the instruction in ID; present as the Mac&Load forms need them.
-    wb_nn_we, wb_nn_addr, wb_nn_data : In
-        Write port of the NN-RF; only with Mac&Load.
+    dotp_fmt : In(ElemFmt)
+        Element format of the dot product in EX; it should stay while EX holds something else, as should the signs and
+        factors: the unit is quiet if they do. Only without operand registers in the dot-product unit, like these.
+    dotp_a_signed : In(1)
+        Whether the elements of factor a of the dot product in EX are signed.
+    dotp_b_signed : In(1)
+        Whether the elements of factor b of the dot product in EX are signed.
+    dotp_a : In(32)
+        Packed factor a of the dot product in EX: rs1, of a Mac&Load the weight.
+    dotp_b : In(32)
+        Packed factor b of the dot product in EX: operand 2, of a Mac&Load the activation.
+    id_dotp_enable : In(1)
+        The instruction leaving ID is a dot product, whose factors are taken at the end of the cycle. Only with operand
+        registers in the dot-product unit, like the next three.
+    id_dotp_ctrl : In(DotpCtrl)
+        Format and signs of the dot product leaving ID, and whether it accumulates.
+    id_dotp_a : In(32)
+        Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the weight.
+    id_dotp_b : In(32)
+        Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the activation.
+    id_nn_act_addr : In(1)
+        Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of Mac&Load.
+    id_nn_act : Out(32)
+        Word of that activation entry, in the same cycle; the word being written if it is the same entry.
+    id_nn_wgt_addr : In(2)
+        Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
+    id_nn_wgt : Out(32)
+        Word of that weight entry, in the same cycle; the word being written if it is the same entry.
+    wb_nn_we : In(1)
+        A Mac&Load in WB has its word: the entry changes at the end of the cycle; only with Mac&Load.
+    wb_nn_addr : In(3), In(2) with four entries
+        Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to 3.
+    wb_nn_data : In(32)
+        Word written to the NN-RF.
     """
 
     def __init__(self, config: CoreConfig):

@@ -28,10 +28,16 @@ class HwLoops(wiring.Component):
     -------
     if_pc : In(32)
         Address of the next instruction to enter ID.
-    if_back : Out(1), if_start : Out(32)
+    if_back : Out(1)
         What follows that instruction is at ``if_start``.
-    id_valid : In(1), id_pc : In(32), id_after : In(32)
-        Instruction in ID, its address and the one behind it.
+    if_start : Out(32)
+        First instruction of the loop that ends there.
+    id_valid : In(1)
+        ID holds an instruction.
+    id_pc : In(32)
+        Its address.
+    id_after : In(32)
+        The address behind it.
     id_looped : In(1)
         ``if_back`` when it was in IF.
     id_leaves : In(1)
@@ -40,16 +46,26 @@ class HwLoops(wiring.Component):
         It is a branch or a CSR access.
     hold : Out(1)
         It must wait in ID, for a decrement in EX.
-    wrong : Out(1), id_next : Out(32)
+    wrong : Out(1)
         It leaves ID and ``if_pc`` is not the address ``id_next`` of the instruction after it.
-    ex_leaves, ex_taken : In(1)
-        The instruction in EX leaves it; it is a branch and taken.
+    id_next : Out(32)
+        Address of the instruction after it.
+    ex_leaves : In(1)
+        The instruction in EX leaves it.
+    ex_taken : In(1)
+        It is a branch and taken.
     setup : In(HwLoopSignature)
         Set-up instruction leaving ID.
-    we : In(6), wdata : In(32)
+    we : In(6)
         CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
-    lpstart0, lpend0, lpcount0, lpstart1, lpend1, lpcount1 : Out(32)
-        The registers.
+    wdata : In(32)
+        Value that they write.
+    lpstart0, lpstart1 : Out(32)
+        Address of the first instruction of the loop.
+    lpend0, lpend1 : Out(32)
+        Address of the last instruction of the loop.
+    lpcount0, lpcount1 : Out(32)
+        Iterations left; with 0 or 1 the loop does not jump back.
     """
 
     if_pc: In(32)

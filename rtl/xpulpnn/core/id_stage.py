@@ -59,28 +59,54 @@ class IdStage(wiring.Component):
         The instruction in ID stays.
     drained : In(1)
         EX and WB are empty.
-    wb : In(WbSignature), wb_write : In(1)
-        Write port A.
+    wb : In(WbSignature)
+        Write under way through port A, for forwarding.
+    wb_write : In(1)
+        Port A writes at the end of this cycle.
     id_ex : Out(IdExSignature)
         Pipeline register.
     issue : Out(1)
         The instruction leaves ID at the end of this cycle.
-    rs1, rs2, rs3 : Out(32)
-        Values of the registers in fields rs1, rs2 and rd.
+    rs1 : Out(32)
+        Value of the register in field rs1.
+    rs2 : Out(32)
+        Value of the register in field rs2.
+    rs3 : Out(32)
+        Value of the register in field rd.
     jump : Out(RedirectSignature)
         jal or jalr leaves ID.
-    trap, system, hwloop : Out
-        Exception, system instruction or hardware-loop set-up leaving ID.
-    id_leaves, id_late : Out(1)
-        As in ``FlowSignature``.
-    load_use_stall, jump_register_stall : Out(1)
-        As in ``EventsSignature``.
-    nn_act_addr, nn_act, nn_wgt_addr, nn_wgt : Out, In
-        NN-RF read ports.
+    trap : Out(TrapSignature)
+        Exception of the instruction leaving ID.
+    system : Out(SystemSignature)
+        System instruction leaving ID.
+    hwloop : Out(HwLoopSignature)
+        Hardware-loop set-up leaving ID.
+    id_leaves : Out(1)
+        The instruction leaves ID and is followed by the next one in the program: no jump, mret or exception.
+    id_late : Out(1)
+        The instruction in ID is a branch or a CSR access, which act in EX.
+    load_use_stall : Out(1)
+        The instruction in ID waits for a value that is loaded.
+    jump_register_stall : Out(1)
+        A jalr in ID waits for its base.
+    nn_act_addr : Out(1)
+        Activation entry of the NN-RF to read.
+    nn_act : In(32)
+        Its word.
+    nn_wgt_addr : Out(2)
+        Weight entry of the NN-RF to read.
+    nn_wgt : In(32)
+        Its word.
     id_wait : Out(WaitCause)
         Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
-    dotp_enable, dotp_ctrl, dotp_a, dotp_b : Out
-        Dot product of the instruction leaving ID; the control word only without factors in the ID/EX register.
+    dotp_enable : Out(1)
+        A dot product leaves ID at the end of this cycle.
+    dotp_ctrl : Out(DotpCtrl)
+        Its control word.
+    dotp_a : Out(32)
+        Its factor a: rs1, or with Mac&Load the weight or NN-RF entry.
+    dotp_b : Out(32)
+        Its factor b: operand 2, or with Mac&Load the activation.
     """
 
     def __init__(self, config: CoreConfig):
@@ -159,7 +185,7 @@ class IdStage(wiring.Component):
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
             csr_check.write.eq(self._csr_writes(ctrl)),
-            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal)),
+            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error),
         ]
         immediate, target = self._constants(m, ctrl, regfile.rs1)
         excepted = self._leave_sideways(m, ctrl, illegal, target)
@@ -251,10 +277,11 @@ class IdStage(wiring.Component):
         ]
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
+        no_insn = Mux(payload.error, ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.ILLEGAL_INSTRUCTION)
         m.d.comb += [
             excepted.eq(illegal | is_ecall | is_ebreak),
             self.trap.valid.eq(self.issue & excepted),
-            self.trap.cause.eq(Mux(illegal, ExceptionCause.ILLEGAL_INSTRUCTION, cause)),
+            self.trap.cause.eq(Mux(illegal, no_insn, cause)),
             self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
             self.system.kind.eq(ctrl.system),
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),

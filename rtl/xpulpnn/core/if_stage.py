@@ -30,12 +30,16 @@ class IfStage(wiring.Component):
 
     Members
     -------
-    redirect : In(1), target : In(32)
+    redirect : In(1)
         Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is dropped.
+    target : In(32)
+        Address to continue at, with ``redirect``.
     pc : Out(32)
         Address of the instruction in IF, the next to enter ID.
-    loop_back : In(1), loop_start : In(32)
+    loop_back : In(1)
         What follows the instruction at ``pc`` is at ``loop_start``.
+    loop_start : In(32)
+        First instruction of the hardware loop, with ``loop_back``.
     insn : Out(InsnSignature)
         Instruction in ID, from the pipeline register.
     id_looped : Out(1)
@@ -95,6 +99,7 @@ class IfStage(wiring.Component):
                 payload.word.eq(expand.expanded),
                 payload.pc[1:].eq(prefetch.pc[1:]),
                 payload.compressed.eq(expand.compressed),
+                payload.error.eq(prefetch.error),
             ]
         if self.config.xpulpv2:
             m.d.comb += [

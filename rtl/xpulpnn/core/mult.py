@@ -63,8 +63,12 @@ class Mult(wiring.Component):
     -------
     ctrl : In(MultCtrl)
         Operation; stable while ``start`` is high.
-    op_a, op_b, op_c : In(32)
-        Factors and addend; stable while ``start`` is high.
+    op_a : In(32)
+        First factor, or the word with its half-word; stable while ``start`` is high.
+    op_b : In(32)
+        Second factor, or the word with its half-word; stable while ``start`` is high.
+    op_c : In(32)
+        Addend of accumulating operations; stable while ``start`` is high.
     shamt : In(5)
         Places of the final shift to the right, with ``HALF``.
     start : In(1)
@@ -72,9 +76,9 @@ class Mult(wiring.Component):
     take : In(1)
         EX advances in this cycle: with ``done`` the multiplier becomes idle at its end.
     done : Out(1)
-        The result is valid.
+        ``result`` is valid: the operation is complete.
     result : Out(32)
-        Valid with ``done``.
+        Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
     """
 
     ctrl: In(MultCtrl)

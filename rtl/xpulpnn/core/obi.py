@@ -10,17 +10,17 @@ class ObiSignature(wiring.Signature):
     Members
     -------
     req : Out(1)
-        A transfer is requested; with its attributes it stays until granted.
+        A transfer is requested; it stays high with the same attributes until it is granted.
     gnt : In(1)
         The request is accepted in this cycle.
     addr : Out(32)
         Word-aligned byte address.
     we : Out(1)
-        Write.
+        The transfer writes; else it reads.
     be : Out(4)
-        Bytes of the word written or read.
+        Bytes of the word that are written or wanted, bit 0 for bits 7:0.
     wdata : Out(32)
-        Write data, in its byte lanes.
+        Data to write, in its byte lanes.
     rvalid : In(1)
         Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
     rdata : In(32)
@@ -54,7 +54,7 @@ class InstructionPortSignature(wiring.Signature):
     Members
     -------
     req : Out(1)
-        A word is requested; with its address it stays until granted.
+        A word is requested; it stays high with the same address until it is granted.
     gnt : In(1)
         The request is accepted in this cycle.
     addr : Out(32)
@@ -63,7 +63,9 @@ class InstructionPortSignature(wiring.Signature):
         Response to the oldest granted request, at least one cycle after its grant.
     rdata : In(32)
         Instruction word, valid with ``rvalid``.
+    err : In(1)
+        The word could not be read, valid with ``rvalid``: executing it is an instruction access fault.
     """
 
     def __init__(self):
-        super().__init__({"req": Out(1), "gnt": In(1), "addr": Out(32), "rvalid": In(1), "rdata": In(32)})
+        super().__init__({"req": Out(1), "gnt": In(1), "addr": Out(32), "rvalid": In(1), "rdata": In(32), "err": In(1)})

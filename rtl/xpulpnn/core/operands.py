@@ -20,10 +20,16 @@ class OperandRead(wiring.Component):
         Register read.
     stored : In(32)
         Its value in the register file.
-    ex_we, ex_addr, ex_result : In
-        Register written by the instruction in EX through port B.
-    ex_late_we, ex_late_addr : In
-        Register that the instruction in EX will write from WB.
+    ex_we : In(1)
+        The instruction in EX writes a register through port B.
+    ex_addr : In(5)
+        That register.
+    ex_result : In(32)
+        The value that it gets.
+    ex_late_we : In(1)
+        The instruction in EX will write a register from WB.
+    ex_late_addr : In(5)
+        That register.
     wb : In(WbSignature)
         Register written from WB.
     value : Out(32)

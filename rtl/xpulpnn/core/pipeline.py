@@ -24,15 +24,25 @@ class InsnSignature(wiring.Signature):
         Its address.
     payload.compressed : Out(1)
         It takes two bytes of the program.
+    payload.error : Out(1)
+        It could not be read: an instruction access fault; the word means nothing.
     """
 
     def __init__(self):
-        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1)})
+        payload = wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1), "error": Out(1)})
         super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(payload)})
 
 
 class RedirectSignature(wiring.Signature):
-    """Request to fetch elsewhere: ``target`` counts in the cycle of ``valid``."""
+    """Request to fetch elsewhere.
+
+    Members
+    -------
+    valid : Out(1)
+        In this cycle: the instructions that follow come from the target.
+    target : Out(32)
+        Address of the next instruction, with ``valid``.
+    """
 
     def __init__(self):
         super().__init__({"valid": Out(1), "target": Out(32)})
@@ -46,9 +56,9 @@ class CsrSignature(wiring.Signature):
     valid : Out(1)
         The instruction leaves EX in this cycle: side effects happen now.
     addr : Out(12)
-        CSR number.
+        Number of the CSR.
     op : Out(CsrOp)
-        Access; ``write`` is 0 for csrrs/csrrc forms that only read.
+        Kind of access; ``write`` is 0 for csrrs/csrrc forms that only read.
     write : Out(1)
         The CSR is written.
     wdata : Out(32)
@@ -73,9 +83,11 @@ class HwLoopSignature(wiring.Signature):
     op : Out(HwLoopOp)
         Which of start, end and count are set.
     loop : Out(1)
-        Loop number.
-    start, end : Out(32)
-        Addresses.
+        Number of the loop, 0 or 1.
+    start : Out(32)
+        Address of the first instruction of the body.
+    end : Out(32)
+        Address of its last instruction.
     count : Out(32)
         Number of iterations.
     """
@@ -94,14 +106,30 @@ class HwLoopSignature(wiring.Signature):
 
 
 class TrapSignature(wiring.Signature):
-    """Exception of the instruction leaving ID: its mcause code (guide, "Exceptions and interrupts")."""
+    """Exception of the instruction leaving ID (guide, "Exceptions and interrupts").
+
+    Members
+    -------
+    valid : Out(1)
+        The instruction taken in this cycle raises one.
+    cause : Out(5)
+        Its code in mcause: 2 illegal instruction, 3 breakpoint, 11 environment call.
+    """
 
     def __init__(self):
         super().__init__({"valid": Out(1), "cause": Out(5)})
 
 
 class SystemSignature(wiring.Signature):
-    """fence, fence.i, mret and wfi leaving ID, for the core's controller."""
+    """fence, fence.i, mret and wfi leaving ID, for the core's controller.
+
+    Members
+    -------
+    valid : Out(1)
+        One is taken in this cycle.
+    kind : Out(System)
+        Which one.
+    """
 
     def __init__(self):
         super().__init__({"valid": Out(1), "kind": Out(System)})
@@ -133,10 +161,18 @@ class EventsSignature(wiring.Signature):
         ID waits for a value that is only made in WB.
     jump_register_stall : Out(1)
         jalr waits for its base.
-    load, store : Out(1)
-        Memory request granted.
-    jump, branch, taken_branch, compressed : Out(1)
-        Instruction executed.
+    load : Out(1)
+        A read request is granted.
+    store : Out(1)
+        A write request is granted.
+    jump : Out(1)
+        jal or jalr is taken from the stream.
+    branch : Out(1)
+        A conditional branch leaves EX.
+    taken_branch : Out(1)
+        A conditional branch is taken.
+    compressed : Out(1)
+        A compressed instruction is taken from the stream.
     elw_stall : Out(1)
         WB waits for the answer to p.elw.
     """
@@ -155,8 +191,10 @@ class RetireInfoSignature(wiring.Signature):
         The instruction as it was fetched; matters if it is compressed.
     next_pc : Out(32)
         Address of the next instruction, unless a branch is taken.
-    intr : Out(1), intr_id : Out(5)
-        First instruction of the handler of an interrupt, and which.
+    intr : Out(1)
+        The instruction is the first of the handler of an interrupt.
+    intr_id : Out(5)
+        Number of that interrupt.
     held : Out(WaitCause)
         Why the front end keeps ID from issuing in this cycle; NONE if it does not.
     redirect : Out(WaitCause)

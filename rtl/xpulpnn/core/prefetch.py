@@ -17,7 +17,8 @@ class PrefetchBuffer(wiring.Component):
     A word is offered in the cycle of its response. Up to four words are buffered or under way. A redirect requests the
     word of its target in the same cycle and drops everything older, what is still to be answered included; a request
     that is not granted yet stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
-    nothing is fetched before the first redirect.
+    nothing is fetched before the first redirect. A word that the bus could not read goes with its error; what is behind
+    it in memory does not matter then.
 
     Members
     -------
@@ -29,6 +30,8 @@ class PrefetchBuffer(wiring.Component):
         ``word`` holds the instruction at ``pc``.
     word : Out(32)
         The instruction; of a compressed one the upper half means nothing.
+    error : Out(1)
+        It could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind it but by a redirect.
     pc : Out(32)
         Its address; also while ``valid`` is 0, the address of the next instruction.
     take : In(1)
@@ -43,6 +46,7 @@ class PrefetchBuffer(wiring.Component):
     target: In(32)
     valid: Out(1)
     word: Out(32)
+    error: Out(1)
     pc: Out(32)
     take: In(1)
     idle: Out(1)
@@ -52,6 +56,7 @@ class PrefetchBuffer(wiring.Component):
         """Build the word queue, the aligner and the request side."""
         m = Module()
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
+        errors = [Signal(name=f"error{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
         dropped = Signal()
         arriving = Signal()
@@ -69,17 +74,22 @@ class PrefetchBuffer(wiring.Component):
         second = Signal(HALF_BITS)
         has_first = Signal()
         has_second = Signal()
+        first_error = Signal()
+        second_error = Signal()
         m.d.comb += [
+            first_error.eq(Mux(count != 0, errors[0], self.instr.err)),
+            second_error.eq(Mux(count > 1, errors[1], self.instr.err)),
+            self.error.eq(first_error | (unaligned & ~compressed & second_error)),
             has_first.eq((count != 0) | arriving),
             has_second.eq((count > 1) | ((count == 1) & arriving)),
             first.eq(Mux(count != 0, words[0], rdata)),
             second.eq(Mux(count > 1, words[1][:HALF_BITS], rdata[:HALF_BITS])),
             self.word.eq(Mux(unaligned, Cat(first[HALF_BITS:], second), first)),
             compressed.eq(~self.word[:LENGTH_BITS].all()),
-            self.valid.eq(has_first & (~unaligned | compressed | has_second)),
+            self.valid.eq(has_first & (~unaligned | compressed | has_second | first_error)),
             leaves.eq(self.take & (unaligned | ~compressed)),
         ]
-        self._queue(m, words, count, arriving, leaves)
+        self._queue(m, words, errors, count, arriving, leaves)
 
         m.d.comb += self.pc[0].eq(0)
         position = Signal(XLEN - 1)
@@ -91,7 +101,7 @@ class PrefetchBuffer(wiring.Component):
         self._requests(m, count, dropped)
         return m
 
-    def _queue(self, m, words, count, arriving, leaves):
+    def _queue(self, m, words, errors, count, arriving, leaves):
         """Words shift towards the head when the first leaves; an arriving word goes behind the last."""
         kept = Signal.like(count)
         m.d.comb += kept.eq(count - leaves)
@@ -100,12 +110,13 @@ class PrefetchBuffer(wiring.Component):
             m.d.sync += count.eq(0)
         with m.Else():
             m.d.sync += count.eq(count + arriving - leaves)
-        for index, word in enumerate(words):
+        entries = [Cat(word, error) for word, error in zip(words, errors, strict=True)]
+        for index, entry in enumerate(entries):
             with m.If(arriving & (kept == index)):
-                m.d.sync += word.eq(self.instr.rdata)
-            if index + 1 < len(words):
+                m.d.sync += entry.eq(Cat(self.instr.rdata, self.instr.err))
+            if index + 1 < len(entries):
                 with m.Elif(leaves):
-                    m.d.sync += word.eq(words[index + 1])
+                    m.d.sync += entry.eq(entries[index + 1])
 
     def _requests(self, m, count, dropped):
         """Requests: the word of a redirect at once, else the next word while there is room for it."""

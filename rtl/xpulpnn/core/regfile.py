@@ -25,13 +25,21 @@ class RegFile(wiring.Component):
     Members
     -------
     rs1_addr, rs2_addr, rs3_addr : In(5)
-        Registers read.
+        Register read.
     rs1, rs2, rs3 : Out(32)
-        Their values, in the same cycle.
-    we_a, addr_a, data_a : In
-        Write port A (load data, bases of Mac&Load), taken at the clock edge.
-    we_b, addr_b, data_b : In
-        Write port B (results of EX), taken at the clock edge.
+        Its value, in the same cycle.
+    we_a : In(1)
+        Port A (load data, bases of Mac&Load) writes at the clock edge.
+    addr_a : In(5)
+        Register that port A writes.
+    data_a : In(32)
+        Value that port A writes.
+    we_b : In(1)
+        Port B (results of EX) writes at the clock edge.
+    addr_b : In(5)
+        Register that port B writes.
+    data_b : In(32)
+        Value that port B writes.
     """
 
     rs1_addr: In(5)
@@ -83,14 +91,10 @@ class RegFile(wiring.Component):
     def _flip_flops(self, m):
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
         for number, register in registers.items():
-            hit_a = Signal(name=f"write_a_x{number}")
-            hit_b = Signal(name=f"write_b_x{number}")
-            m.d.comb += [
-                hit_a.eq(self.we_a & (self.addr_a == number)),
-                hit_b.eq(self.we_b & (self.addr_b == number)),
-            ]
-            with m.If(hit_a | hit_b):
-                m.d.sync += register.eq(Mux(hit_b, self.data_b, self.data_a))
+            with m.If(self.we_b & (self.addr_b == number)):
+                m.d.sync += register.eq(self.data_b)
+            with m.Elif(self.we_a & (self.addr_a == number)):
+                m.d.sync += register.eq(self.data_a)
         for addr, value in self._reads():
             with m.Switch(addr):
                 for number, register in registers.items():

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE
-from xpulpnn.isa.retirement import ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
+from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
 XLEN_32 = 1
 """Code of 32-bit registers in the field ixl."""
@@ -20,6 +20,8 @@ class RvfiSignature(wiring.Signature):
     why none does. A back end without a front end has ``pc_wdata`` of branches only, no ``intr``, and ``insn`` of
     instructions that are not compressed.
     """
+
+    PORT_MEANINGS = MEANINGS
 
     def __init__(self):
         super().__init__({name: Out(width) for name, width in WIDTHS.items()})

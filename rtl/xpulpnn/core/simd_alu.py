@@ -59,16 +59,20 @@ class SimdAlu(wiring.Component):
     Members
     -------
     ctrl : In(AluCtrl)
-        Operation.
-    op_a, op_b, op_c : In(32)
-        rs1; second operand (for shuffles the selector of each lane, for bit fields the field, for lane extraction and
-        insertion the lane number, 0 for one-operand instructions); old rd.
+        Operation and partition into lanes.
+    op_a : In(32)
+        First operand of every operation: rs1.
+    op_b : In(32)
+        Second operand: rs2 or an immediate; of shuffles the selector of each lane, of bit fields the field, of lane
+        extraction and insertion the lane number; 0 for instructions with one operand.
+    op_c : In(32)
+        Old rd, for inserting operations and two-word shuffles.
     shamt : In(5)
-        Shift amount of NORMALISE.
+        Places of the shift to the right with NORMALISE.
     clip : In(ClipChoice)
         Candidates of CLIP and CLIPU; 0 for everything else.
     result : Out(32)
-        Result.
+        Result in the same cycle, all lanes.
     comparison : Out(1)
         ``op_a compare op_b`` in the WORD format, also for branches.
     oriented : Out(32)

@@ -1,12 +1,21 @@
 """Control word of the dot-product unit and its value per instruction."""
 
-from amaranth.lib import data
+from amaranth.lib import data, enum
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.table import Insn
 
 FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.cusdot")
 """Prefixes of the operations that use the dot-product unit (guide, "Dot products" and "Mac&Load")."""
+
+
+class FmtField(enum.IntEnum, shape=2):
+    """:class:`~xpulpnn.isa.formats.ElemFmt` as field of a control word, which shows the names of its values."""
+
+    H = ElemFmt.H.value
+    B = ElemFmt.B.value
+    N = ElemFmt.N.value
+    C = ElemFmt.C.value
 
 
 class DotpCtrl(data.Struct):
@@ -22,7 +31,7 @@ class DotpCtrl(data.Struct):
         Whether the accumulator is added.
     """
 
-    fmt: ElemFmt
+    fmt: FmtField
     a_signed: 1
     b_signed: 1
     accumulate: 1

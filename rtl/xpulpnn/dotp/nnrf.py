@@ -27,17 +27,17 @@ class NnRf(wiring.Component):
     act_addr : In(1)
         Activation entry to read; six entries only.
     act : Out(32)
-        Its word; six entries only.
+        Word of the activation entry, in the same cycle; six entries only.
     wgt_addr : In(2)
         Weight entry to read, counted from the first weight.
     wgt : Out(32)
-        Its word.
+        Word of the weight entry, in the same cycle.
     we : In(1)
         Write strobe: the entry changes at the end of the cycle.
     waddr : In(3) with six entries, In(2) with four
         Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries weights 0 to 3.
     wdata : In(32)
-        Word to write.
+        Word to write to it.
     """
 
     def __init__(self, entries: int) -> None:

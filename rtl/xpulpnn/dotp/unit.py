@@ -45,13 +45,15 @@ class DotpUnit(wiring.Component):
     enable : In(1)
         Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
     ctrl : In(DotpCtrl)
-        Control word, valid with the factors.
-    rs1, rs2 : In(32)
-        Packed factors a and b.
+        Element format, signs and whether to accumulate; valid with the factors.
+    rs1 : In(32)
+        Packed factor a: of Mac&Load the weight.
+    rs2 : In(32)
+        Packed factor b: of Mac&Load the activation.
     rd : In(32)
         Accumulator, valid in the cycle of the result.
     result : Out(32)
-        Low word of the sum.
+        Low word of the sum of products and accumulator.
     """
 
     def __init__(self, config: DotpConfig) -> None:

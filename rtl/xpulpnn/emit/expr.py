@@ -1,16 +1,20 @@
 """Verilog expressions for RTLIL values and operators.
 
-RTLIL operators have an explicit result width, Verilog's take theirs from the context. An operator is written in place
-only where both agree; a text whose value depends on the context is put in braces, which make it self-determined.
+RTLIL operators have an explicit result width, Verilog's take theirs from the context. Operands come here with the width
+of the operation (:mod:`~xpulpnn.emit.fold`), so that an operator means the same in every context of its width.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
-from xpulpnn.emit.netlist import ARITHMETIC, BITWISE, COMPARISONS, MEMORY_READ, REDUCTIONS, SHIFTS, UNARY
-from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, const_bits, sig_width
+from xpulpnn.emit.enums import Enumerations
+from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, MEMORY_READ, REDUCTIONS, SHIFTS, UNARY
+from xpulpnn.emit.rtlil import Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width
 from xpulpnn.errors import ToolError
+
+_CHAINED = frozenset({"&", "|", "^", "+"})
+"""Operators that need no parentheses around a left operand with the same operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +26,33 @@ class Text:
     text : str
         Verilog source.
     primary : bool
-        A name, select, literal or concatenation: needs no parentheses, means the same in every context.
-    stable : bool
-        Zero-extends in a wider context as RTLIL does.
+        A name, select, literal, concatenation or one of them inverted: needs no parentheses.
     signed : bool
         A signed expression; an unsigned operand beside it would change its meaning.
+    operator : str
+        Its outermost operator, if it has two operands.
     """
 
     text: str
     primary: bool = True
-    stable: bool = True
     signed: bool = False
+    operator: str = ""
 
     @property
     def operand(self) -> str:
-        """The expression as operand of an operator of its own width."""
+        """The expression as operand of an operator."""
         if self.signed:
-            return f"{{{self.text}}}"
+            return f"$unsigned({self.text})"
         return self.text if self.primary else f"({self.text})"
 
-    @property
-    def alone(self) -> str:
-        """The expression with its own width and sign whatever the context."""
-        return self.operand if self.stable else f"{{{self.text}}}"
+    def left_of(self, operator: str) -> str:
+        """The expression as left operand of an operator."""
+        return self.text if self.operator == operator and operator in _CHAINED else self.operand
 
 
 def literal(bits: str) -> str:
-    """A sized literal: hexadecimal, binary when it has don't-care bits."""
-    if set(bits) <= {"0", "1"}:
+    """A sized literal: hexadecimal, binary when it has one bit or bits that do not matter."""
+    if len(bits) > 1 and set(bits) <= {"0", "1"}:
         return f"{len(bits)}'h{int(bits, 2):x}"
     return f"{len(bits)}'b{bits.replace('-', '?')}"
 
@@ -76,86 +79,120 @@ class Printer:
         Operators written where their result is read, by result net.
     memories : dict
         Names of the memories, by their names in RTLIL.
+    enumerations : Enumerations
+        Knows the names of values.
     """
 
-    def __init__(self, name: Callable[[Slice], str], inlined: dict[str, Cell], memories: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: Callable[[Slice], str],
+        inlined: dict[str, Cell],
+        memories: dict[str, str],
+        enumerations: Enumerations,
+    ) -> None:
         self._name = name
         self._inlined = inlined
         self._memories = memories
+        self._enumerations = enumerations
 
     def sig(self, sig: Sig) -> Text:
         """A value."""
+        return self.value(sig, None)
+
+    def value(self, sig: Sig, enumeration: Enumeration | None) -> Text:
+        """A value of an enumeration."""
+        constant = const_bits(sig)
+        label = self._enumerations.label(enumeration, constant) if constant is not None else None
+        if label is not None:
+            return Text(label)
         if len(sig) == 1:
-            return self._chunk(sig[0])
+            return self._chunk(sig[0], enumeration)
         parts = []
         for text, run in groupby(self._chunk(chunk).text for chunk in sig):
             count = len(list(run))
             parts.append(text if count == 1 else f"{{{count}{{{text}}}}}")
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
-    def _chunk(self, chunk: Const | Slice) -> Text:
+    def has_inlined(self, sig: Sig) -> bool:
+        """Whether the text of a value is that of an operator, of which no part can be taken."""
+        return any(isinstance(chunk, Slice) and chunk.wire in self._inlined for chunk in sig)
+
+    def condition(self, sig: Sig) -> str:
+        """A bit that is tested."""
+        return self._tested(sig, negated=False)
+
+    def negated(self, sig: Sig) -> str:
+        """A bit that is tested for 0."""
+        return self._tested(sig, negated=True)
+
+    def _tested(self, sig: Sig, *, negated: bool) -> str:
+        chunk = sig[0]
+        cell = self._inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
+        if cell is not None and cell.type == "$not":
+            return self._tested(cell.ports["A"], negated=not negated)
+        text = self.sig(sig)
+        return f"!{text.operand}" if negated else text.text
+
+    def _chunk(self, chunk: Const | Slice, enumeration: Enumeration | None = None) -> Text:
         if isinstance(chunk, Const):
             return Text(literal(chunk.bits))
         if chunk.wire in self._inlined:
-            return self.cell(self._inlined[chunk.wire])
+            return self.cell(self._inlined[chunk.wire], enumeration)
         return Text(self._name(chunk))
 
-    def cell(self, cell: Cell) -> Text:
+    def cell(self, cell: Cell, enumeration: Enumeration | None = None) -> Text:
         """An operator."""
-        kind = cell.type
+        kind, ports = cell.type, cell.ports
         if kind == MEMORY_READ:
-            if cell.flag("CLK_ENABLE"):
-                raise ToolError("read port of a memory must be in the domain comb, not clocked")
             return Text(self.word(cell))
         if kind in REDUCTIONS:
-            return Text(REDUCTIONS[kind] + self.sig(cell.ports["A"]).operand, primary=False)
+            return self._unary(REDUCTIONS[kind], ports["A"])
         if kind in COMPARISONS:
-            return Text(self._comparison(cell), primary=False)
-        width = sig_width(cell.ports["Y"])
+            return self._comparison(cell)
         if kind == "$mux":
-            select = self.sig(cell.ports["S"]).operand
-            text = f"{select} ? {self._fit(cell.ports['B'], width)} : {self._fit(cell.ports['A'], width)}"
-            return Text(text, primary=False, stable=False)
-        signed = cell.flag("A_SIGNED")
-        left = self._operand(cell, "A", width)
+            no = self.value(ports["A"], enumeration)
+            otherwise = no.text if no.operator == "?" else no.operand
+            text = f"{self.sig(ports['S']).operand} ? {self.value(ports['B'], enumeration).operand} : {otherwise}"
+            return Text(text, primary=False, operator="?")
         if kind in UNARY:
-            return Text(UNARY[kind] + left, primary=False, stable=False, signed=signed)
+            return self._unary(UNARY[kind], ports["A"])
         if kind in SHIFTS:
-            text = f"{left} {SHIFTS[kind]} {self.sig(cell.ports['B']).operand}"
-            return Text(text, primary=False, stable=False, signed=signed)
+            signed = kind == "$sshr"
+            left = self._side(cell, "A") if signed else self.sig(ports["A"]).operand
+            return Text(f"{left} {SHIFTS[kind]} {self.sig(ports['B']).operand}", primary=False, signed=signed)
         if kind in BITWISE or kind in ARITHMETIC:
-            text = f"{left} {(BITWISE | ARITHMETIC)[kind]} {self._operand(cell, 'B', width)}"
-            return Text(text, primary=False, stable=False, signed=signed)
+            signed = cell.flag("A_SIGNED")
+            operator = (BITWISE | ARITHMETIC)[kind]
+            left = self._side(cell, "A") if signed else self.sig(ports["A"]).left_of(operator)
+            text = f"{left} {operator} {self._side(cell, 'B')}"
+            return Text(text, primary=False, signed=signed, operator="" if signed else operator)
         raise ToolError(f"operator must be one that Verilog has too, not {kind}")
 
     def word(self, port: Cell) -> str:
         """The word of a memory that a port addresses."""
         return f"{self._memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
-    def _fit(self, sig: Sig, width: int) -> str:
-        """A value as operand in a context of ``width`` bits."""
+    def _unary(self, operator: str, sig: Sig) -> Text:
+        if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):
+            return self._joined(operator, sig)
         text = self.sig(sig)
-        return text.operand if sig_width(sig) == width else text.alone
+        return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
 
-    def _operand(self, cell: Cell, port: str, width: int) -> str:
-        sig = cell.ports[port]
-        if not sig:
-            return literal("0" * width)
-        if cell.flag(f"{port}_SIGNED"):
-            # A system function's argument is self-determined.
-            return f"$signed({self.sig(sig).text})"
-        return self._fit(sig, width)
+    def _joined(self, operator: str, bits: Sig) -> Text:
+        """Bits with an operator between them."""
+        parts = [self._chunk(chunk) for chunk in reversed(bits)]
+        return Text(f" {operator} ".join(part.left_of(operator) for part in parts), primary=False, operator=operator)
 
-    def _comparison(self, cell: Cell) -> str:
-        width = max(sig_width(cell.ports["A"]), sig_width(cell.ports["B"]))
+    def _side(self, cell: Cell, port: str) -> str:
+        text = self.sig(cell.ports[port])
+        # a system function's argument has a width of its own
+        return f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand
+
+    def _comparison(self, cell: Cell) -> Text:
+        enumeration = self._enumerations.of(cell.ports["A"], cell.ports["B"])
         sides = []
         for port in ("A", "B"):
-            sig = cell.ports[port]
-            signed = cell.flag(f"{port}_SIGNED")
-            bits = const_bits(sig)
-            if bits is not None:
-                text = literal(bits.rjust(width, bits[0] if signed and bits else "0"))
-                sides.append(f"$signed({text})" if signed else text)
-            else:
-                sides.append(self._operand(cell, port, width))
-        return f"{sides[0]} {COMPARISONS[cell.type]} {sides[1]}"
+            text = self.value(cell.ports[port], enumeration if cell.type in ("$eq", "$ne") else None)
+            sides.append(f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand)
+        operator = COMPARISONS[cell.type]
+        return Text(f"{sides[0]} {operator} {sides[1]}", primary=False, operator=operator)

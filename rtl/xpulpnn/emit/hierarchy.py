@@ -5,8 +5,7 @@ the surroundings. Here each component is converted on its own with the ports of 
 instantiates it by name; two instances of equal components then share one module.
 """
 
-import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -16,13 +15,6 @@ from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, MemoryIn
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
-
-_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def snake_case(name: str) -> str:
-    """``DotpUnit`` -> ``dotp_unit``."""
-    return _UPPER.sub("_", name).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +72,9 @@ class Emitted:
     clocking: tuple[str, ...]
 
 
+ForeignOutputs = Mapping[str, frozenset[str]]
+"""Output ports of modules that are not described here, by module."""
+
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
 """How the names of attributes begin that Amaranth's classes keep to themselves."""
 
@@ -118,22 +113,22 @@ class _Walk:
     list, a function), with a clock domain or a memory of its own is like none.
     """
 
-    def __init__(self, build: Callable[[wiring.Component, str], Emitted]) -> None:
+    def __init__(self, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]) -> None:
         self._build = build
         self._known: dict[Hashable, Emitted] = {}
 
     def convert(self, component: wiring.Component, fragment: Fragment) -> Emitted:
         """Convert a component and everything inside it, children first."""
+        _flatten(component, fragment)
         children: list[tuple[str, str | None]] = []
+        foreign: dict[str, frozenset[str]] = {}
         for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-            if isinstance(child, MemoryInstance):
+            inner = _component_of(child)
+            if isinstance(child, Instance):
+                foreign[child.type] = frozenset(port for port, (_, kind) in child.ports.items() if kind == "o")
+            if isinstance(child, Instance | MemoryInstance) or inner is None:
                 children.append((name, None))
                 continue
-            inner = _component_of(child)
-            if inner is None:
-                raise ToolError(
-                    f"submodule {name} of {type(component).__name__} must be a Component, not a bare Module"
-                )
             emitted = self.convert(inner, child)
             children.append((name, emitted.module))
             fragment.subfragments[index] = (_instance(emitted, inner), name, src_loc)
@@ -141,8 +136,9 @@ class _Walk:
         if key is not None and key in self._known:
             return self._known[key]
         text = rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
-        self._known[key] = self._build(component, text)
-        return self._known[key]
+        emitted = self._build(component, text, foreign)
+        self._known[key] = emitted
+        return emitted
 
     @staticmethod
     def _key(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
@@ -170,10 +166,37 @@ def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
     return Instance(emitted.module, **connections)
 
 
-def walk(component: wiring.Component, build: Callable[[wiring.Component, str], Emitted]) -> None:
-    """Convert a component and everything inside it, children first.
+def _is_opened(child: Fragment) -> bool:
+    """Whether a submodule becomes a part of the module around it: one without a signature of its own."""
+    return not isinstance(child, Instance | MemoryInstance) and _component_of(child) is None
 
-    Calls ``build(component, RTLIL text)`` once for all components of the hierarchy that are alike, last for
-    ``component`` itself.
+
+def _flatten(component: wiring.Component, fragment: Fragment) -> None:
+    """Make bare modules inside a component a part of it."""
+    kept = []
+    for index, (child, name, src_loc) in enumerate(fragment.subfragments):
+        if not _is_opened(child):
+            kept.append((child, name, src_loc))
+            continue
+        name = name or f"unnamed{index}"
+        _flatten(component, child)
+        for domain in child.domains.values():
+            if domain.local or domain.name in fragment.domains:
+                raise ToolError(
+                    f"clock domain {domain.name} of submodule {name} of {type(component).__name__} must be seen by "
+                    "everything around it, as the submodule has no ports of its own"
+                )
+            fragment.add_domains(domain)
+        for domain, statements in child.statements.items():
+            fragment.add_statements(domain, statements)
+        kept += [(inner, f"{name}_{own}" if own else None, loc) for inner, own, loc in child.subfragments]
+    fragment.subfragments = kept
+
+
+def walk(component: wiring.Component, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]) -> None:
+    """Convert a component and everything inside it, children first; bare modules become a part of what is around them.
+
+    Calls ``build(component, RTLIL text, outputs of the foreign modules in it)`` once for all components of the
+    hierarchy that are alike, last for ``component`` itself.
     """
     _Walk(build).convert(component, Fragment.get(component, None))

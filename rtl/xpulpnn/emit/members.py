@@ -13,33 +13,78 @@ _SECTION = re.compile(r"^Members\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILI
 _ENTRY = re.compile(r"^(?P<names>\S[^:\n]*?)\s*(?::[^\n]*)?\n(?P<text>(?:[ \t]+[^\n]*\n?|\n)*)", re.MULTILINE)
 
 
-def _documented(component: wiring.Component) -> dict[str, str]:
-    section = _SECTION.search(inspect.getdoc(component) or "")
-    if section is None:
+_ROLE = re.compile(r":[\w:]+:`~?(?:[\w.]*\.)?([^`]+)`")
+_HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
+
+
+def plain_text(text: str) -> str:
+    """Text without the marks of reStructuredText, on one line."""
+    return " ".join(_ROLE.sub(r"\1", text).replace("``", "").split())
+
+
+def summary(component: wiring.Component) -> str:
+    """What a component is and does: its docstring up to the first section."""
+    text = inspect.getdoc(component) or ""
+    heading = _HEADING.search(text)
+    return plain_text(text[: heading.start()] if heading else text)
+
+
+def _documented(described: object) -> dict[str, str]:
+    """What the class of a component or signature says of its members.
+
+    That is its ``Members`` section, and for ports that are made from a table the mapping ``PORT_MEANINGS``. What
+    Amaranth's own signatures say is written for those who use them in Python.
+    """
+    if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    meanings = {}
+    meanings: dict[str, str] = dict(getattr(type(described), "PORT_MEANINGS", {}))
+    section = _SECTION.search(inspect.cleandoc(type(described).__doc__ or ""))
+    if section is None:
+        return meanings
     for entry in _ENTRY.finditer(section.group(1)):
-        text = " ".join(entry["text"].split())
+        text = plain_text(entry["text"])
         for name in entry["names"].split(","):
             meanings[name.strip().strip("`")] = text
     return meanings
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Meaning of every flattened port that the docstring covers.
+    """Meaning of every flattened port that a docstring covers.
 
-    A port takes the text of the longest documented prefix of its path: ``insn__payload__word`` that of
-    ``insn.payload``, else that of ``insn``.
+    A port takes the text of the longest documented prefix of its path. Behind it stands what the signature of that
+    member says of the rest: ``insn__payload__word`` is what the component says of ``insn`` and the signature of
+    ``insn`` of ``payload.word``.
     """
-    documented = {name.replace(".", "__"): text for name, text in _documented(component).items()}
     meanings = {}
     for path, _member, _value in component.signature.flatten(component):
-        for length in range(len(path), 0, -1):
-            text = documented.get("__".join(map(str, path[:length])))
-            if text is not None:
-                meanings["__".join(map(str, path))] = text
-                break
+        names = [str(name) for name in path]
+        texts = list(_texts(component, component.signature, names))
+        if texts:
+            meanings["__".join(names)] = " ".join(texts)
     return meanings
+
+
+def _texts(described: object, signature: wiring.Signature, names: list[str]) -> Iterator[str]:
+    documented = _documented(described)
+    for length in range(len(names), 0, -1):
+        text = documented.get(".".join(names[:length]))
+        if text is None:
+            continue
+        yield text
+        inner = _signature_at(signature, names[:length])
+        if inner is not None:
+            yield from _texts(inner, inner, names[length:])
+        return
+
+
+def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:
+    """The signature of the member at a path, whose numbers are places in arrays; None if it is a port."""
+    for name in (name for name in names if not name.isdecimal()):
+        member = signature.members[name]
+        if not member.is_signature:
+            return None
+        signature = member.signature
+    return signature.flip() if isinstance(signature, wiring.FlippedSignature) else signature
 
 
 def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]]:

@@ -34,6 +34,14 @@ _FIELD = re.compile(r"[.\[]")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake_case(name: str) -> str:
+    """``DotpUnit`` -> ``dotp_unit``."""
+    return _UPPER.sub("_", name).lower()
+
+
 def is_private(wire: str) -> bool:
     """Whether a net has no name of ours."""
     return wire[0] == "$" or wire[1] == "$"
@@ -72,6 +80,10 @@ class NameSpace:
         for name in sorted(self._taken):
             if not IDENTIFIER.fullmatch(name):
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
+
+    def is_free(self, name: str) -> bool:
+        """Whether nothing has that name."""
+        return name not in self._taken
 
     def take(self, wanted: str) -> str:
         """``wanted``, with a number appended if something has that name."""

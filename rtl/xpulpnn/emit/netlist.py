@@ -3,131 +3,36 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
+from xpulpnn.emit.fold import inverted, joined, known_result, masked_once, normalise, unmasked
 from xpulpnn.emit.names import is_private
-from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, const_bits, sig_width
-from xpulpnn.errors import ToolError
-
-BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
-ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}
-COMPARISONS = {"$eq": "==", "$ne": "!=", "$lt": "<", "$le": "<=", "$gt": ">", "$ge": ">="}
-REDUCTIONS = {"$reduce_and": "&", "$reduce_or": "|", "$reduce_xor": "^", "$reduce_bool": "|"}
-UNARY = {"$not": "~", "$neg": "-"}
-SHIFTS = {"$shl": "<<", "$shr": ">>", "$sshr": ">>>"}
-REGISTER = "$dff"
-MEMORY_READ = "$memrd_v2"
-MEMORY_WRITE = "$memwr_v2"
-
-LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
-"""Operators whose low result bits depend on the low operand bits alone."""
+from xpulpnn.emit.operators import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    LOW_BITS_SUFFICE,
+    UNARY,
+    has_result,
+    is_operator,
+    is_submodule,
+    process_target,
+    result_port,
+    statement_sigs,
+)
+from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statement, Wire, bits, sig_width
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
 
-_RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}
-
-
-def is_submodule(cell: Cell) -> bool:
-    """Whether a cell is an instance of a module."""
-    return cell.type[0] == "\\"
-
-
-def has_result(cell: Cell) -> bool:
-    """Whether a cell is an operator, register or read port: drives one net."""
-    return not is_submodule(cell) and cell.type != MEMORY_WRITE
-
-
-def is_operator(cell: Cell) -> bool:
-    """Whether a cell drives one net with what it reads now."""
-    return has_result(cell) and cell.type != REGISTER
-
-
-def write_enable(port: Cell) -> Sig:
-    """The bit that enables a write port; raises :class:`ToolError` if there are several."""
-    first, *others = (bits(port.ports["EN"], bit, 1) for bit in range(sig_width(port.ports["EN"])))
-    if any(other != first for other in others):
-        raise ToolError("write port of a memory must write whole words, not parts of them")
-    return first
-
-
-def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:
-    """Every value a process reads."""
+def _overlaid(statements: list[Statement]) -> Sig | None:
+    """What assignments one after the other leave; None if anything depends on a condition."""
+    value: Sig = ()
     for statement in statements:
-        if isinstance(statement, Assign):
-            yield statement.value
-        else:
-            yield statement.selector
-            for _patterns, body in statement.cases:
-                yield from statement_sigs(body)
-
-
-def process_target(process: list[Statement]) -> str:
-    """The net a process drives; its first statement assigns all of it."""
-    first = process[0]
-    assert isinstance(first, Assign)
-    return first.target.wire
-
-
-def _int_range(sig: Sig, signed: bool) -> tuple[int, int]:
-    """Least and greatest value of a sig read as a number."""
-    width = sig_width(sig)
-    constant = const_bits(sig)
-    if constant is not None:
-        value = int(constant or "0", 2)
-        if signed and width and value >> (width - 1):
-            value -= 1 << width
-        return value, value
-    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
-
-
-def _known_comparison(cell: Cell) -> bool | None:
-    """The result of a comparison that operand widths alone decide."""
-    a_min, a_max = _int_range(cell.ports["A"], cell.flag("A_SIGNED"))
-    b_min, b_max = _int_range(cell.ports["B"], cell.flag("B_SIGNED"))
-    if cell.type in ("$gt", "$le"):
-        always, never = a_min > b_max, a_max <= b_min
-        return (always if cell.type == "$gt" else never) if always or never else None
-    if cell.type in ("$lt", "$ge"):
-        always, never = a_max < b_min, a_min >= b_max
-        return (always if cell.type == "$lt" else never) if always or never else None
-    if a_max < b_min or b_max < a_min:
-        return cell.type == "$ne"
-    if a_min == a_max == b_min == b_max:
-        return cell.type == "$eq"
-    return None
-
-
-def _resized(sig: Sig, width: int, signed: bool) -> Sig:
-    """A value cut or extended to ``width`` bits."""
-    missing = width - sig_width(sig)
-    sign = bits(sig, sig_width(sig) - 1, 1) if signed else (Const("0"),)
-    return sign * missing + bits(sig, 0, width)
-
-
-def _known_result(cell: Cell) -> Sig | None:
-    """The result of an operator that only renames, extends or moves bits, or whose result is constant."""
-    if cell.type in COMPARISONS:
-        known = _known_comparison(cell)
-        return None if known is None else (Const(str(int(known))),)
-    if cell.type in REDUCTIONS and sig_width(cell.ports["A"]) == 1:
-        return cell.ports["A"]
-    if cell.type in ("$add", "$or", "$xor") and not cell.ports["A"]:
-        # The first step of sum(...) adds to nothing.
-        return _resized(cell.ports["B"], sig_width(cell.ports["Y"]), cell.flag("B_SIGNED"))
-    if cell.type in ("$shl", "$shr", "$sshr", "$shift") and const_bits(cell.ports["B"]) is not None:
-        return _constant_shift(cell)
-    return None
-
-
-def _constant_shift(cell: Cell) -> Sig:
-    amount = int(const_bits(cell.ports["B"]) or "0", 2)
-    width = sig_width(cell.ports["Y"])
-    if cell.type == "$shl":
-        amount = min(amount, width)
-        zeros = (Const("0" * amount),) if amount else ()
-        return _resized(cell.ports["A"], width - amount, cell.flag("A_SIGNED")) + zeros
-    amount = min(amount, width + sig_width(cell.ports["A"]))
-    operand = _resized(cell.ports["A"], width + amount, cell.flag("A_SIGNED"))
-    return bits(operand, amount, width)
+        if not isinstance(statement, Assign):
+            return None
+        low, width = statement.target.low, statement.target.width
+        above = bits(value, low + width, max(0, sig_width(value) - low - width))
+        value = above + statement.value + bits(value, 0, low)
+    return joined(value)
 
 
 class Netlist:
@@ -138,9 +43,14 @@ class Netlist:
         self.outputs = outputs
         self.wires = module.wires
         self.aliases: dict[str, Sig] = module.connects
-        self._fold()
         self._widen_shifts()
-        self._narrow()
+        self._settle_processes()
+        changed = True
+        while changed:
+            self._narrow()
+            for cell in self.module.cells:
+                normalise(cell)
+            changed = self._fold()
 
     def sigs(self) -> Iterator[Sig]:
         """Every value that something reads, further names aside."""
@@ -154,10 +64,13 @@ class Netlist:
         """Ports of a cell that drive nets."""
         if is_submodule(cell):
             return self.outputs[cell.type[1:]]
-        return frozenset({_RESULTS.get(cell.type, "Y")}) if has_result(cell) else frozenset()
+        return frozenset({result_port(cell)}) if has_result(cell) else frozenset()
 
     def _rewrite(self, substitute: dict[str, Sig]) -> None:
         """Replace whole nets by other values wherever they are read."""
+
+        if not substitute:
+            return
 
         def new(sig: Sig) -> Sig:
             if not any(isinstance(chunk, Slice) and chunk.wire in substitute for chunk in sig):
@@ -168,7 +81,7 @@ class Netlist:
                     chunks += bits(new(substitute[chunk.wire]), chunk.low, chunk.width)
                 else:
                     chunks.append(chunk)
-            return tuple(chunks)
+            return joined(tuple(chunks))
 
         self._replace(new, aliases=True)
 
@@ -191,22 +104,58 @@ class Netlist:
             for name, sig in self.aliases.items():
                 self.aliases[name] = new(sig)
 
-    def _fold(self) -> None:
-        """Replace operators whose result needs no operator by that result."""
+    def _settle_processes(self) -> None:
+        """Turn processes without a condition into values."""
         substitute: dict[str, Sig] = {}
         kept = []
+        for process in self.module.processes:
+            value = _overlaid(process)
+            if value is None:
+                kept.append(process)
+            else:
+                self._define(process_target(process), value, substitute)
+        self.module.processes = kept
+        self._rewrite(substitute)
+
+    def _define(self, wire: str, value: Sig, substitute: dict[str, Sig]) -> None:
+        """Let a net be another name of a value, and a value alone if it has no name of ours."""
+        if not is_private(wire):
+            self.aliases[wire] = value
+        # an anonymous net takes over the name of its whole value: whoever reads the name must read that net
+        whole = len(value) == 1 and isinstance(value[0], Slice) and is_private(value[0].wire)
+        if is_private(wire) or whole:
+            substitute[wire] = value
+
+    def _fold(self) -> bool:
+        """Replace operators whose result needs no operator by that result; tells whether there were any."""
+        substitute: dict[str, Sig] = {}
+        kept = []
+        drivers = {self.result(cell): cell for cell in self.module.cells if is_operator(cell)}
         for cell in self.module.cells:
-            value = _known_result(cell)
+            for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
+                driver = self._driver(cell.ports[port], drivers)
+                if driver is not None:
+                    masked_once(cell, driver, port)
+                    unmasked(cell, driver, port)
+            value = known_result(cell)
+            if value is None and cell.type == "$not":
+                driver = self._driver(cell.ports["A"], drivers)
+                value = inverted(cell, driver) if driver is not None else None
             if value is None:
                 kept.append(cell)
-                continue
-            wire = self.result(cell)
-            if is_private(wire):
-                substitute[wire] = value
             else:
-                self.aliases[wire] = value
+                self._define(self.result(cell), value, substitute)
+        changed = len(kept) < len(self.module.cells)
         self.module.cells = kept
         self._rewrite(substitute)
+        return changed
+
+    def _driver(self, sig: Sig, drivers: Mapping[str, Cell]) -> Cell | None:
+        """The operator whose whole result, which has no name of ours, a value is."""
+        if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
+            return None
+        driver = drivers.get(sig[0].wire)
+        return driver if driver is not None and driver.ports[result_port(driver)] == sig else None
 
     def _fresh(self, width: int) -> str:
         name = f"$w{len(self.wires)}"
@@ -271,7 +220,7 @@ class Netlist:
     @staticmethod
     def result(cell: Cell) -> str:
         """The net an operator, register or read port drives."""
-        chunk = cell.ports[_RESULTS.get(cell.type, "Y")][0]
+        chunk = cell.ports[result_port(cell)][0]
         assert isinstance(chunk, Slice)
         return chunk.wire
 

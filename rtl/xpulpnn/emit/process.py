@@ -2,68 +2,26 @@
 
 from collections.abc import Callable, Sequence
 
+from xpulpnn.emit.cases import PRIORITY_WIDTH, Case, covers_all, disjoint, grouped
+from xpulpnn.emit.enums import Enumerations
 from xpulpnn.emit.expr import Printer, literal
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
+from xpulpnn.emit.layout import COLUMNS, INDENT
+from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
+from xpulpnn.emit.tree import Branch, Choice, Node, is_empty
 
-Case = tuple[tuple[str, ...], list[str]]
-"""Patterns (none: default) and the lines they select."""
+_NOTE = 16
+"""Columns below which a note that is cut off says too little."""
 
-INDENT = "    "
+Path = tuple[tuple[str, ...], ...]
+"""The way to a case: for each choice on it the patterns, of which one matched."""
 
-
-def _overlap(one: str, other: str) -> bool:
-    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
-
-
-def _subtract(pattern: str, taken: str) -> list[str]:
-    """Disjoint patterns that cover ``pattern`` without ``taken``."""
-    if not _overlap(pattern, taken):
-        return [pattern]
-    rest = []
-    for place, (own, other) in enumerate(zip(pattern, taken, strict=True)):
-        if own == "-" and other != "-":
-            rest.append(f"{pattern[:place]}{'10'[int(other)]}{pattern[place + 1 :]}")
-            pattern = f"{pattern[:place]}{other}{pattern[place + 1 :]}"
-    return rest
+Note = Callable[[Path], Sequence[str]]
+"""What a case is for, such as instructions: names, as many of which are shown as there is room for."""
 
 
-def disjoint(cases: Sequence[Case]) -> list[Case]:
-    """The same choice with patterns that exclude each other; a default stays last, unreachable cases vanish."""
-    result: list[Case] = []
-    taken: list[str] = []
-    for patterns, lines in cases:
-        if not patterns:
-            result.append(((), lines))
-            break
-        left: list[str] = []
-        for pattern in patterns:
-            rest = [pattern]
-            for earlier in (*taken, *left):
-                rest = [piece for part in rest for piece in _subtract(part, earlier)]
-            left += rest
-        taken += left
-        if left:
-            result.append((tuple(left), lines))
-    return result
-
-
-def _one_hot(patterns: tuple[str, ...]) -> bool:
-    return len(patterns) == 1 and patterns[0].count("1") == 1 and "0" not in patterns[0]
-
-
-def _select(sig: Sig, pattern: str) -> Sig:
-    """The bit of ``sig`` that a one-hot pattern tests."""
-    return bits(sig, len(pattern) - 1 - pattern.index("1"), 1)
-
-
-def is_reset(statement: Statement, width: int) -> bool:
-    """Whether a last statement loads a whole register with a constant on a single-bit condition."""
-    if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
-        return False
-    patterns, body = statement.cases[0]
-    if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
-        return False
-    return body[0].target.width == width and const_bits(body[0].value) is not None
+def no_note(path: Path) -> Sequence[str]:
+    """For components that have nothing to say about their cases."""
+    return ()
 
 
 class ProcessPrinter:
@@ -73,118 +31,160 @@ class ProcessPrinter:
     ----------
     printer : Printer
         Writes values.
+    enumerations : Enumerations
+        Knows the names of values.
     target : callable
         Text of an assigned slice.
     operator : str
         ``"="`` in combinational blocks, ``"<="`` in clocked ones.
+    note : callable
+        Comment on a case.
     """
 
-    def __init__(self, printer: Printer, target: Callable[[Slice], str], operator: str) -> None:
+    def __init__(
+        self,
+        printer: Printer,
+        enumerations: Enumerations,
+        target: Callable[[Slice], str],
+        operator: str,
+        note: Note = no_note,
+    ) -> None:
         self._printer = printer
+        self._enumerations = enumerations
         self._target = target
         self._operator = operator
+        self._note = note
 
-    def lines(self, statements: Sequence[Statement]) -> list[str]:
+    def lines(self, nodes: Sequence[Node], path: Path = ()) -> list[str]:
         """The statements, not indented."""
-        return [line for statement in statements for line in self._statement(statement)]
+        return [line for node in nodes for line in self._node(node, path)]
 
-    def _statement(self, statement: Statement) -> list[str]:
-        if isinstance(statement, Assign):
-            value = self._printer.sig(statement.value).text
-            return [f"{self._target(statement.target)} {self._operator} {value};"]
-        return self._switch(statement)
+    def _node(self, node: Node, path: Path) -> list[str]:
+        if isinstance(node, Assign):
+            value = self._printer.value(node.value, self._enumerations.of((node.target,))).text
+            return [f"{self._target(node.target)} {self._operator} {value};"]
+        if isinstance(node, Branch):
+            return self._chain(node.arms, node.otherwise, path)
+        return self._choice(node, path)
 
-    def _switch(self, switch: Switch) -> list[str]:
-        cases = [(patterns, self.lines(body)) for patterns, body in switch.cases]
-        if not any(lines for _patterns, lines in cases):
+    def _chain(self, arms: list[tuple[Sig, list[Node]]], last: list[Node], path: Path) -> list[str]:
+        if not arms:
+            return self.lines(last, path)
+        (sig, body), *rest = arms
+        then = self.lines(body, path)
+        otherwise = self._chain(rest, last, path)
+        if not then and not otherwise:
             return []
-        conditions = [patterns for patterns, _lines in cases]
-        if not conditions[-1]:
-            conditions.pop()
-        if all(_one_hot(patterns) for patterns in conditions):
-            return self._if_chain(switch.selector, cases)
-        merged = disjoint(cases)
-        width = sig_width(switch.selector)
-        if width == 1:
-            return self._two_way(switch.selector, merged)
-        return self._case(switch.selector, width, merged)
-
-    def guarded(self, head: str, lines: list[str]) -> list[str]:
-        """``lines`` under the control of ``head`` (``if (...)``, ``else``, a case label)."""
-        if not lines:
-            return [f"{head} ;"]
-        if len(lines) == 1:
-            return [head, INDENT + lines[0]]
-        return [f"{head} begin", *(INDENT + line for line in lines), "end"]
-
-    def if_else(self, condition: str, negated: str, then: list[str], otherwise: list[str]) -> list[str]:
-        """A choice between two bodies, either of which may be empty."""
         if not then:
-            return self.guarded(f"if ({negated})", otherwise) if otherwise else []
-        result = self.guarded(f"if ({condition})", then)
-        if otherwise:
-            is_chain = otherwise[0].startswith("if (") and self._is_single(otherwise)
-            tail = [f"else {otherwise[0]}", *otherwise[1:]] if is_chain else self.guarded("else", otherwise)
-            if result[-1] == "end":
-                result[-1] = f"end {tail[0]}"
-                return [*result, *tail[1:]]
-            return [*result, *tail]
-        return result
+            return guarded(f"if ({self._printer.negated(sig)})", otherwise)
+        return if_else(self._printer.condition(sig), then, otherwise)
 
-    @staticmethod
-    def _is_single(lines: list[str]) -> bool:
-        """Whether lines that start with ``if`` are that one statement and nothing after it."""
-        return all(line[0] == " " or line.startswith(("if", "end", "else")) for line in lines) and (
-            sum(line.startswith("if (") for line in lines) == 1
-        )
-
-    def _condition(self, sig: Sig) -> tuple[str, str]:
-        text = self._printer.sig(sig)
-        return text.text, f"!{text.operand}"
-
-    def _if_chain(self, selector: Sig, cases: list[Case]) -> list[str]:
-        (patterns, then), *rest = cases
-        if not patterns:
-            return then
-        otherwise = self._if_chain(selector, rest) if rest else []
-        return self.if_else(*self._condition(_select(selector, patterns[0])), then, otherwise)
-
-    def _two_way(self, selector: Sig, cases: list[Case]) -> list[str]:
-        branches: dict[str, list[str]] = {}
-        for patterns, lines in cases:
-            for value in ("0", "1"):
-                if not patterns or "-" in patterns or value in patterns:
-                    branches.setdefault(value, lines)
-        then, otherwise = branches.get("1", []), branches.get("0", [])
-        return then if then == otherwise else self.if_else(*self._condition(selector), then, otherwise)
-
-    def _case(self, selector: Sig, width: int, cases: list[Case]) -> list[str]:
-        default: list[str] = []
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for patterns, lines in cases:
-            if patterns:
-                groups.setdefault(tuple(lines), []).extend(patterns)
-            else:
-                default = lines
-        # Cases that do what the default does need no label of their own.
-        groups.pop(tuple(default), None)
-        patterns = [pattern for labels in groups.values() for pattern in labels]
-        if not patterns:
+    def _choice(self, node: Choice, path: Path) -> list[str]:
+        if is_empty([node]):
+            return []
+        default = self.lines(node.default, path)
+        cases: list[Case] = []
+        for patterns, body in node.arms:
+            cases.append((patterns, self.lines(body, (*path, patterns))))
+        width = sig_width(node.selector)
+        if width < PRIORITY_WIDTH:
+            cases = disjoint(cases)
+        cases = grouped(cases, default)
+        complete = width < PRIORITY_WIDTH and covers_all(cases, width)
+        if not cases:
             return default
-        covered = sum(1 << pattern.count("-") for pattern in patterns)
-        keyword = "casez" if any("-" in pattern for pattern in patterns) else "case"
-        lines = [f"{keyword} ({self._printer.sig(selector).alone})"]
-        for body, labels in groups.items():
-            *first, last = self._labels(labels)
-            lines += [INDENT + line for line in (*first, *self.guarded(f"{last}:", list(body)))]
-        if covered < 1 << width:
-            lines += [INDENT + line for line in self.guarded("default:", default)]
-        return [*lines, "endcase"]
+        if len(cases) == 1 and len(cases[0][0]) == 1:
+            (patterns, lines), test = cases[0], self._test(node.selector, cases[0][0][0])
+            if test is not None and lines:
+                head, *rest = if_else(test, lines, default)
+                return [_noted(head, self._note((*path, patterns))), *rest]
+            if test is not None:
+                return guarded(f"if (!({test}))", default)
+        keyword = "casez" if any("-" in pattern for patterns, _ in cases for pattern in patterns) else "case"
+        result = [f"{keyword} ({self._printer.sig(node.selector).text})"]
+        for patterns, lines in cases:
+            labels = [self._label(node.selector, pattern) for pattern in patterns]
+            names = self._note((*path, patterns)) if lines else ()
+            result += [INDENT + line for line in labelled(labels, lines, names)]
+        if not complete:
+            result += [INDENT + line for line in labelled(["default"], default)]
+        return [*result, "endcase"]
 
-    @staticmethod
-    def _labels(patterns: list[str]) -> list[str]:
-        """Label lines, the last one without its colon."""
-        texts = [literal(pattern) for pattern in patterns]
-        per_line = max(1, 100 // (len(texts[0]) + 2))
-        rows = [texts[start : start + per_line] for start in range(0, len(texts), per_line)]
-        return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]
+    def _test(self, selector: Sig, pattern: str) -> str | None:
+        """The test whether a value matches a pattern, if what it asks for lies side by side."""
+        tested = pattern.strip("-")
+        if "-" in tested:
+            return None
+        low = len(pattern) - len(pattern.rstrip("-"))
+        part = selector if len(tested) == len(pattern) else bits(selector, low, len(tested))
+        if part != selector and self._printer.has_inlined(part):
+            return None
+        if len(tested) == 1:
+            return self._printer.condition(part) if tested == "1" else self._printer.negated(part)
+        return f"{self._printer.sig(part).operand} == {self._label(part, tested)}"
+
+    def _label(self, selector: Sig, pattern: str) -> str:
+        return self._enumerations.label(self._enumerations.of(selector), pattern) or literal(pattern)
+
+
+def guarded(head: str, lines: list[str]) -> list[str]:
+    """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
+    # the else after an if within an if would belong to the inner one
+    if len(lines) == 1 and not lines[0].startswith("if ("):
+        one = f"{head} {lines[0]}"
+        return [one] if len(one) <= COLUMNS else [head, INDENT + lines[0]]
+    return [f"{head} begin", *(INDENT + line for line in lines), "end"]
+
+
+def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> list[str]:
+    """``lines`` as a case, with what it is for."""
+    *first, last = _rows(labels)
+    if not lines:
+        return [*first, f"{last}: ;"]
+    one = f"{last}: {lines[0]}"
+    note = [text] if (text := _noted("", names)) else []
+    if len(lines) == 1 and len(one) <= COLUMNS:
+        noted = _noted(one, names)
+        return [*first, noted] if noted != one else [*note, *first, one]
+    if len(lines) == 1:
+        return [*first, _noted(f"{last}:", names), INDENT + lines[0]]
+    return [*note, *first, f"{last}: begin", *(INDENT + line for line in lines), "end"]
+
+
+def _noted(line: str, names: Sequence[str]) -> str:
+    """A line with as many names behind it as fit, a few at least."""
+    begin = f"{line} // " if line else "// "
+    text = begin + " ".join(names)
+    if len(text) > COLUMNS:
+        room = text[: COLUMNS - len(" ...") + 1]
+        text = room[: room.rindex(" ")] + " ..."
+    return text if names and len(text) - len(begin) >= min(_NOTE, len(" ".join(names))) else line
+
+
+def _rows(labels: list[str]) -> list[str]:
+    """Label lines, the last one without its colon."""
+    per_line = max(1, 100 // (max(map(len, labels)) + 2))
+    rows = [labels[start : start + per_line] for start in range(0, len(labels), per_line)]
+    return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]
+
+
+def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
+    """A choice between two bodies, of which the second may be empty."""
+    result = guarded(f"if ({condition})", then)
+    if not otherwise:
+        return result
+    if otherwise[0].startswith("if (") and _is_single(otherwise):
+        tail = [f"else {otherwise[0]}", *otherwise[1:]]
+    else:
+        tail = guarded("else", otherwise)
+    if result[-1] == "end":
+        result[-1] = f"end {tail[0]}"
+        return [*result, *tail[1:]]
+    return [*result, *tail]
+
+
+def _is_single(lines: list[str]) -> bool:
+    """Whether lines that start with ``if`` are that one statement and nothing after it."""
+    return all(line[0] == " " or line.startswith(("if", "end", "else")) for line in lines) and (
+        sum(line.startswith("if (") for line in lines) == 1
+    )

@@ -65,6 +65,14 @@ def const_bits(sig: Sig) -> str | None:
     return "".join(texts) if len(texts) == len(sig) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """Names of the values of a net, by their bits."""
+
+    name: str
+    members: tuple[tuple[str, str], ...]
+
+
 @dataclass(slots=True)
 class Wire:
     """A net of a module; ``port`` is ``"input"``, ``"output"`` or empty."""
@@ -73,6 +81,7 @@ class Wire:
     width: int
     port: str
     init: str | None = None
+    enumeration: Enumeration | None = None
 
 
 @dataclass(slots=True)
@@ -161,6 +170,16 @@ def _parse_param(text: str) -> int | str:
     return int(bits, 2) if quote and bits else int(width)
 
 
+def _enumeration(attributes: dict[str, str]) -> Enumeration | None:
+    prefix = "enum_value_"
+    members = [
+        (key.removeprefix(prefix), text.strip('"')) for key, text in attributes.items() if key.startswith(prefix)
+    ]
+    if not members:
+        return None
+    return Enumeration(attributes.get("enum_base_type", '"State"').strip('"'), tuple(members))
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.lines: Iterator[list[str]] = (
@@ -169,15 +188,14 @@ class _Parser:
         self.module = Module()
 
     def parse(self) -> Module:
-        init = None
+        attributes: dict[str, str] = {}
         for words in self.lines:
             keyword, rest = words[0], words[1:]
             if keyword == "attribute":
-                if rest[0] == "\\init":
-                    init = rest[1].partition("'")[2]
+                attributes[rest[0][1:]] = rest[1]
                 continue
             if keyword == "wire":
-                self._wire(" ".join(rest), init)
+                self._wire(" ".join(rest), attributes)
             elif keyword == "connect":
                 self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
             elif keyword == "cell":
@@ -189,15 +207,16 @@ class _Parser:
                 self.module.processes.append(self._body("end")[0])
             elif keyword not in ("module", "end"):
                 raise ToolError(f"RTLIL statement must be a wire, connect, cell, memory or process, not {keyword}")
-            init = None
+            attributes = {}
         return self.module
 
-    def _wire(self, text: str, init: str | None) -> None:
+    def _wire(self, text: str, attributes: dict[str, str]) -> None:
         name = text[text.index("\\") :] if "\\" in text else text.rpartition(" ")[2]
         words = text[: -len(name)].split()
         port = next((word for word in words if word in ("input", "output")), "")
         width = int(words[words.index("width") + 1]) if "width" in words else 1
-        self.module.wires[name] = Wire(name, width, port, init)
+        init = attributes["init"].partition("'")[2] if "init" in attributes else None
+        self.module.wires[name] = Wire(name, width, port, init, _enumeration(attributes))
 
     def _cell(self, kind: str, name: str) -> None:
         cell = Cell(kind, name)

@@ -100,16 +100,21 @@ _RW, _RO, _WI, _WO = CsrAccess
 _LOOP_BASES = (0x7C0, 0x7C4)
 _LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", ALL_BITS))
 _COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 0x82))
-_MACHINE_COUNTERS, _USER_COUNTERS, _PCCR = 0xB00, 0xC00, 0x780
+_MACHINE_COUNTERS, _MACHINE_EVENTS, _USER_COUNTERS, _PCCR = 0xB00, 0x320, 0xC00, 0x780
+_HIGH = 0x80
+_NO_COUNTERS = range(3, 32)
+"""Numbers of the counters that the privileged specification wants to exist, here as zeros."""
 
 CSRS: tuple[Csr, ...] = (
     Csr(0x300, "mstatus", _RW, reset=MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
     Csr(0x301, "misa", _WI, reset=0x4080_1104),
+    Csr(0x310, "mstatush", _WI),
     Csr(0x304, "mie", _RW, writable=IRQ_BITS),
     Csr(
         0x305, "mtvec", _RW, reset=MTVEC_VECTORED, writable=MTVEC_BASE | MTVEC_VECTORED, source=ResetSource.BOOT_ADDRESS
     ),
     Csr(0x320, "mcountinhibit", _RW, writable=1 << MCOUNTINHIBIT_CY_BIT | 1 << MCOUNTINHIBIT_IR_BIT),
+    *(Csr(_MACHINE_EVENTS + number, f"mhpmevent{number}", _WI) for number in _NO_COUNTERS),
     Csr(0x340, "mscratch", _RW, writable=ALL_BITS),
     Csr(0x341, "mepc", _RW, writable=ALL_BITS - 1),
     Csr(0x342, "mcause", _RW, writable=MCAUSE_INTERRUPT | (1 << MCAUSE_CODE_BITS) - 1),
@@ -121,11 +126,17 @@ CSRS: tuple[Csr, ...] = (
         for index, (name, bits) in enumerate(_LOOP_FIELDS)
     ),
     *(Csr(_MACHINE_COUNTERS + low, f"m{name}", _RW, writable=ALL_BITS) for name, low in _COUNTERS),
+    *(
+        Csr(_MACHINE_COUNTERS + high + number, f"mhpmcounter{number}{suffix}", _WI)
+        for high, suffix in ((0, ""), (_HIGH, "h"))
+        for number in _NO_COUNTERS
+    ),
     *(Csr(_USER_COUNTERS + low, name, _RO) for name, low in _COUNTERS),
     Csr(0xF11, "mvendorid", _RO),
     Csr(0xF12, "marchid", _RO),
     Csr(0xF13, "mimpid", _RO),
     Csr(0xF14, "mhartid", _RO, source=ResetSource.HART_ID),
+    Csr(0xF15, "mconfigptr", _RO),
     *(
         Csr(_PCCR + event, f"pccr{event}", _RW, writable=ALL_BITS, group=CsrGroup.PERFORMANCE)
         for event in range(len(PERFORMANCE_EVENTS))
@@ -138,6 +149,9 @@ CSRS: tuple[Csr, ...] = (
 
 MISA_X = 1 << 23
 """Bit of misa that is 0 in a core without any Xpulp extension."""
+
+ZERO_CSRS = tuple(csr for csr in CSRS if csr.access is _WI and not csr.reset and csr.source is ResetSource.CONSTANT)
+"""Registers that are always 0, whatever is written."""
 
 CSR_BY_NAME = {csr.name: csr for csr in CSRS}
 CSR_BY_ADDRESS = {csr.address: csr for csr in CSRS}

@@ -33,6 +33,7 @@ FIRST_WEIGHT = NNRF_ACTIVATIONS
 class ExceptionCause(IntEnum):
     """Exception codes of mcause (guide, "Exceptions and interrupts")."""
 
+    INSTRUCTION_ACCESS_FAULT = 1
     ILLEGAL_INSTRUCTION = 2
     BREAKPOINT = 3
     ENVIRONMENT_CALL = 11

@@ -40,7 +40,7 @@ _BASE = {
     "lui": Operation("upper immediate", "rd = uimm20 << 12"),
     "auipc": Operation("upper immediate and pc", "rd = pc + (uimm20 << 12)"),
     "jal": Operation("jump and link", "rd = pc + size\npc = pc + joff21"),
-    "jalr": Operation("jump to a register and link", "rd = pc + size\npc = (rs1 + imm12) & ~1"),
+    "jalr": Operation("jump to a register and link", "t = (rs1 + imm12) & ~1\nrd = pc + size\npc = t"),
     "beq": _branch("equal", "{sa} == {sb}"),
     "bne": _branch("not equal", "{sa} != {sb}"),
     "blt": _branch("less, signed", "s(rs1) < s(rs2)"),
@@ -78,9 +78,9 @@ _BASE = {
 }
 
 _SYSTEM = {
-    "csrrw": Operation("write a CSR", "rd = CSR[csr]\nCSR[csr] = {csr}"),
-    "csrrs": Operation("set bits of a CSR", "rd = CSR[csr]\nif {writes}: CSR[csr] = CSR[csr] | {csr}"),
-    "csrrc": Operation("clear bits of a CSR", "rd = CSR[csr]\nif {writes}: CSR[csr] = CSR[csr] & ~{csr}"),
+    "csrrw": Operation("write a CSR", "t = CSR[csr]\nCSR[csr] = {csr}\nrd = t"),
+    "csrrs": Operation("set bits of a CSR", "t = CSR[csr]\nif {writes}: CSR[csr] = t | {csr}\nrd = t"),
+    "csrrc": Operation("clear bits of a CSR", "t = CSR[csr]\nif {writes}: CSR[csr] = t & ~{csr}\nrd = t"),
     "fence.i": Operation("later fetches see all earlier stores: what was fetched ahead is dropped", ""),
     "ecall": Operation("call of the environment", "trap(11)"),
     "ebreak": Operation("breakpoint", "trap(3)"),

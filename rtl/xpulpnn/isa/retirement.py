@@ -74,25 +74,25 @@ ORDER_BITS = 64
 RETIREMENT_FIELDS = (
     RetirementField("order", ORDER_BITS, "number of the retirement, from 0"),
     RetirementField("insn", 32, "instruction as it was fetched, upper half 0 if it is compressed"),
-    RetirementField("pc_rdata", 32, "its address"),
+    RetirementField("pc_rdata", 32, "address of the instruction"),
     RetirementField("pc_wdata", 32, "address of the next instruction"),
     RetirementField("trap", 1, "it raises an exception and has no other effect"),
     RetirementField("intr", 1, "it is the first of an interrupt handler"),
     RetirementField("cause", 6, "interrupt bit and code of mcause: of the trap, or of the interrupt with intr"),
-    RetirementField("halt", 1, "0"),
+    RetirementField("halt", 1, "always 0: nothing halts the core"),
     RetirementField("mode", 2, "privilege mode: 3, machine"),
     RetirementField("ixl", 2, "register width: 1, 32 bits"),
     RetirementField("rs1_addr", 5, "register in field rs1 of the expanded instruction"),
-    RetirementField("rs2_addr", 5, "register in field rs2"),
+    RetirementField("rs2_addr", 5, "register in field rs2 of the expanded instruction"),
     RetirementField("rs1_rdata", 32, "old value of the register in field rs1"),
     RetirementField("rs2_rdata", 32, "old value of the register in field rs2"),
     RetirementField("rd_rdata", 32, "old value of the register in field rd: accumulator or rs3"),
     RetirementField("rd_we", 1, "the register in field rd is written"),
-    RetirementField("rd_addr", 5, "its number"),
-    RetirementField("rd_wdata", 32, "its new value"),
+    RetirementField("rd_addr", 5, "number of the register in field rd"),
+    RetirementField("rd_wdata", 32, "new value of the register in field rd"),
     RetirementField("base_we", 1, "an incremented base is written"),
-    RetirementField("base_addr", 5, "its number"),
-    RetirementField("base_wdata", 32, "its new value"),
+    RetirementField("base_addr", 5, "number of the incremented base register"),
+    RetirementField("base_wdata", 32, "new value of the incremented base register"),
     RetirementField("mem_addr", 32, "byte address of the memory access"),
     RetirementField("mem_rmask", 4, "bytes loaded, counted from mem_addr"),
     RetirementField("mem_wmask", 4, "bytes stored, counted from mem_addr"),
@@ -101,8 +101,8 @@ RETIREMENT_FIELDS = (
     RetirementField("nn_act_rdata", 32, "factor from an activation entry of the NN-RF, or rs2"),
     RetirementField("nn_wgt_rdata", 32, "factor from a weight entry of the NN-RF"),
     RetirementField("nn_we", 1, "an entry of the NN-RF is written"),
-    RetirementField("nn_addr", 3, "its number: activations 0 and 1, weights 2 to 5"),
-    RetirementField("nn_wdata", 32, "its new value"),
+    RetirementField("nn_addr", 3, "entry of the NN-RF written: activations 0 and 1, weights 2 to 5"),
+    RetirementField("nn_wdata", 32, "new value of the entry of the NN-RF"),
 )
 """Fields of a retirement in the order of the ports. One is meaningful only if the instruction has that effect."""
 
@@ -112,10 +112,19 @@ CYCLE = RetirementField(
 
 VALID = RetirementField("valid", 1, "an instruction retires in this cycle")
 
-WAIT = RetirementField("wait", max(WaitCause).bit_length(), "WaitCause of this cycle")
+WAIT = RetirementField(
+    "wait",
+    max(WaitCause).bit_length(),
+    "why nothing retires in this cycle: " + ", ".join(f"{cause.value} {cause.name}" for cause in WaitCause),
+)
 
 WIDTHS = {field.name: field.width for field in (VALID, WAIT, *RETIREMENT_FIELDS)}
 """Width of every port of the retirement port by its name without prefix, in their order."""
+
+MEANINGS = {
+    field.name: f"{field.meaning[0].upper()}{field.meaning[1:]}." for field in (VALID, WAIT, *RETIREMENT_FIELDS)
+}
+"""Meaning of every port as a sentence, by its name without prefix."""
 
 CAUSE_INTERRUPT = 1 << 5
 """Interrupt bit of field ``cause``."""

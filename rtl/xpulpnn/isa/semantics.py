@@ -31,7 +31,10 @@ def statements(insn: Insn) -> tuple[str, ...]:
     lines = text.split("\n") if text else []
     if insn.writes_base and not insn.is_mac_load:
         # the base first: of two results for one register the loaded data stays
-        lines.insert(0 if insn.is_load else len(lines), f"rs1 = rs1 + {_offset(insn)}")
+        if insn.is_load:
+            lines = ["a = rs1", f"rs1 = a + {_offset(insn)}", *lines]
+        else:
+            lines.append(f"rs1 = rs1 + {_offset(insn)}")
     return tuple(lines)
 
 
@@ -64,7 +67,7 @@ def _scalar_operands(insn: Insn) -> dict[str, object]:
         "sb": ("rs2" if insn.is_branch else "s(rs2)") if is_register else second,
         "ub": "rs2" if is_register else f"zx({second}, 32)",
         "n": "rs2[4:0]" if is_register else second,
-        "at": "rs1" if insn.writes_base else f"rs1 + {_offset(insn)}",
+        "at": ("a" if insn.is_load else "rs1") if insn.writes_base else f"rs1 + {_offset(insn)}",
         "csr": second,
         "writes": "rs1 is not x0" if second == "rs1" else f"{second} != 0",
         "count": "rs1" if "rs1" in names else "lpcnt12",

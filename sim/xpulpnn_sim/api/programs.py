@@ -17,7 +17,7 @@ from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.session import Session
 
 DEFAULT_CONFIG = "xpulpnn"
-DEFAULT_LIMIT = 100_000_000
+DEFAULT_LIMIT = 1_000_000_000
 """Cycles or instructions after which a program is given up."""
 
 

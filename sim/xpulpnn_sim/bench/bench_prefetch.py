@@ -27,16 +27,21 @@ class BufferPorts(NamedTuple):
     valid: int
     pc: int
     word: int
+    error: int
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
     """Redirect and take at random, beginning with a redirect."""
-    for cycle in range(_CYCLES):
-        redirect = cycle == 0 or rng.random() < habits.redirect
+    lost = True
+    for _ in range(_CYCLES):
+        redirect = lost or rng.random() < habits.redirect
+        lost = False
         drive(dut, {"redirect": int(redirect), "target": random_target(rng), "take": 0})
         if rng.random() < habits.take:
             await Timer(SETTLE_NS, unit="ns")
             dut.take.value = sample(dut.valid)
+            # what is behind an instruction that could not be read means nothing
+            lost = bool(sample(dut.valid) and sample(dut.error) and not redirect)
         await RisingEdge(dut.clk)
     drive(dut, {"redirect": 0, "take": 0})
 
@@ -50,20 +55,28 @@ async def redirect_to(dut: Dut, target: int) -> None:
 
 def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
     """Compare what is offered in every cycle with the program order since the last redirect."""
-    pc = cycles[0].target & ~1
+    pc: int | None = cycles[0].target & ~1
     silence = 0
-    want: dict[str, list[int]] = {"pc": [], "instruction": []}
-    got: dict[str, list[int]] = {"pc": [], "instruction": []}
+    want: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
+    got: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
     for number, ports in enumerate(cycles[1:], start=1):
+        if pc is None:
+            # behind an error, where there is a redirect at once
+            assert ports.redirect, f"no redirect in cycle {number} (seed {board.seed})"
+            pc = ports.target & ~1
+            continue
         want["pc"].append(pc)
         got["pc"].append(ports.pc)
         silence = 0 if ports.valid or ports.redirect else silence + 1
         assert silence < SILENCE_LIMIT, f"no instruction up to cycle {number} (seed {board.seed})"
         if ports.valid:
+            want["error"].append(code.error_at(pc))
+            got["error"].append(ports.error)
+        if ports.valid and not ports.error:
             want["instruction"].append(code.instruction_at(pc))
             got["instruction"].append(ports.word & (1 << 8 * code.size_at(pc)) - 1)
         if ports.take:
-            pc = code.after(pc)
+            pc = None if ports.error else code.after(pc)
         if ports.redirect:
             pc = ports.target & ~1
     board.compare(want, got)
@@ -94,6 +107,19 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
         if timing is PROMPT:
             _check_promptness(cycles, code, board)
         await pulse_reset(dut)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOWEST])
+async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: ObiTiming) -> None:
+    """One word in six fails: an error is told with an instruction that lies in one, and with no other."""
+    rng, board = await start(dut), Scoreboard()
+    code = RandomCode(rng, failing=1 / 6)
+    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+        await consume(dut, rng, FetchHabits(0.1, 0.9))
+    cycles = [BufferPorts(*row) for row in monitor.rows]
+    _check_delivery(cycles, code, board)
+    assert any(ports.valid and ports.error for ports in cycles), "no error was told"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

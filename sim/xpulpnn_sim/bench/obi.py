@@ -30,6 +30,11 @@ _ENABLED = [
 class WordMemory(dict[int, int]):
     """Words by aligned byte address; a word never written holds a value that depends on its address."""
 
+    def fails(self, address: int) -> bool:
+        """Whether an access to the word at ``address`` is answered with an error."""
+        del address
+        return False
+
     def __missing__(self, address: int) -> int:
         """The initial value: an odd multiple of the address, bytes all different."""
         return (address * _SPREAD + _SPREAD) & WORD_MASK
@@ -110,26 +115,28 @@ class ObiResponder(Background):
         self._asleep = asleep
         fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
         self._request = [getattr(dut, f"{port}__{name}") for name in fields]
+        self._may_fail = hasattr(dut, f"{port}__err")
 
-    def _answer(self, grant: int, valid: int, data: int) -> None:
-        answer = {"gnt": grant, "rvalid": valid, "rdata": data}
+    def _answer(self, grant: int, valid: int, data: int, error: int) -> None:
+        answer = {"gnt": grant, "rvalid": valid, "rdata": data} | ({"err": error} if self._may_fail else {})
         drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
 
     def __exit__(self, *error: object) -> None:
         """End at once."""
         super().__exit__(*error)
-        self._answer(0, 0, 0)
+        self._answer(0, 0, 0, 0)
 
     async def _run(self) -> None:
         clk, rng, timing = self._dut.clk, self._rng, self._timing
         req = getattr(self._dut, f"{self._port}__req")
-        responses: deque[tuple[int, int]] = deque()
+        responses: deque[tuple[int, int, int]] = deque()
         waiting: Grant | None = None
         cycle = 0
         while True:
             ready = bool(responses) and responses[0][0] <= cycle
             grant = timing.grant >= 1 or rng.random() < timing.grant
-            self._answer(int(grant), int(ready), responses.popleft()[1] if ready else rng.getrandbits(32))
+            data, error = responses.popleft()[1:] if ready else (rng.getrandbits(32), rng.getrandbits(1))
+            self._answer(int(grant), int(ready), data, error)
             await FallingEdge(clk)
             requested = sample(req)
             if self._asleep is not None and sample(self._asleep):
@@ -142,7 +149,8 @@ class ObiResponder(Background):
                 waiting = None if grant else access
                 if grant:
                     self.log.append(access)
-                    responses.append((cycle + rng.randint(timing.fastest, timing.slowest), self._perform(access)))
+                    ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
+                    responses.append((ready_at, self._perform(access), int(self._memory.fails(access.address))))
                     assert len(responses) <= OUTSTANDING_LIMIT[self._port], f"{len(responses)} requests outstanding"
             else:
                 assert waiting is None, f"{waiting} withdrawn before its grant"

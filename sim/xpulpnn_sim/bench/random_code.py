@@ -34,10 +34,14 @@ class RandomCode(WordMemory):
         Source of the code.
     full_length : float
         Probability that a half-word is the beginning of a four-byte instruction.
+    failing : float
+        Probability that a word is answered with an error.
     """
 
-    def __init__(self, rng: Random, full_length: float = _FULL_LENGTH_PROBABILITY) -> None:
+    def __init__(self, rng: Random, full_length: float = _FULL_LENGTH_PROBABILITY, failing: float = 0.0) -> None:
         super().__init__()
+        self._failing = failing
+        self._failures: dict[int, bool] = {}
         self._rng = rng
         self._full_length = full_length
 
@@ -49,6 +53,17 @@ class RandomCode(WordMemory):
     def _half(self) -> int:
         half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
         return half | LENGTH_MASK if self._rng.random() < self._full_length else half
+
+    def fails(self, address: int) -> bool:
+        """Drawn when first asked for."""
+        if address not in self._failures:
+            self._failures[address] = self._rng.random() < self._failing
+        return self._failures[address]
+
+    def error_at(self, address: int) -> bool:
+        """Whether a word that the instruction at ``address`` lies in is answered with an error."""
+        word = address & ~(WORD_BYTES - 1)
+        return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
     def size_at(self, address: int) -> int:
         """Bytes of the instruction at ``address``."""

@@ -21,33 +21,11 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.loop_report import loop_record, show_loops
+from xpulpnn_sw.build_options import DEFAULT_RAM, DEFAULT_STACK, KIB, MIB, Options, Stage, parse_size
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.foreign_build import write_all
 from xpulpnn_sw.looppass.optimise import Report
-from xpulpnn_sw.toolchain import (
-    DEFAULT_RAM,
-    DEFAULT_STACK,
-    KIB,
-    LINKED_SUFFIXES,
-    MIB,
-    SOURCE_SUFFIXES,
-    Options,
-    Stage,
-    archive,
-    build,
-    compile_sources,
-    parse_size,
-)
-
-EXAMPLES = (
-    "xpulpnn cc hello.c -o hello.elf",
-    "xpulpnn cc -O3 -Wall -Iinclude main.c kernel.c start.S -o prog.elf -j4",
-    "xpulpnn cc -c layer.c && xpulpnn cc main.c layer.o -L lib -lnn -o net.elf",
-    "xpulpnn cc -c conv.c pool.c -o libnn.a",
-    "xpulpnn cc --preset ri5cy -S dot.c",
-    "xpulpnn cc --loop-report conv.c -o conv.elf",
-    "xpulpnn cc --headers build/include",
-)
+from xpulpnn_sw.toolchain import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources
 
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
@@ -139,6 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help=f"most bytes of stack, data and heap together (default {DEFAULT_RAM // MIB}M)",
     )
+    parser.add_argument("--heap", metavar="SIZE", help="bytes for malloc (default: a quarter of --ram)")
     parser.add_argument(
         "--headers",
         type=Path,
@@ -196,6 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
         script=_script(arguments.script),
         stack=parse_size(arguments.stack, "--stack"),
         ram=parse_size(arguments.ram, "--ram"),
+        heap=0 if arguments.heap is None else parse_size(arguments.heap, "--heap"),
         loop_pass=not arguments.no_loop_pass,
         report=report,
         **({} if arguments.jobs is None else {"jobs": arguments.jobs}),
@@ -240,6 +220,8 @@ def _compile(arguments: argparse.Namespace, options: Options, compiler: str) -> 
     if target is not None and target in files:
         raise InputError(f"-o must be another file than the sources, not {target}")
     if stage is None:
+        if not {"-MMD", "-MD"}.isdisjoint(options.extra):
+            raise InputError("-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")
         require_folder(program.parent, "--output")
         return [program], build(files, program, compiler=compiler, options=options)

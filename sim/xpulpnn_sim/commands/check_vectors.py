@@ -6,6 +6,7 @@ from pathlib import Path
 
 from xpulpnn_sim.api.vectors import DEFAULT_CONFIG, ENGINES, check_vectors
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     OK,
     add_configuration,
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE.jsonl[.gz]", help="vector file, JSON lines")
     parser.add_argument("--engine", choices=ENGINES, default="rtl", help="what executes them (default rtl)")
-    add_configuration(parser, DEFAULT_CONFIG)
+    add_configuration(parser, DEFAULT_CONFIG, BOTH_FORMS)
     add_json(parser)
 
 

@@ -3,9 +3,8 @@
 import argparse
 import json
 import sys
-import tempfile
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from xpulpnn.config import PRESETS, CoreConfig, apply_settings, preset
 from xpulpnn.errors import InputError
+from xpulpnn_sim.files import require_folder as require_folder
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.lists import comma_list as comma_list
 
 OK = 0
 FAILED = 1
@@ -42,10 +43,15 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 DEFAULT_PRESET = "xpulpnn"
 
 
-def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET) -> None:
-    """Add ``--preset`` and ``--set``."""
+BOTH_FORMS = "for both forms of Mac&Load"
+"""Why some subcommands have another default preset."""
+
+
+def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET, why: str = "") -> None:
+    """Add ``--preset``, with the reason for another default than that of all, and ``--set``."""
+    shown = f"{default}, {why}" if why else default
     parser.add_argument(
-        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {default})"
+        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {shown})"
     )
     parser.add_argument(
         "--set",
@@ -102,31 +108,10 @@ def require_writable(path: Path | None) -> None:
     require_folder(path.parent, "--json")
 
 
-def require_folder(folder: Path, option: str) -> None:
-    """Raise :class:`InputError` unless files can be created in ``folder``, which is made if it does not exist."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
-
-
 def write_json(path: Path | None, result: Any) -> None:
     """Write ``result`` if a file was asked for."""
     if path is not None:
         write_text(path, json.dumps(result, indent=2) + "\n")
-
-
-def comma_list(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Distinct members of ``known`` named in ``text``, ``all`` standing for all of them."""
-    if text == "all":
-        return list(known)
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise InputError(f"{option} must be a list out of {','.join(known)}, not {name or 'empty'}")
-    return list(dict.fromkeys(names))
 
 
 _PLAIN_WIDTH = 160

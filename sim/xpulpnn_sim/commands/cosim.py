@@ -17,6 +17,7 @@ from xpulpnn_sim.api.cosimulation import (
     run_cases,
 )
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     OK,
     add_configuration,
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"out of {','.join(VARIANTS)}, or all (default {','.join(DEFAULT_VARIANTS)})",
     )
-    add_configuration(parser, DEFAULT_CONFIG)
+    add_configuration(parser, DEFAULT_CONFIG, BOTH_FORMS)
     add_exact(parser)
     parser.add_argument(
         "--engine",

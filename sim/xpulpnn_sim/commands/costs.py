@@ -8,6 +8,7 @@ from rich.table import Table
 
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     OK,
     add_configuration,
@@ -27,7 +28,7 @@ _SHOWN = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    add_configuration(parser, "xpulpnn-full")
+    add_configuration(parser, "xpulpnn-full", BOTH_FORMS)
     add_json(parser)
 
 

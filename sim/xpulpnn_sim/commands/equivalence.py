@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="dotp (default): each structure of the dot-product unit against its definition; emitter: each module of "
         "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset",
     )
-    add_configuration(parser, "xpulpnn")
+    add_configuration(parser)
     equivalence_emitter.add_arguments(parser)
     parser.add_argument(
         "--formats",

@@ -19,6 +19,8 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.package.assemble import DEFAULT_CLOCK_NS, write_package
+from xpulpnn_sim.package.design import Design
 from xpulpnn_sim.tops import TOPS, emit_top
 
 DEFAULT_PREFIX = "xpulpnn_"
@@ -28,7 +30,7 @@ DEFAULT_PREFIX = "xpulpnn_"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOPS)}")
-    add_configuration(parser, "xpulpnn")
+    add_configuration(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -57,6 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--split", action="store_true", help="one file per module, and TOP.f with their names, instead of TOP.v"
+    )
+    parser.add_argument(
+        "--package",
+        action="store_true",
+        help="an IP package instead: Verilog, testbench, constraints, scripts for synthesis, FuseSoC and IP-XACT files",
+    )
+    parser.add_argument(
+        "--clock",
+        type=float,
+        default=DEFAULT_CLOCK_NS,
+        metavar="NS",
+        help=f"period in nanoseconds that the constraints of the package ask for (default {DEFAULT_CLOCK_NS:g})",
     )
     add_json(parser)
 
@@ -97,11 +111,15 @@ def emitted_top(arguments: argparse.Namespace) -> EmittedVerilog:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write ``TOP.v``, or a file per module and ``TOP.f``, and ``TOP.json``."""
+    """Write ``TOP.v``, or a file per module and ``TOP.f``, and ``TOP.json``; or an IP package."""
+    if not 0 < arguments.clock < float("inf"):
+        raise InputError(f"--clock must be a positive number of nanoseconds, not {arguments.clock:g}")
     emitted = emitted_top(arguments)
     require_writable(arguments.json)
     require_folder(arguments.output, "--output")
     top = arguments.top
+    if arguments.package:
+        return _package(arguments, emitted)
     if arguments.split:
         files = emitted.files()
         files[f"{top}.f"] = "".join(f"{name}\n" for name in files)
@@ -115,4 +133,15 @@ def run(arguments: argparse.Namespace) -> int:
     manifest = arguments.output / f"{top}.json"
     output().print(f"{shown} and {manifest}: module {emitted.manifest['top']}", markup=False, soft_wrap=True)
     write_json(arguments.json, {"top": top, "files": [str(arguments.output / name) for name in files]})
+    return OK
+
+
+def _package(arguments: argparse.Namespace, emitted: EmittedVerilog) -> int:
+    """Write the IP package."""
+    command = f"{command_line(arguments)} --package --clock {arguments.clock:g}"
+    design = Design(arguments.top, configuration(arguments), emitted, arguments.clock, command)
+    files = write_package(design, arguments.output)
+    readme = arguments.output / "README.md"
+    output().print(f"{readme}: package of module {design.module}, {len(files)} files", markup=False, soft_wrap=True)
+    write_json(arguments.json, {"top": arguments.top, "files": [str(path) for path in files]})
     return OK

@@ -21,6 +21,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.program import (
     Ending,
     add_program,
+    bus_errors,
     by_function,
     dumps,
     end_record,
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success."""
     config = configuration(arguments)
     executable, ram = load_program(arguments, config)
+    errors = bus_errors(arguments)
     pieces = dumps(arguments, executable, ram)
     require_writable(arguments.json)
     require_file(arguments.trace, "--trace")
@@ -56,7 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     def execute(observer: Callable[[Retired], None] | None) -> tuple[Session, Exit]:
         session = Session(
-            executable, config, ram=ram, hart_id=hart_id(arguments), output=show, observer=observer, visits=visits
+            executable,
+            config,
+            ram=ram,
+            errors=errors,
+            hart_id=hart_id(arguments),
+            output=show,
+            observer=observer,
+            visits=visits,
         )
         with progress_bar("instructions", None) as (progress, task):
             return session, session.run(arguments.limit, lambda done: progress.update(task, completed=done))

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser, "8", "N")
     parser.add_argument("--variant", default="nn_4x4", metavar="NAME", help=f"one of {', '.join(VARIANTS)}")
     add_specialise(parser)
-    add_configuration(parser, "xpulpnn-full")
+    add_configuration(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the tensors (default 0)")
     parser.add_argument("--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first installed)")
     parser.add_argument("--no-build", action="store_true", help="write the sources only")

@@ -17,13 +17,6 @@ from xpulpnn_sim.commands.common import OK, add_json, output, require_writable, 
 from xpulpnn_sim.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.disasm import render
 
-EXAMPLES = (
-    "xpulpnn objdump prog.elf",
-    "xpulpnn objdump prog.elf --function main --no-source",
-    "xpulpnn objdump libnn.a --json build/code.json",
-    "xpulpnn objdump prog.elf --headers",
-)
-
 _ALL = Decoder(INSNS)
 _LOOPS = "lp."
 
@@ -132,11 +125,7 @@ def _text_of(path: str) -> list[str]:
 
 def _lines(item: ObjectFile, section: CodeSection, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The instructions and data of a section that are asked for."""
-    ranges = [
-        (symbol.address, symbol.address + max(symbol.size, 1))
-        for symbol in section.symbols
-        if symbol.name in arguments.function
-    ]
+    ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in arguments.function]
     offset = 0
     while offset < len(section.data):
         address = section.address + offset

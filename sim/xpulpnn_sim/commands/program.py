@@ -21,7 +21,7 @@ from xpulpnn_sim.trap_report import Trapped, describe
 from xpulpnn_sim.trap_report import record as trap_record
 from xpulpnn_sw.core_note import require_core
 
-DEFAULT_LIMIT = 100_000_000
+DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
 _FILE_MODE = 0o644
 
@@ -64,6 +64,13 @@ def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str]
         help="memory beside the program's segments, such as 0x80000000:1M; repeatable",
     )
     parser.add_argument(
+        "--bus-error",
+        action="append",
+        default=[],
+        metavar="BASE:SIZE",
+        help="words that the bus answers with an error when they are fetched (an instruction access fault); repeatable",
+    )
+    parser.add_argument(
         *limit_options,
         dest="limit",
         type=int,
@@ -91,6 +98,11 @@ def load_program(arguments: argparse.Namespace, config: CoreConfig) -> tuple[Exe
     executable = load(arguments.program, ram=ram)
     require_core(executable.cores, config, str(executable.path), core_title(arguments))
     return executable, ram
+
+
+def bus_errors(arguments: argparse.Namespace) -> tuple[Window, ...]:
+    """The words that cannot be fetched."""
+    return tuple(parse_ram(text) for text in arguments.bus_error)
 
 
 def hart_id(arguments: argparse.Namespace) -> int:

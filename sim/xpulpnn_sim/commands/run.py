@@ -33,6 +33,7 @@ from xpulpnn_sim.commands.program import (
     OUTSIDE,
     Ending,
     add_program,
+    bus_errors,
     dumps,
     end_record,
     hart_id,
@@ -135,6 +136,7 @@ def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
     """The surroundings that the options describe; raises :class:`InputError`."""
     return Machine(
         ram=ram,
+        bus_errors=bus_errors(arguments),
         hart_id=hart_id(arguments),
         grant_stalls=arguments.grant_stalls,
         response_latency=arguments.response_latency,

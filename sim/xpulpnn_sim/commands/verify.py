@@ -12,6 +12,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands import verify_c
 from xpulpnn_sim.commands.common import (
+    BOTH_FORMS,
     FAILED,
     INTERRUPTED,
     OK,
@@ -52,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--preset",
         default=DEFAULT_PRESET,
         metavar="LIST",
-        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all (default {DEFAULT_PRESET})",
+        help=f"configurations, taken in turn: out of {','.join(PRESETS)}, or all "
+        f"(default {DEFAULT_PRESET}, {BOTH_FORMS})",
     )
     parser.add_argument(
         "--set",
@@ -86,18 +88,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     if arguments.c_programs is not None:
+        if arguments.dask:
+            raise InputError("--dask must be left out with --c-programs")
         return verify_c.run(arguments, _plans(arguments)[0].config)
     plans = _plans(arguments)
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
     if arguments.dask:
-        require_dask()
+        require_dask(arguments.dask)
     else:
         prepare(arguments.engine, [plan.config for plan in plans])
     found: list[Result] = []
     console = output()
-    stopped = ""
+    stopped, lost = False, None
     with progress_bar("instructions", arguments.instructions) as (progress, task):
         try:
             with single_interrupt(), _executor(arguments) as executor:
@@ -106,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
                     found.append(result)
                     progress.advance(task, result.verdict.instructions)
         except (KeyboardInterrupt, FarmLostError) as stop:
-            stopped = str(stop) or "interrupted"
+            stopped, lost = True, stop if isinstance(stop, FarmLostError) else None
     failures = [result for result in found if result.verdict.reason is not Reason.PASS]
     for failure in failures:
         _report(failure, arguments, console)
@@ -114,7 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
     _print(summary, console)
     write_json(arguments.json, summary)
     if stopped:
-        console.print(f"INCOMPLETE: {stopped} after {len(found)} programs", markup=False, soft_wrap=True)
+        console.print(f"INCOMPLETE: interrupted after {len(found)} programs", markup=False, soft_wrap=True)
+        if lost is not None:
+            raise lost
         return INTERRUPTED
     return FAILED if failures else OK
 

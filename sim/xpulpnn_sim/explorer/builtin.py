@@ -20,7 +20,7 @@ from typing import Literal
 from xpulpnn_sim.explorer.cache import content_key
 from xpulpnn_sim.explorer.library import Library, load_library
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.harness.build import cache_directory
+from xpulpnn_sim.user_cache import cache_directory
 
 LIBRARY_NAME = "xpulpnn_builtin"
 TAU_PS = 10.0

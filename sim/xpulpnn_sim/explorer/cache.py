@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from xpulpnn_sim import sources
-from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult, Flow, FlowResult, from_json, to_json
+from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult, Flow, FlowOutput, from_json, to_json
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
-_Result = TypeVar("_Result", FlowResult, EnergyResult)
+_Result = TypeVar("_Result", FlowOutput, EnergyResult)
 
 
 _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm"})
@@ -38,7 +38,7 @@ def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Resul
     return result, False
 
 
-def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowResult, bool]:
-    """Result of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
-    key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.verilog])
-    return cached("flows", key, FlowResult, lambda: flow.run(design))
+def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowOutput, bool]:
+    """Result and files of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
+    key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.code])
+    return cached("flows", key, FlowOutput, lambda: flow.run(design))

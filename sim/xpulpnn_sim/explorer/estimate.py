@@ -35,13 +35,22 @@ class Estimate:
     known: int
     seconds: float
 
+    def scaled(self, factor: float) -> "Estimate":
+        """The size of ``factor`` times as many points of the kind."""
+        points, steps, known = (round(factor * one) for one in (self.points, self.steps, self.known))
+        return Estimate(points=points, steps=steps, known=known, seconds=factor * self.seconds)
+
     def text(self, jobs: int) -> str:
         """The size for people; ``jobs`` processes share the work, 0 for machines of unknown number."""
         known = f", {self.known:,} known" if self.known else ""
         at_once = max(1, min(jobs, self.points))
         time = duration(self.seconds / at_once)
         shared = f"{time} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{time} of work"
-        return f"{self.points:,} points to run, {self.steps:,} steps{known}, about {shared}"
+        return f"{_counted(self.points, 'point')} to run, {_counted(self.steps, 'step')}{known}, about {shared}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """What a run leaves behind: table, JSON, CSV and HTML report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,20 @@ from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
+from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.report.terminal import TerminalTable
 from xpulpnn_sim.explorer.results import PointResult, to_json
+from xpulpnn_sim.explorer.runner import UNFINISHED
 from xpulpnn_sim.explorer.space import Skipped
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
 """What a run writes beside the folders of its points; the first one tells whose they are."""
+
+_SHOWN_RATES = 24
+"""Rows of rates that are printed; files have all of them."""
 
 _REPORT_PACKAGES = ("jinja2", "plotly")
 
@@ -48,6 +53,8 @@ class FinishedRun:
         Tables to show before all others.
     interrupted : str
         How far the run came before it was interrupted; empty if it was not.
+    lost : str
+        What was lost, if that was the interruption.
     """
 
     info: RunInfo
@@ -56,6 +63,7 @@ class FinishedRun:
     notes: tuple[str, ...] = ()
     extra: tuple[NamedTable, ...] = ()
     interrupted: str = ""
+    lost: str = ""
 
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""
@@ -68,7 +76,7 @@ class FinishedRun:
             "complete": not self.interrupted,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
-            "tables": [_table_record(table) for table in self.extra],
+            "tables": [_table_record(table) for table in (*self.extra, *self._results())],
             "points": [to_json(point) for point in self.points],
         }
 
@@ -82,12 +90,15 @@ class FinishedRun:
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
         overheads = tables.overhead_table(self.points, self.info)
-        for table in (*self.extra, tables.figure_table(self.points, self.info), overheads):
+        rates, best = headline_table(self.points), best_table(self.points)
+        if rates is not None and len(rates.rows) > _SHOWN_RATES:
+            rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
+        for table in (*self.extra, tables.figure_table(self.points, self.info), rates, best, overheads):
             if table is not None:
                 console.print(TerminalTable(table))
                 console.print()
         if self.interrupted:
-            console.print(Text(f"INCOMPLETE: {self.interrupted}; the same command goes on from here"), soft_wrap=True)
+            console.print(Text(f"INCOMPLETE: {self.interrupted}; without --fresh it goes on from here"), soft_wrap=True)
         for line in self._below():
             console.print(Text(line), soft_wrap=True)
 
@@ -96,12 +107,15 @@ class FinishedRun:
         for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += [f"{record}: results checked, ideal memory, sums left to the simulator" for record in self._kernels()]
+        lines += [f"{record}: {comparison.KERNEL_CONDITIONS}" for record in self._kernels()]
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
-        lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.error]
+        lines += [f"failed: {point.label}: {point.error}" for point in self.points if _failed(point)]
         lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
         return lines
+
+    def _results(self) -> list[NamedTable]:
+        return [table for table in (headline_table(self.points), best_table(self.points)) if table is not None]
 
     def _kernels(self) -> list[str]:
         names = [
@@ -110,6 +124,11 @@ class FinishedRun:
             for record in point.kernels
         ]
         return list(dict.fromkeys(names))
+
+
+def _failed(point: PointResult) -> bool:
+    """Whether a point has an error of its own, not that of the interrupted run."""
+    return bool(point.error) and not point.error.startswith(UNFINISHED)
 
 
 def _table_record(table: NamedTable) -> dict[str, Any]:

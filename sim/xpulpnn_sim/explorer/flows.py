@@ -1,17 +1,31 @@
 """The synthesis flows by their names on the command line, as steps of a point."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xpulpnn.config import apply_settings
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explorer.cache import cached_flow
+from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.library import Library, load_library
 from xpulpnn_sim.explorer.results import EmittedDesign, Flow
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
-SCRIPTS = ("area", "speed")
+
+INFERRED: Mapping[str, str] = {
+    "multipliers": "replicated",
+    "adders": "inferred",
+    "multiplier": "inferred",
+}
+"""Structures for FPGAs with multipliers and carry chains of their own, which the tool finds only in plain operators."""
+
+_INFERRING = frozenset({"ecp5"})
+
+_NS_MHZ = 1e3
+_CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +42,51 @@ class Request:
         Liberty file of the flow ``asic``.
     seeds : int
         Placements of the FPGA flows.
+    repeat : int
+        Runs of the ASIC flows, each with cells and nets in another order.
+    clock_ns : float or None
+        Clock period to reach.
+    yosys : str
+        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
+    chosen : frozenset of str
+        Parameters of the configurations that the user has chosen, which no flow may change.
     """
 
     flows: tuple[str, ...]
     scripts: tuple[str, ...]
     liberty: Path | None
     seeds: int
+    repeat: int = 1
+    clock_ns: float | None = None
+    yosys: str = ""
+    chosen: frozenset[str] = frozenset()
+
+
+def parse_clock(text: str) -> float:
+    """A clock as a period in ns: ``5``, ``5ns`` or ``200MHz``; raises :class:`InputError` for anything else."""
+    found = _CLOCK.fullmatch(text.strip())
+    number = float(found["number"]) if found else 0.0
+    if found is None or not number:
+        raise InputError(
+            f"--clock must be a positive period in ns or a frequency such as 200MHz, not {text or 'empty'}"
+        )
+    return _NS_MHZ / number if found["unit"].lower() == "mhz" else number
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStep:
-    """A synthesis flow, through the cache."""
+    """A synthesis flow, through the cache.
+
+    Parameters
+    ----------
+    flow : Flow
+        What to run.
+    chosen : frozenset of str
+        Parameters that stay as they are even if the flow would do better with others.
+    """
 
     flow: Flow
+    chosen: frozenset[str] = frozenset()
     kind: ResultField = "flows"
 
     @property
@@ -48,14 +94,29 @@ class FlowStep:
         """Flow and script, such as ``asic-speed``."""
         return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
 
+    @property
+    def structures(self) -> dict[str, str]:
+        """Parameters that the flow sets in all configurations."""
+        if self.flow.name not in _INFERRING:
+            return {}
+        return {key: value for key, value in INFERRED.items() if key not in self.chosen}
+
     def settings(self) -> Mapping[str, str]:
-        """Those of the flow."""
-        return self.flow.settings()
+        """Those of the flow, and the structures it sets."""
+        return {**self.flow.settings(), **self.structures}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        result, hit = cached_flow(self.flow, design)
-        return StepOutcome(result=result, cached=hit)
+        changed = design
+        if self.structures:
+            changed = emit_design(design.top, apply_settings(design.config, self.structures))
+        output, hit = cached_flow(self.flow, changed)
+        if changed.code == design.code:
+            return StepOutcome(result=output.result, cached=hit, files=output.files)
+        told = ", ".join(f"{key}={value}" for key, value in self.structures.items())
+        text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; --set or --sweep chooses others."
+        result = replace(output.result, structures=self.structures, conditions=[text, *output.result.conditions])
+        return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
 def library(request: Request) -> Library:
@@ -69,7 +130,7 @@ def library(request: Request) -> Library:
 
 def flow_steps(request: Request) -> list[FlowStep]:
     """A step for each flow and script; raises :class:`~xpulpnn.errors.ToolError` for an unreadable library."""
-    return [FlowStep(flow) for name in request.flows for flow in _flows(name, request)]
+    return [FlowStep(flow, request.chosen) for name in request.flows for flow in _flows(name, request)]
 
 
 def _flows(name: str, request: Request) -> list[Flow]:
@@ -77,11 +138,14 @@ def _flows(name: str, request: Request) -> list[Flow]:
         case "ecp5" | "ice40":
             from xpulpnn_sim.explorer.fpga import FpgaFlow
 
-            return [FpgaFlow(name, request.seeds)]
+            return [FpgaFlow(name, request.seeds, clock_ns=request.clock_ns, yosys=request.yosys)]
         case "asic" | "builtin":
             from xpulpnn_sim.explorer.asic import AsicFlow
 
             cells = library(replace(request, liberty=None) if name == "builtin" else request)
-            return [AsicFlow(cells, name, script) for script in request.scripts]
+            return [
+                AsicFlow(cells, name, script, repeat=request.repeat, clock_ns=request.clock_ns, yosys=request.yosys)
+                for script in request.scripts
+            ]
         case _:
             raise InputError(f"flow must be one of {', '.join(FLOWS)}, not {name}")

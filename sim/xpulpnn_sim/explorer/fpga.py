@@ -2,10 +2,10 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,15 +15,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowResult, PathStep
+from xpulpnn_sim.explorer.flow_files import flow_folder
+from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.explorer.wrapper import FOLD, INPUTS, INSTANCE, OUTPUTS, RESET, WRAPPER, Wrapper, wrap
 from xpulpnn_sim.netlist import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.yosys import find_yosys
 
 Device = Literal["ecp5", "ice40"]
 
+REVISION = "2"
+"""Part of the settings: raised when this flow's results change without any setting changing."""
+
 _TARGET_MHZ = 100
-"""Clock asked of placement and routing; above what the large components reach, so that nothing is left undone."""
+"""Clock asked of placement and routing where none is given: above what the large components reach, so that nothing is
+left undone."""
 
 _PS = 1000
 """Picoseconds in the nanoseconds that nextpnr reports."""
@@ -91,6 +96,10 @@ class FpgaFlow:
         Family; one part of each is used, named in the conditions.
     seeds : int
         Placements, with seeds 1 to this number; the clock of each is in the result.
+    clock_ns : float or None
+        Period to reach.
+    yosys : str
+        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
 
     Raises
     ------
@@ -98,7 +107,7 @@ class FpgaFlow:
         For another device or fewer seeds than one.
     """
 
-    def __init__(self, device: Device, seeds: int = 3) -> None:
+    def __init__(self, device: Device, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         if device not in DEVICE_FAMILIES:
             raise InputError(f"device must be one of {', '.join(DEVICE_FAMILIES)}, not {device}")
         if seeds < 1:
@@ -106,7 +115,13 @@ class FpgaFlow:
         self.name: str = device
         self.script: str = ""
         self.seeds = seeds
+        self.clock_ns = clock_ns
+        self.yosys = yosys
         self._family = DEVICE_FAMILIES[device]
+
+    @property
+    def _target_mhz(self) -> float:
+        return _TARGET_MHZ if self.clock_ns is None else _PS / self.clock_ns
 
     @property
     def _nextpnr(self) -> str:
@@ -114,7 +129,7 @@ class FpgaFlow:
 
     def tools(self) -> dict[str, str]:
         """Versions of the programs that run; raises :class:`ToolError` naming the first one that is missing."""
-        return {"yosys": find_yosys().tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
+        return {"yosys": find_yosys(self.yosys).tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
 
     def settings(self) -> Mapping[str, str]:
         """Everything besides the Verilog that determines the result."""
@@ -124,10 +139,11 @@ class FpgaFlow:
             "synthesis": family.synthesis,
             "options": " ".join(family.options),
             "seeds": str(self.seeds),
-            "target_mhz": str(_TARGET_MHZ),
+            "target_mhz": f"{self._target_mhz:g}",
+            "revision": REVISION,
         }
 
-    def run(self, design: EmittedDesign) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowOutput:
         """Synthesise once, then place and route with each seed.
 
         Raises
@@ -136,8 +152,8 @@ class FpgaFlow:
             If a program is missing or fails, or the component is too large for the part.
         """
         started, tools, wrapper = time.monotonic(), self.tools(), wrap(design.manifest)
-        with tempfile.TemporaryDirectory(prefix="xpulpnn-fpga-") as name:
-            folder = Path(name)
+        files: dict[str, str] = {}
+        with flow_folder(files) as folder:
             netlist = self._synthesise(design, wrapper, folder)
             counts = _Counts.of(netlist, self._family)
             if counts.luts > self._family.capacity:
@@ -147,8 +163,10 @@ class FpgaFlow:
                 )
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
-        best = max(placed, key=lambda one: one.fmax_mhz)
-        return FlowResult(
+        # the clock of the tables is the median, so that the path is to be that of the placement it is reached by
+        by_clock = sorted(placed, key=lambda one: one.fmax_mhz)
+        middle = by_clock[(len(by_clock) - 1) // 2]
+        result = FlowResult(
             flow=self.name,
             tools=tools,
             conditions=self._conditions(wrapper, counts),
@@ -158,22 +176,27 @@ class FpgaFlow:
             dsps=counts.dsps,
             brams=counts.brams,
             fmax_mhz=[one.fmax_mhz for one in placed],
-            delay_ps=best.path.delay_ps,
-            path=best.path,
+            delay_ps=middle.path.delay_ps,
+            clock_ps=None if self.clock_ns is None else self.clock_ns * _PS,
+            path=middle.path,
             wall_s=time.monotonic() - started,
         )
+        return FlowOutput(result=result, files=files)
 
     def _conditions(self, wrapper: Wrapper, counts: "_Counts") -> list[str]:
         family = self._family
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.kinds.items()))
         own = f"{counts.wrapper_flip_flops} registers and {counts.wrapper_luts} look-up tables"
-        clock = f"Clock after routing for {_TARGET_MHZ} MHz, placement seeds 1 to {self.seeds}"
+        clock = f"Clock after routing for {self._target_mhz:g} MHz, placement seeds 1 to {self.seeds}"
         return [
             f"Part: {family.part}.",
             wrapper.condition,
             f"Its {own} are subtracted from the figures.",
             f"Cells with the wrapper, after synthesis: {kinds}. {family.note}",
-            f"{clock}; path and delay are the fastest one's, with clock-to-output and setup times.",
+            (
+                f"{clock}: the median, of two in the middle the lower one; path and delay are those of that placement, "
+                "with clock-to-output and setup times."
+            ),
         ]
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> NetlistModule:
@@ -182,14 +205,16 @@ class FpgaFlow:
         script = (
             f"read_verilog design.v wrapper.v\n{self._family.synthesis} -top {WRAPPER}\n"
             "setattr -mod -unset keep_hierarchy *\nflatten\ndelete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
+            "write_verilog -noattr mapped.v\n"
         )
-        find_yosys().run(script, folder, what=design.top, results=["netlist.json"])
+        find_yosys(self.yosys).run(script, folder, what=design.top, results=["netlist.json", "mapped.v"])
+        (folder / "design.v").unlink()
         return read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> _Placed:
         report = f"report{seed}.json"
-        options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", str(_TARGET_MHZ)]
-        self._route(["-q", *self._family.options, *options, "--timing-allow-fail"], folder, report)
+        options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
+        self._route([*self._family.options, *options, "--timing-allow-fail"], folder, seed, report)
         figures = json.loads((folder / report).read_text())
         if not figures["fmax"]:
             raise ToolError(f"{self._nextpnr} must report the clock frequency, not none")
@@ -200,9 +225,11 @@ class FpgaFlow:
             names.path(routed["path"], tool),
         )
 
-    def _route(self, options: list[str], folder: Path, report: str) -> None:
+    def _route(self, options: list[str], folder: Path, seed: int, report: str) -> None:
         command, _ = _find(self._nextpnr)
         done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+        asked = shlex.join([self._nextpnr, *options])
+        (folder / f"nextpnr{seed}.log").write_text(f"$ {asked}\n{done.stdout}{done.stderr}")
         if done.returncode or not (folder / report).exists():
             lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "ERROR" in line]
             raise ToolError(f"{self._nextpnr} must finish, not stop: {lines[0] if lines else 'no message'}")
@@ -276,7 +303,7 @@ class _Names:
                 pending = 0.0
         return CriticalPath(
             tool=tool,
-            netlist="flat",
+            netlist="routed",
             start=steps[0].net if steps else "",
             end=self._end(routed[-1]["to"]["cell"]),
             delay_ps=round(arrival, 1),

@@ -123,11 +123,14 @@ class EnergyStep:
         The kernel; None for general code.
     core : bool
         Whether a kernel runs on the whole core, as general code always does.
+    yosys : str
+        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
     """
 
     library: Library
     spec: KernelSpec | None
     core: bool = False
+    yosys: str = ""
     kind: ResultField = "energies"
 
     @property
@@ -139,12 +142,12 @@ class EnergyStep:
         """The library, the netlist and the tools."""
         from xpulpnn_sim.yosys import find_yosys
 
-        return {**find_yosys().tools, "library": self.library.sha256, "core": str(self.core)}
+        return {**find_yosys(self.yosys).tools, "library": self.library.sha256, "core": str(self.core)}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
         from xpulpnn_sim.explorer.energy.capture import kernel_workload, program_workload
-        from xpulpnn_sim.explorer.energy.estimate import estimate_energy
+        from xpulpnn_sim.explorer.energy.estimate import estimate_with_files
         from xpulpnn_sim.explorer.energy.programs import general_code
 
         config = design.config
@@ -154,4 +157,5 @@ class EnergyStep:
             workload = kernel_workload(
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
-        return StepOutcome(result=estimate_energy(config, workload, self.library))
+        result, files = estimate_with_files(config, workload, self.library, yosys=self.yosys)
+        return StepOutcome(result=result, files=files)

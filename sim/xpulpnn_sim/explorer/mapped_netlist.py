@@ -87,15 +87,19 @@ def read_mapped(path: Path, module: str, library: Mapping[str, LibraryCell]) -> 
 
     Raises :class:`ToolError` if the file or the module is not there, or has cells that are not in ``library``.
     """
-    found = read_module(path, module)
+    return mapped_module(read_module(path, module), library)
+
+
+def mapped_module(found: NetlistModule, library: Mapping[str, LibraryCell]) -> MappedNetlist:
+    """A flat module as library cells; raises :class:`ToolError` if one of them is not in ``library``."""
     gates: list[MappedGate] = []
     for cell in found.cells:
         if cell.type not in library:
-            raise ToolError(f"--liberty must hold cells for all of {module}, not lack one for {cell.type}")
+            raise ToolError(f"--liberty must hold cells for all of {found.name}, not lack one for {cell.type}")
         pins = {pin: nets[0] for pin, nets in cell.pins.items()}
         gates.append(MappedGate(cell.name, instance_path(cell.name), library[cell.type], pins))
     return MappedNetlist(
-        module=module,
+        module=found.name,
         gates=gates,
         inputs={name: net for port in found.inputs.values() for name, net in port.bits},
         outputs={name: net for port in found.outputs.values() for name, net in port.bits},
@@ -115,13 +119,22 @@ def instance_path(name: str) -> str:
     return ".".join(parts)
 
 
-def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
-    names: dict[int, str] = {}
+def net_names(module: NetlistModule) -> dict[int, list[str]]:
+    """All names that the source gives to each net, the shortest one of the highest instance first."""
+    names: dict[int, list[str]] = {}
     for wire in module.wires.values():
         for name, net in () if wire.hidden else wire.bits:
-            known = names.get(net)
-            if known is None or (name.count("."), len(name)) < (known.count("."), len(known)):
-                names[net] = name
+            names.setdefault(net, []).append(name)
+    return {net: sorted(known, key=name_length) for net, known in names.items()}
+
+
+def name_length(name: str) -> tuple[int, int, str]:
+    """Sorts names of nets: those of high instances first, then short ones."""
+    return name.count("."), len(name), name
+
+
+def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
+    names = {net: known[0] for net, known in net_names(module).items()}
     for gate in gates:
         for net in gate.driven:
             names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")

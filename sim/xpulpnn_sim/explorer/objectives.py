@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.explorer.report.comparison import fmax
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.results import FlowResult, PointResult
 
@@ -35,9 +36,7 @@ _FIGURES: Mapping[str, _Figure] = {
         unit="ns", more=False, digits=3, flow=lambda flow: flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
     ),
     "luts": _Figure(unit="", more=False, digits=0, flow=lambda flow: flow.luts),
-    "fmax": _Figure(
-        unit="MHz", more=True, digits=1, flow=lambda flow: sorted(flow.fmax_mhz)[len(flow.fmax_mhz) // 2]
-    ),
+    "fmax": _Figure(unit="MHz", more=True, digits=1, flow=fmax),
     "cycles": _Figure(unit="", more=False, digits=0, point=_cycles),
     "energy": _Figure(unit="pJ", more=False, digits=1, point=_energy),
 }
@@ -83,7 +82,8 @@ class Objective:
     def column(self) -> Column:
         """Heading of the figure in a table."""
         figure = _FIGURES[self.name]
-        return Column(name=self.name, unit=figure.unit, group=self.flow, digits=figure.digits)
+        better = "more" if figure.more else "less"
+        return Column(name=self.name, unit=figure.unit, group=self.flow, digits=figure.digits, better=better)
 
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
@@ -120,7 +120,7 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
 
 
 def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> list[int]:
-    """Numbers of the points that no other one equals or beats in all objectives while beating them in one."""
+    """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
     costs: dict[int, tuple[float, ...]] = {}
     for number, point in enumerate(points):
         values = [objective.value(point) for objective in wanted]
@@ -130,9 +130,7 @@ def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
             costs[number] = tuple(sign * value for sign, value in zip(signs, known, strict=True))
 
     def beaten(mine: tuple[float, ...]) -> bool:
-        return any(
-            other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values()
-        )
+        return any(other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values())
 
     return [number for number, mine in costs.items() if not beaten(mine)]
 
@@ -147,5 +145,5 @@ def pareto_table(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
         title=f"Pareto front: {len(front)} of {len(points)} points",
         columns=[Column(name="point"), *(one.column() for one in wanted)],
         rows=rows,
-        notes=[f"Points that no other point of the search equals or beats in all of: {names}."],
+        notes=[f"No other point of the search is at least as good in all of {names}, and better in one."],
     )

@@ -78,7 +78,10 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Po
     energies: list[PointStep] = []
     if energy:
         cells = library(request)
-        energies = [EnergyStep(cells, KernelSpec.parse(MATMUL), core=True), EnergyStep(cells, None)]
+        energies = [
+            EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=request.yosys),
+            EnergyStep(cells, None, yosys=request.yosys),
+        ]
     points: list[Point] = []
     steps: list[list[PointStep]] = []
     for top in PAPER_TOPS:

@@ -1,7 +1,7 @@
 """What flows, energy estimation and kernels say about a configuration; plain data that goes into JSON and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import CoreConfig
@@ -32,6 +32,11 @@ class EmittedDesign:
     config: CoreConfig
     verilog: str
     manifest: Mapping[str, Any]
+
+    @property
+    def code(self) -> str:
+        """The source without lines of comment, which name the configuration: all that synthesis sees."""
+        return "\n".join(line for line in self.verilog.splitlines() if not line.lstrip().startswith("//"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +81,15 @@ class CriticalPath:
     tool : str
         What found it, with its version; ABC's estimate is named as such.
     netlist : str
-        ``flat`` or ``hierarchical``: the netlist it was found in.
+        ``mapped`` or ``routed``: the netlist it was found in, which is that of the result.
     start, end : str
         Port or register bit, by the names of the emitted Verilog.
     delay_ps : float
         From start to end.
     steps : list of PathStep
         The cells in between, first one first.
+    others : dict of str to float
+        Longest path of the same netlist by other tools, ps.
     """
 
     tool: str
@@ -91,6 +98,20 @@ class CriticalPath:
     end: str
     delay_ps: float
     steps: list[PathStep] = field(default_factory=list[PathStep])
+    others: dict[str, float] = field(default_factory=dict[str, float])
+
+    def checked_by(self, others: Mapping[str, float]) -> "CriticalPath":
+        """The path with what other tools say."""
+        return replace(self, others=dict(others))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRun:
+    """One of several runs of a flow: its number from 1 on, area in kGE and delay in ps."""
+
+    number: int
+    area_kge: float | None
+    delay_ps: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +134,20 @@ class FlowResult:
         Number of cells, registers included, and of registers alone.
     delay_ps, delay_fo4 : float
         Longest combinational path, and the same in the library's fan-out-of-four inverter delays.
+    clock_ps : float
+        Clock period that was asked for.
     path : CriticalPath
-        Longest path in detail.
+        Longest path in detail, of the netlist with this delay.
     modules : list of ModuleArea
-        Area by instance, depth first, the top first.
+        Area by instance, depth first, the top first, of the netlist with this area.
+    origins : dict of str to float
+        Shares of the area whose instance was told by its function, by what reads it, or is shared by several.
+    runs : list of FlowRun
+        Each mapping of the design; area and delay above are their medians, each that of one netlist.
+    structures : dict of str to str
+        Parameters of the configuration that the flow set itself.
+    area_run, delay_run : int
+        Numbers of the runs that area (with cells and instances) and delay (with the path) are of.
     luts, dsps, brams : int
         FPGA resources (registers are ``flip_flops``).
     fmax_mhz : list of float
@@ -135,8 +166,14 @@ class FlowResult:
     flip_flops: int | None = None
     delay_ps: float | None = None
     delay_fo4: float | None = None
+    clock_ps: float | None = None
     path: CriticalPath | None = None
     modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
+    origins: dict[str, float] = field(default_factory=dict[str, float])
+    runs: list[FlowRun] = field(default_factory=list[FlowRun])
+    structures: dict[str, str] = field(default_factory=dict[str, str])
+    area_run: int = 1
+    delay_run: int = 1
     luts: int | None = None
     dsps: int | None = None
     brams: int | None = None
@@ -147,6 +184,19 @@ class FlowResult:
     def name(self) -> str:
         """Flow and script, such as ``asic-speed``."""
         return f"{self.flow}-{self.script}" if self.script else self.flow
+
+    @property
+    def slack_ps(self) -> float | None:
+        """What the delay leaves of the clock period that was asked for; negative if that is missed."""
+        return None if self.clock_ps is None or self.delay_ps is None else self.clock_ps - self.delay_ps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOutput:
+    """Result of a flow, and the files to keep with it: text by name."""
+
+    result: FlowResult
+    files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +238,10 @@ class EnergyResult:
         Multiply-accumulates done in them; 0 for general code.
     energy_per_cycle_fj, energy_per_mac_fj : float
         Of the whole netlist; per MAC is None for general code.
+    area_kge : float
+        Area of the netlist simulated, which is not that of any :class:`FlowResult`: it has clock gates.
+    method : str
+        How it was mapped, in a few words.
     modules : list of ModuleEnergy
         By instance, depth first, the top first.
     wall_s : float
@@ -203,6 +257,8 @@ class EnergyResult:
     energy_per_cycle_fj: float
     energy_per_mac_fj: float | None
     modules: list[ModuleEnergy]
+    area_kge: float | None = None
+    method: str = ""
     wall_s: float = 0.0
 
 
@@ -254,12 +310,12 @@ class Flow(Protocol):
         """Everything besides the Verilog that determines the result: tool versions, options, hashes of libraries."""
         ...
 
-    def run(self, design: EmittedDesign) -> FlowResult:
+    def run(self, design: EmittedDesign) -> FlowOutput:
         """Run the tools; raises :class:`~xpulpnn.errors.ToolError` with one clear line."""
         ...
 
 
-def to_json(result: FlowResult | EnergyResult | PointResult) -> dict[str, Any]:
+def to_json(result: FlowOutput | EnergyResult | PointResult | FlowResult) -> dict[str, Any]:
     """A result as JSON types."""
     return asdict(result)
 

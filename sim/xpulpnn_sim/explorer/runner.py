@@ -24,6 +24,10 @@ Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 
 
+UNFINISHED = "interrupted before the end of"
+"""How the error of a point begins that an interrupted run did not finish."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
     """How points are run.
@@ -116,7 +120,7 @@ def _unfinished(task: Task, output: Path) -> PointResult:
     """What an interrupted run knows of a point that it did not finish."""
     found = with_known(task, output / task.folder_name)
     names = [step.name for step, key in zip(found.steps, found.keys, strict=True) if key not in found.known]
-    return found.result(f"interrupted before the end of {', '.join(names) or 'the last step'}")
+    return found.result(f"{UNFINISHED} {', '.join(names) or 'the last step'}")
 
 
 class _Worker:

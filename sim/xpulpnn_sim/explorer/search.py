@@ -40,14 +40,32 @@ def require_optuna() -> Any:
         raise ToolError("optuna must be installed for --search: pip install '.[search]'") from None
 
 
-def structures(given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Every choice of structure, with its values, but those ``given``: what changes gates and not instructions."""
+_OF_TOP: Mapping[str, frozenset[str]] = {
+    "dotp": frozenset({"multipliers", "isolation", "adders"}),
+    "mult": frozenset({"multiplier"}),
+    "simd-alu": frozenset({"shifter"}),
+    "nnrf": frozenset(),
+}
+"""Choices of structure that components have; all others have every one."""
+
+
+def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
+    """Every choice of structure of a component, with its values, but those ``given``: gates change, results do not.
+
+    Raises :class:`InputError` if there is none.
+    """
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
-    return {
+    found = {
         name: list(get_args(hint))
         for name, hint in hints
-        if get_origin(hint) is Literal and name not in given and name != _FOR_SIMULATORS
+        if get_origin(hint) is Literal
+        and name not in given
+        and name != _FOR_SIMULATORS
+        and name in _OF_TOP.get(top, frozenset({name}))
     }
+    if not found:
+        raise InputError(f"--sweep must be given to search {top}, which has no other structures, not left out")
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +97,17 @@ class Search:
         Values by setting, or by :data:`PRESET`.
     objectives : sequence of Objective
         What to make small or large.
+    obstacle : callable
+        Tells why a configuration cannot be evaluated; empty text if it can.
     points : int
         How many to evaluate, fewer if there are fewer.
     seed : int
         Of the proposals.
+
+    Members
+    -------
+    points : int
+        As above.
     """
 
     def __init__(
@@ -92,6 +117,7 @@ class Search:
         common: Mapping[str, str],
         choices: Choices,
         objectives: Sequence[Objective],
+        obstacle: Callable[[CoreConfig], str],
         points: int,
         seed: int,
     ) -> None:
@@ -99,7 +125,8 @@ class Search:
         self._common = common
         self._choices = choices
         self._objectives = objectives
-        self._wanted = points
+        self._obstacle = obstacle
+        self.points = points
         self._random = random.Random(seed)
         optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -122,7 +149,7 @@ class Search:
 
         Raises :class:`InputError` if none can be built.
         """
-        while len(self._points) < self._wanted and not stopped():
+        while len(self._points) < self.points and not stopped():
             batch = list(self._batch())
             if not batch:
                 break
@@ -140,7 +167,7 @@ class Search:
         """New points that can be built, with their trials."""
         proposed: set[tuple[str, ...]] = set()
         in_vain = 0
-        room = min(_BATCH, self._wanted - len(self._points))
+        room = min(_BATCH, self.points - len(self._points))
         while len(proposed) < room and len(self._known) + len(proposed) < self.size:
             if in_vain < _PATIENCE:
                 trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
@@ -175,6 +202,8 @@ class Search:
     def _point(self, key: tuple[str, ...]) -> Point | None:
         changes = dict(zip(self._choices, key, strict=True))
         made = make_point(self._top, changes.pop(PRESET), {**self._common, **changes})
+        if isinstance(made, Point) and (rule := self._obstacle(made.config)):
+            made = Skipped(label=made.label, rule=rule)
         if isinstance(made, Skipped):
             self._skipped.append(made)
             return None

@@ -18,6 +18,14 @@ _LONGEST_NAME = 120
 """Characters of a folder; file systems take about 250."""
 
 
+def folder_name(label: str) -> str:
+    """Name for a folder, as unique as the label."""
+    name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One configuration of one component.
@@ -45,10 +53,7 @@ class Point:
     @property
     def folder(self) -> str:
         """Name for a folder, as unique as the label."""
-        name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", self.label)
-        if len(name) <= _LONGEST_NAME:
-            return name
-        return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(self.label.encode()).hexdigest()[:8]}"
+        return folder_name(self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +112,8 @@ def parse_space(
     presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    common = _common(settings)
-    return _presets(presets), common, _swept(sweeps, common)
+    names, common = _presets(presets), _common(settings)
+    return names, common, _swept(sweeps, common)
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
@@ -158,7 +163,12 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
         raise InputError(f"{option} must be {form}, not {text or 'empty'}")
-    return key.strip().removeprefix("dotp.").replace("-", "_"), value.strip()
+    return plain_key(key), value.strip()
+
+
+def plain_key(key: str) -> str:
+    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    return key.strip().removeprefix("dotp.").replace("-", "_")
 
 
 def _plain(value: str) -> str:

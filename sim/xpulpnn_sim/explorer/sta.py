@@ -151,7 +151,7 @@ def _path(report: str, part: Combinational, names: Mapping[int, str], tool: str)
                 before = arrival
     if not end:
         return None
-    return CriticalPath(tool=tool, netlist="hierarchical", start=start, end=end, delay_ps=round(before, 2), steps=steps)
+    return CriticalPath(tool=tool, netlist="mapped", start=start, end=end, delay_ps=round(before, 2), steps=steps)
 
 
 def find_opensta() -> OpenSta | None:

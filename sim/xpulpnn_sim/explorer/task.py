@@ -4,7 +4,7 @@ import hashlib
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Protocol
@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.explorer.cache import sources_digest
+from xpulpnn_sim.explorer.flow_files import FlowError
 from xpulpnn_sim.explorer.results import (
     EmittedDesign,
     EnergyResult,
@@ -20,7 +21,7 @@ from xpulpnn_sim.explorer.results import (
     from_json,
     to_json,
 )
-from xpulpnn_sim.explorer.space import Point
+from xpulpnn_sim.explorer.space import Point, folder_name
 from xpulpnn_sim.farm.child import SCRATCH
 from xpulpnn_sim.files import write_text
 
@@ -40,11 +41,25 @@ CONFIGURATION = "config.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Result of a step, whether it came from a cache, and what is wrong with it (one line, empty if nothing)."""
+    """Result of a step.
+
+    Parameters
+    ----------
+    result : StepResult
+        Figures.
+    cached : bool
+        Whether it came from a cache.
+    error : str
+        What is wrong with it, one line; empty if nothing.
+    files : mapping of str to str
+        Text by name: what goes into a folder of the step's name in that of the point (see
+        :func:`~xpulpnn_sim.explorer.space.folder_name`).
+    """
 
     result: StepResult
     cached: bool = False
     error: str = ""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class PointStep(Protocol):
@@ -258,7 +273,9 @@ def run_task(
                 outcome = step.run(design)
             except Exception as error:  # one step's trouble must not end the run
                 errors.append(f"{step.name}: {_one_line(error)}")
+                _write_files(folder / folder_name(step.name), error.files if isinstance(error, FlowError) else {})
             else:
+                _write_files(folder / folder_name(step.name), outcome.files)
                 cached, task = outcome.cached, replace(task, known={**task.known, key: outcome.result})
                 if outcome.error:
                     errors.append(f"{step.name}: {outcome.error}")
@@ -267,6 +284,11 @@ def run_task(
         task.write(folder, "; ".join(errors), wrong)
         done(step.name, cached)
     return task.result("; ".join(errors))
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        write_text(folder / name, text)
 
 
 def _one_line(error: Exception) -> str:

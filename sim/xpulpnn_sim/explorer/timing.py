@@ -2,21 +2,22 @@
 
 A static timing analysis with the conventions of ABC's ``stime``: registers are cut (what leaves one is an input, what
 enters one an output), every input is driven by the library's driving cell, of whose delay only what exceeds its delay
-without load counts, every output carries the output load, wires weigh nothing, and slew and arrival are each the
-worst over the arcs into a net.
+without load counts, every output carries the output load, wires weigh nothing, slew and arrival are each the
+worst over the arcs into a net, and of several arcs between two pins the worst of their tables count, with the sense of
+the first one.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from xpulpnn_sim.explorer.liberty import LibraryCell, Table
+from xpulpnn_sim.explorer.liberty import LibraryCell, Table, TimingArc
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.explorer.results import CriticalPath, PathStep
 from xpulpnn_sim.netlist import ONE, in_order
 
-TOOL = "xpulpnn estimate from the delay tables of the library"
+TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
 
 _RISE, _FALL = 0, 1
 _EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
@@ -36,14 +37,27 @@ class _Arc:
 
 
 def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
+    by_pin: defaultdict[str, list[TimingArc]] = defaultdict(list)
     for timing in cell.pins[output].timing:
-        if timing.timing_type in _SEQUENTIAL:
-            continue
-        tables = (timing.cell_rise, timing.cell_fall), (timing.rise_transition, timing.fall_transition)
-        for cause, to in _EDGES.get(timing.timing_sense, _BOTH):
-            delay, slew = tables[0][to], tables[1][to]
+        if timing.timing_type not in _SEQUENTIAL:
+            by_pin[timing.related_pin].append(timing)
+    for pin, arcs in by_pin.items():
+        delays = _worst(arc.cell_rise for arc in arcs), _worst(arc.cell_fall for arc in arcs)
+        slews = _worst(arc.rise_transition for arc in arcs), _worst(arc.fall_transition for arc in arcs)
+        for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
+            delay, slew = delays[to], slews[to]
             if delay is not None and slew is not None:
-                yield _Arc(timing.related_pin, cause, to, delay, slew)
+                yield _Arc(pin, cause, to, delay, slew)
+
+
+def _worst(tables: Iterable[Table | None]) -> Table | None:
+    """The largest values of all tables with the axes of the first one; None without tables."""
+    known = [table for table in tables if table is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    slews, loads = known[0].slews_ns, known[0].loads_ff
+    columns = [[max(table.at(slew, load) for table in known) for slew in slews] for load in loads]
+    return Table(slews, loads, columns)
 
 
 class _Analysis:
@@ -136,7 +150,7 @@ def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | Non
         net, edge = source, cause
     return CriticalPath(
         tool=TOOL,
-        netlist="hierarchical",
+        netlist="mapped",
         start=analysis.part.starts.get(net, netlist.names.get(net, "")),
         end=end,
         delay_ps=_ps(worst),

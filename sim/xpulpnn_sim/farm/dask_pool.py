@@ -34,15 +34,15 @@ class FarmLostError(ToolError):
     """The scheduler or all its workers are gone."""
 
 
-def require_dask() -> Any:
-    """The package ``distributed``; raises :class:`ToolError` with the command that installs it."""
+def require_dask(address: str) -> Any:
+    """The package ``distributed``.
+
+    Raises :class:`ToolError` with the command that installs it, :class:`InputError` if nothing listens at ``address``.
+    """
     try:
-        return import_module("distributed")
+        distributed = import_module("distributed")
     except ImportError:
         raise ToolError("distributed must be installed for --dask: pip install '.[dask]'") from None
-
-
-def _reachable(address: str) -> None:
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise InputError(f"--dask must be HOST:PORT of a Dask scheduler, not {address}")
@@ -51,6 +51,7 @@ def _reachable(address: str) -> None:
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"--dask must be the address of a running Dask scheduler, not {address} ({reason})") from None
+    return distributed
 
 
 @contextmanager
@@ -71,8 +72,7 @@ def dask_pool(address: str, versions: Callable[..., Mapping[str, str]], *parts: 
     InputError
         If there is no scheduler at the address, it has no workers, or a worker has other versions.
     """
-    distributed = require_dask()
-    _reachable(address)
+    distributed = require_dask(address)
     # what it logs of lost workers is told by our own messages
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:

@@ -47,12 +47,15 @@ class Difference:
         Its value in the definition and in the image.
     given : dict
         Values of the inputs and registers it depends on, by name.
+    alone : tuple of str
+        Registers of the definition that are equal to none of the image.
     """
 
     signal: str
     expected: int
     found: int
     given: dict[str, int]
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +304,7 @@ class _Induction:
             if leader == bit:
                 continue
             name, place = self._task.register(leader).names[0]
-            word = words.setdefault(name, _Word(name))
+            word = words.setdefault(name, _Word(f"{name} after the clock edge"))
             word.add(place, gates.next[leader], gates.next[bit])
             word.members.append(bit)
         return list(words.values())
@@ -328,7 +331,9 @@ class _Induction:
                 sum(bit << place for place, bit in zip(word.places, results[side::2], strict=True)) for side in (0, 1)
             )
             given = self._given(gates, word, ones)
-            one = Difference(signal=word.signal, expected=expected, found=found, given=given)
+            one = Difference(
+                signal=word.signal, expected=expected, found=found, given=given, alone=tuple(self._alone())
+            )
             if not word.members or any(self._classes[word.members[index]] in self._fixed for index in wrong):
                 return one, True
             coarse = coarse or one
@@ -344,6 +349,14 @@ class _Induction:
         before = len(set(self._classes.values()))
         self._refine()
         return len(set(self._classes.values())) > before
+
+    def _alone(self) -> dict[str, None]:
+        images = {number for bit, number in self._classes.items() if bit[0] == IMAGE}
+        return {
+            self._task.register(bit).names[0][0]: None
+            for bit, number in self._classes.items()
+            if bit[0] == DEFINITION and number not in images
+        }
 
     def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
         """Inputs and registers that a word depends on, as numbers."""

@@ -23,7 +23,7 @@ _INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILIN
 _RTLIL_HEAD = re.compile(r"^module \\\S+$", re.MULTILINE)
 _SCRIPT = """read_rtlil definition.il
 read_verilog image.v
-proc -noopt
+proc
 memory_collect
 memory_map
 write_json netlist.json
@@ -178,7 +178,8 @@ def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> 
         return outcome(UNDECIDED, f"the SAT solver must decide {by_sat} bits in {timeout_s:g} s, but did not")
     if found is None:
         return outcome(EQUAL)
-    return outcome(DIFFERENT, f"{found.signal} is {found.found:#x}, must be {found.expected:#x}", found)
+    alone = f" (no register of the Verilog is {', '.join(found.alone)})" if found.alone else ""
+    return outcome(DIFFERENT, f"{found.signal} is {found.found:#x}, must be {found.expected:#x}{alone}", found)
 
 
 class _UnequalError(Exception):

@@ -76,8 +76,12 @@ class ModuleLogic:
                 registers.append(cell)
             elif cell.type in directions:
                 self._cut(cell, directions[cell.type])
-            else:
+            elif "Y" in cell.pins:
                 operators.append(cell)
+            else:
+                raise ToolError(
+                    f"{module.name} must consist of operators and registers, not of {cell.type} {cell.name}"
+                )
         names = _names(module)
         for cell in registers:
             self._add_register(cell, names, module.initial)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
@@ -150,7 +151,7 @@ _WHEN = {
 def anchor(insn: Insn) -> str:
     """Name of the row for links: its mnemonic, and its operands where it has several forms."""
     several = sum(other.mnemonic == insn.mnemonic for other in INSNS) > 1
-    text = insn.mnemonic + (f"-{insn.operands}" if several else "")
+    text = insn.mnemonic + (f"-{insn.operands.replace('!', '-inc')}" if several else "")
     return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
 
 
@@ -185,8 +186,8 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     if insn.alias:
         name += "<br>second name"
     operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
-    operation += html.block(statements(insn)) if statements(insn) else ""
-    operation += f'<span class="bits">{html.code(encoding(insn))}</span>'
+    lines = html.block(statements(insn)) if statements(insn) else "<span></span>"
+    operation += f'<div class="operation">{lines}<span class="bits">{html.code(encoding(insn))}</span></div>'
     return name, operation, shown_presets(insn)
 
 
@@ -232,3 +233,22 @@ def _costs(family: list[Insn]) -> str:
     most = max(names, key=lambda text: len(names[text]))
     others = [f"{', '.join(shown)}: {text}." for text, shown in names.items() if text != most]
     return " ".join([f"{most.capitalize()}.", *others])
+
+
+def records() -> list[dict[str, Any]]:
+    """The reference for programs: a record for every row of the table."""
+    return [
+        {
+            "mnemonic": insn.mnemonic,
+            "operands": insn.operands,
+            "pattern": insn.pattern,
+            "extension": insn.extension.value,
+            "alias": insn.alias,
+            "meaning": phrase_of(insn),
+            "operation": list(statements(insn)),
+            "c": c_call(insn),
+            "cycles": shown_cycles(cycles(insn)),
+            "presets": presets_of(insn),
+        }
+        for insn in INSNS
+    ]

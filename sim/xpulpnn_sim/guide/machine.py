@@ -3,7 +3,7 @@
 from html import escape
 
 from xpulpnn.config import PRESETS, CoreConfig
-from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, Csr, ResetSource
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, ZERO_CSRS, Csr, ResetSource
 from xpulpnn.isa.fields import HALF_FIELDS, WORD_FIELDS, Field, FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
@@ -153,18 +153,33 @@ def _reset(csr: Csr) -> str:
     return escape({ResetSource.BOOT_ADDRESS: "bits 31:8 of boot_addr"}.get(csr.source, csr.source.value) + low)
 
 
+def _runs() -> list[tuple[Csr, Csr]]:
+    """First and last of each run of registers: zeros at addresses one after the other, else one register alone."""
+    runs: list[tuple[Csr, Csr]] = []
+    for csr in CSRS:
+        if runs and csr in ZERO_CSRS and runs[-1][1] in ZERO_CSRS and csr.address == runs[-1][1].address + 1:
+            runs[-1] = (runs[-1][0], csr)
+        else:
+            runs.append((csr, csr))
+    return runs
+
+
+def _span(first: str, last: str) -> str:
+    return html.code(first) if first == last else f"{html.code(first)} to {html.code(last)}"
+
+
 def csrs() -> str:
     """All control and status registers."""
     rows = [
         [
-            html.code(f"0x{csr.address:03x}"),
-            f'<span id="csr-{csr.name}">{html.code(csr.name)}</span>',
-            csr.access.name,
-            _reset(csr),
-            html.code(f"0x{csr.writable:08x}") if csr.writable else "",
-            escape(csr.group.value),
+            _span(f"0x{first.address:03x}", f"0x{last.address:03x}"),
+            _span(first.name, last.name),
+            first.access.name,
+            _reset(first),
+            html.code(f"0x{first.writable:08x}") if first.writable else "",
+            escape(first.group.value),
         ]
-        for csr in CSRS
+        for first, last in _runs()
     ]
     return html.table(("address", "name", "access", "after reset", "writable bits", "present"), rows)
 
@@ -178,6 +193,7 @@ def events() -> str:
 
 
 _EXCEPTIONS = {
+    "INSTRUCTION_ACCESS_FAULT": "instruction of which a word was answered with instr.err, when it would be executed",
     "ILLEGAL_INSTRUCTION": "illegal instruction, forbidden access to a CSR",
     "BREAKPOINT": "ebreak, c.ebreak",
     "ENVIRONMENT_CALL": "ecall",

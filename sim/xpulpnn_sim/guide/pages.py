@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.guide import command_line, machine, settings
+from xpulpnn_sim.guide import command_line, drawings, machine, ports, settings
 from xpulpnn_sim.guide.instructions import instructions
 
 _PLAIN: dict[str, Callable[[], str]] = {
@@ -19,7 +19,9 @@ _PLAIN: dict[str, Callable[[], str]] = {
     "extensions": machine.extensions,
     "fields": machine.fields,
     "formats": machine.formats,
+    "house": drawings.house,
     "intrinsics": machine.intrinsics,
+    "pipeline": drawings.pipeline,
     "presets": machine.preset_table,
     "retirement": machine.retirement,
     "samples": machine.samples,
@@ -28,7 +30,12 @@ _PLAIN: dict[str, Callable[[], str]] = {
     "waits": machine.waits,
 }
 
-_WITH_ARGUMENT: dict[str, Callable[[str], str]] = {"instructions": instructions, "settings": settings.settings}
+_WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
+    "instructions": instructions,
+    "ports": ports.ports,
+    "settings": settings.settings,
+    "timing": drawings.timing,
+}
 
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 

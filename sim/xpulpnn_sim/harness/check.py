@@ -21,6 +21,7 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import MTVEC_BASE
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim import trace
+from xpulpnn_sim.elf import Window
 from xpulpnn_sim.exits import NameOf, place
 from xpulpnn_sim.golden.effects import Effects, Sources
 from xpulpnn_sim.golden.execute import execute
@@ -119,6 +120,8 @@ class RetirementCheck:
         Whether all other memory exists too, first 0.
     name_of : callable
         Symbol of an address.
+    errors : sequence of (int, int)
+        Addresses that the bus answers with an error when they are fetched from.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class RetirementCheck:
         has_front_end: bool = True,
         sparse: bool = False,
         name_of: NameOf = lambda pc: "",
+        errors: Sequence[Window] = (),
     ) -> None:
         self._name_of, self._harts = name_of, range(len(hart_ids))
         self._describer = Describer(enabled(config.extensions, config.widths))
@@ -143,7 +147,8 @@ class RetirementCheck:
         tohost, fromhost = (*host_words, 1, 1)[:2]
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
         settings |= {"has_front_end": has_front_end, "sparse": sparse}
-        self._chain = Chain(library, settings, memory, [_csr_table(config, entry, hart_id) for hart_id in hart_ids])
+        csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
+        self._chain = Chain(library, settings, memory, csrs, errors)
         self._host_words = {address & ~3 for address in host_words}
 
     def __call__(self, block: Block) -> Findings:

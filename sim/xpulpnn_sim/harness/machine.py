@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.elf import Executable, Window, windows
 
 WATCHDOG_CYCLES = 100_000
@@ -25,6 +26,8 @@ class Machine:
     ----------
     ram : tuple of (int, int)
         Base and size of memory beside the program's segments.
+    bus_errors : tuple of (int, int)
+        Base and size, multiples of 4, of addresses from which a fetch is answered with an error.
     hart_id : int
         Value of mhartid of the first hart; the others follow.
     grant_stalls, fetch_grant_stalls : float
@@ -42,6 +45,7 @@ class Machine:
     """
 
     ram: tuple[Window, ...] = ()
+    bus_errors: tuple[Window, ...] = ()
     hart_id: int = 0
     grant_stalls: float = 0.0
     response_latency: int = 1
@@ -50,7 +54,7 @@ class Machine:
     irq_rate: float = 0.0
     irqs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
-    max_cycles: int = 100_000_000
+    max_cycles: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):
@@ -58,6 +62,9 @@ class Machine:
                 raise InputError(
                     f"{_option(name)} must be a probability of at least 0 and below 1, not {getattr(self, name)}"
                 )
+        for base, size in self.bus_errors:
+            if base % WORD_BYTES or size % WORD_BYTES or size < WORD_BYTES:
+                raise InputError(f"--bus-error must be words at a multiple of 4, not 0x{base:x}:{size}")
         for name, least in (("response_latency", 1), ("fetch_latency", 1), ("max_cycles", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")

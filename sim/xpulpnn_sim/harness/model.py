@@ -42,6 +42,7 @@ _SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
     "model_destroy": (None, [_POINTER]),
     "model_open_wave": (ctypes.c_int, [_POINTER, ctypes.c_char_p]),
     "model_add_memory": (None, [_POINTER, _U32, _U32, _POINTER]),
+    "model_add_errors": (None, [_POINTER, _U32, _U32]),
     "model_add_interrupts": (None, [_POINTER, _POINTER, _U64]),
     "model_account": (None, [_POINTER, _U32, _U32, _U32, _POINTER]),
     "model_set_program": (None, [_POINTER, _POINTER, _U32]),
@@ -52,6 +53,7 @@ _SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
     "check_create": (_POINTER, [_POINTER]),
     "check_destroy": (None, [_POINTER]),
     "check_add_memory": (None, [_POINTER, _U32, _U32, _POINTER]),
+    "check_add_errors": (None, [_POINTER, _U32, _U32]),
     "check_add_csrs": (None, [_POINTER, _U32, _POINTER, _U32]),
     "check_add_insns": (None, [_POINTER, _POINTER, _U32]),
     "check_find": (_U32, [_POINTER, _U32, _POINTER, _U32, _POINTER]),
@@ -160,6 +162,8 @@ class Model:
         Cycle and line of interrupts.
     wave : Path or None
         Waveform to write; only with a model that can.
+    errors : sequence of (int, int)
+        First address and size, multiples of 4, of memory that cannot be fetched from.
 
     Members
     -------
@@ -177,6 +181,7 @@ class Model:
         windows: Windows,
         irqs: Sequence[tuple[int, int]] = (),
         wave: Path | None = None,
+        errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._library = _load(path)
         self._kept: list[Any] = [windows]
@@ -185,6 +190,8 @@ class Model:
         self._handle: Any = self._library.model_create(_place(struct(SETTINGS, **settings)))
         for base, memory in windows.items():
             self._library.model_add_memory(self._handle, base, memory.size, _place(memory))
+        for base, size in errors:
+            self._library.model_add_errors(self._handle, base, size)
         if irqs:
             rising = np.array([(cycle, line, 0) for cycle, line in sorted(irqs)], INTERRUPT)
             self._library.model_add_interrupts(self._handle, _place(rising), len(rising))
@@ -271,14 +278,25 @@ class Chain:
         Memory by base address; accesses are applied to the arrays.
     csrs : sequence of arrays of CSR_STATE
         The control and status registers of each hart.
+    errors : sequence of (int, int)
+        First address and size, multiples of 4, of memory that cannot be fetched from.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, int], memory: Windows, csrs: Sequence[NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, int],
+        memory: Windows,
+        csrs: Sequence[NDArray[Any]],
+        errors: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self._library, self._kept = _load(path), (memory, csrs)
         self._handle = handle = self._library.check_create(_place(struct(CHECK_SETTINGS, **settings)))
         weakref.finalize(self, self._library.check_destroy, handle)
         for base, content in memory.items():
             self._library.check_add_memory(handle, base, content.size, _place(content))
+        for base, size in errors:
+            self._library.check_add_errors(handle, base, size)
         for hart, rows in enumerate(csrs):
             self._library.check_add_csrs(handle, hart, _place(rows), len(rows))
 

@@ -76,7 +76,9 @@ def run_program(
         checked = retirement_check(executable, config, machine, library, harts=harts)
         checkers.append(checked)
     if lockstep:
-        checkers.append(lockstep_checker(Lockstep(executable, config, hart_id=machine.hart_id)))
+        checkers.append(
+            lockstep_checker(Lockstep(executable, config, hart_id=machine.hart_id, errors=machine.bus_errors))
+        )
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost}
     session = Session(library, harts, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
     name_of = executable.symbol_at
@@ -115,6 +117,7 @@ def retirement_check(
         host_words=hosts,
         hart_ids=[machine.hart_id + hart for hart in range(harts)],
         name_of=executable.symbol_at,
+        errors=machine.bus_errors,
     )
 
 

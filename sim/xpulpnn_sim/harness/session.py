@@ -128,7 +128,9 @@ class Session:
     ) -> None:
         collects = bool(checkers) or observer is not None
         settings = machine.settings() | settings | {"collect": collects} | (waves.settings() if waves else {})
-        self.model = Model(library, harts, settings, memory, machine.irqs, waves.path if waves else None)
+        self.model = Model(
+            library, harts, settings, memory, machine.irqs, waves.path if waves else None, machine.bus_errors
+        )
         self.checks = Checks(checkers)
         self.limit = machine.max_cycles
         self._observer = observer

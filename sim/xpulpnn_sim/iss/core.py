@@ -19,7 +19,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.iss.csrs import CsrFile
 from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.memory import BusError, Memory
 from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
 from xpulpnn_sim.iss.translate import Operation, Translator
@@ -193,10 +193,12 @@ class Iss:
             return self._trap(Step(state.pc, cause=MCAUSE_INTERRUPT | line))
         return self.execute(self.peek())
 
-    def execute(self, fetched: Fetched | int) -> Step:
+    def execute(self, fetched: Fetched | int | None) -> Step:
         """Execute the instruction at ``pc``, which is what :meth:`peek` returned, whatever the interrupts."""
         csrs, state = self.csrs, self.state
         pc = state.pc
+        if fetched is None:
+            return self._trap(Step(pc, cause=ExceptionCause.INSTRUCTION_ACCESS_FAULT))
         if isinstance(fetched, int):
             return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
@@ -223,9 +225,15 @@ class Iss:
             csrs.count_events((EVENT_CYCLES, *events), enabled_events, saturates=saturates)
         return Step(pc, insn, word, endless=endless)
 
-    def peek(self) -> Fetched | int:
-        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so."""
-        raw = self.memory.fetch(self.state.pc)
+    def peek(self) -> Fetched | int | None:
+        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so.
+
+        None if the bus answers with an error.
+        """
+        try:
+            raw = self.memory.fetch(self.state.pc)
+        except BusError:
+            return None
         if raw & LENGTH_MASK != LENGTH_MASK:
             raw &= HALF_MASK
         fetched = self._decode(raw)
@@ -316,7 +324,7 @@ class Iss:
         self.state.pc = pc
         fetched = self.peek()
         operation = None
-        if not isinstance(fetched, int) and pc != self._stop:
+        if isinstance(fetched, Fetched) and pc != self._stop:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
             operation = _counted(operation, pc, self.visits)

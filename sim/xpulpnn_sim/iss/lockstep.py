@@ -1,6 +1,7 @@
 """A design beside the simulator: every retirement compared, the first difference told."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from xpulpnn.isa.machine import (
     VECTOR_BYTES,
 )
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
-from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.exits import place
 from xpulpnn_sim.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.iss.memory import Memory
@@ -123,6 +124,8 @@ class Lockstep:
         Retirements an interrupt may stay pending and enabled.
     memory : Memory or None
         What the simulator runs on; None: all of the address space with the program in it.
+    errors : sequence of (int, int)
+        Addresses that the bus answers with an error when they are fetched from; without ``memory``.
 
     Members
     -------
@@ -142,10 +145,11 @@ class Lockstep:
         context: str = "",
         patience: int = PATIENCE,
         memory: Memory | None = None,
+        errors: Sequence[Window] = (),
     ) -> None:
         if memory is None:
             # the design's own memory decides what is outside
-            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),))
+            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors)
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0

@@ -13,7 +13,7 @@ Listener = Callable[[int, int], None]
 
 
 class AccessError(Exception):
-    """An access outside memory. Ends the run: the machine itself has no access faults.
+    """An access outside memory. Ends the run: nothing is known of what the bus would answer.
 
     Members
     -------
@@ -28,6 +28,10 @@ class AccessError(Exception):
         self.kind, self.address, self.size = kind, address, size
 
 
+class BusError(Exception):
+    """A fetch that the bus answers with an error: an instruction access fault."""
+
+
 class Memory:
     """A 32-bit address space of bytes, allocated in pages.
 
@@ -39,6 +43,8 @@ class Memory:
 
     Members
     -------
+    errors : tuple of (int, int)
+        First address and size, multiples of 4, of pieces that cannot be fetched from.
     watchers : list of Listener
         Called after every store into a page named to :meth:`watch`.
     """
@@ -52,6 +58,7 @@ class Memory:
         self._unwatched: dict[int, bytearray] = {}
         self._watched: set[int] = set()
         self.watchers: list[Listener] = []
+        self.errors: tuple[tuple[int, int], ...] = ()
 
     def inside(self, address: int, size: int) -> bool:
         """Whether ``size`` bytes from ``address`` are memory."""
@@ -115,12 +122,26 @@ class Memory:
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
-        """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory."""
+        """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory.
+
+        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
+        """
+        if self.errors:
+            if self._fails(address):
+                raise BusError
+            if self._fails((address + HALF_BYTES) & _ADDRESS_MASK):
+                half = self._read(address, HALF_BYTES, "fetch")
+                if half & LENGTH_MASK == LENGTH_MASK:
+                    raise BusError
+                return half
         in_page = address & (_PAGE - 1) <= _PAGE - WORD_BYTES
         if (in_page and address >> _PAGE_BITS in self._whole) or self.inside(address, WORD_BYTES):
             return self.read(address, WORD_BYTES)
         half = self._read(address, HALF_BYTES, "fetch")
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
+
+    def _fails(self, address: int) -> bool:
+        return any(base <= address < base + size for base, size in self.errors)
 
     def write(self, address: int, size: int, value: int) -> None:
         """Store the low ``size`` bytes of ``value`` at ``address``; raises :class:`AccessError`."""

@@ -134,7 +134,7 @@ class Observer:
         step = iss.execute(fetched)
         retired.next_pc, retired.cause = state.pc, step.cause
         retired.interrupt, self._interrupt = self._interrupt, None
-        if step.cause is None and not isinstance(fetched, int):
+        if step.cause is None and isinstance(fetched, Fetched):
             self._after(retired, fetched)
         return step, retired
 
@@ -142,12 +142,12 @@ class Observer:
         """The next instruction is the first of the handler of ``line``."""
         self._interrupt = line
 
-    def _before(self, fetched: Fetched | int) -> Retired:
+    def _before(self, fetched: Fetched | int | None) -> Retired:
         """What the instruction will read."""
         state = self._iss.state
         regs = state.regs
-        if isinstance(fetched, int):
-            return Retired(state.pc, fetched)
+        if not isinstance(fetched, Fetched):
+            return Retired(state.pc, fetched or 0)
         retired = Retired(state.pc, fetched.raw, fetched)
         numbers = {"rs1": fetched.rs1, "rs2": fetched.rs2, "rd": fetched.rd}
         retired.reads = {name: regs[numbers[name]] for name in fetched.reads}

@@ -72,9 +72,10 @@ class HostChannel:
             memory.write_bytes(self._fromhost, FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
 
 
-def loaded_memory(executable: Executable, ram: Sequence[Window] = ()) -> Memory:
-    """The memory of a run with the program in it."""
+def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
+    """The memory of a run with the program in it, and with ``errors`` that cannot be fetched from."""
     memory = Memory(windows(executable, ram))
+    memory.errors = tuple(errors)
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
     return memory
@@ -91,6 +92,8 @@ class Session:
         Decides which instructions and CSRs there are.
     ram : sequence of (int, int)
         Memory beside the program's segments.
+    errors : sequence of (int, int)
+        Addresses that the bus answers with an error when they are fetched from.
     hart_id : int
         Value of mhartid.
     output : callable
@@ -114,13 +117,14 @@ class Session:
         config: CoreConfig,
         *,
         ram: Sequence[Window] = (),
+        errors: Sequence[Window] = (),
         hart_id: int = 0,
         output: Callable[[Output], None],
         observer: Callable[[Retired], None] | None = None,
         visits: dict[int, int] | None = None,
     ) -> None:
         require_core(executable.cores, config, str(executable.path), core_name(config))
-        self.memory = loaded_memory(executable, ram)
+        self.memory = loaded_memory(executable, ram, errors)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.visits = visits
         self._name_of = executable.symbol_at

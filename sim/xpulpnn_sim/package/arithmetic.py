@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES
 from xpulpnn_sim.package.checks import SCRATCH, Checks
+from xpulpnn_sim.package.memory_map import places
 from xpulpnn_sim.package.reference import dot_product, low, result, signed
 from xpulpnn_sw.disasm import render
 
@@ -71,8 +72,7 @@ def loads(checks: Checks) -> None:
         checks.code(f"    li a0, operands{base:+d}; li a1, {offset}\n    {text}")
         checks.expect("a2", expected, f"{text} of byte {place}")
         if insn.writes_base:
-            moved = base + offset
-            checks.expect("a0", lambda labels, moved=moved: low(labels["operands"] + moved), f"base of {text}")
+            checks.expect("a0", places()["operands"] + base + offset, f"base of {text}")
 
 
 def stores(checks: Checks) -> None:
@@ -88,8 +88,7 @@ def stores(checks: Checks) -> None:
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a0, scratch{base:+d}; li a1, {word}; li a2, {offset}\n    {text}")
         if insn.writes_base:
-            moved = base + offset
-            checks.expect("a0", lambda labels, moved=moved: low(labels["scratch"] + moved), f"base of {text}")
+            checks.expect("a0", places()["scratch"] + base + offset, f"base of {text}")
     checks.code("    li a0, scratch")
     for place in range(0, SCRATCH, WORD_BYTES):
         checks.code(f"    lw a1, {place}(a0)")
@@ -126,8 +125,7 @@ def mac_loads(checks: Checks) -> None:
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a1, {b}; li a2, {d}\n    {text}")
         checks.expect("a2", expected, text)
-        last = place
         if place > len(checks.operands) - WORD_BYTES:
-            checks.expect("a0", lambda labels, last=last: labels["operands"] + last, "pointer of Mac&Load")
+            checks.expect("a0", places()["operands"] + place, "pointer of Mac&Load")
             checks.code("    li a0, operands")
             place = 0

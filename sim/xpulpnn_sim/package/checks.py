@@ -66,10 +66,6 @@ class Checks:
         self.operands = self.random.randbytes(OPERANDS)
         self.insns = tuple(enabled(self.config.extensions, self.config.widths))
 
-    def has(self, mnemonic: str) -> bool:
-        """Whether the configuration has an instruction."""
-        return any(insn.mnemonic == mnemonic for insn in self.insns)
-
     def word(self) -> int:
         """An operand: a corner or a random word."""
         return self.random.choice(CORNERS) if self.random.random() < 1 / 4 else self.random.getrandbits(32)

@@ -11,6 +11,9 @@ from xpulpnn.isa.machine import (
 from xpulpnn_sim.package.checks import CORNERS, Checks
 from xpulpnn_sim.package.reference import result
 
+INSTRUCTION_ACCESS_FAULT = 1
+"""Code in mcause of an instruction that could not be fetched (privileged architecture)."""
+
 HART_ID = 0x25
 """What the testbench drives on ``hart_id``."""
 
@@ -23,7 +26,7 @@ def branches(checks: Checks) -> None:
     for insn in (insn for insn in checks.insns if insn.is_branch and insn.size == 4):
         immediate = "simm5" in insn.operands
         for a in _BRANCH_WORDS:
-            for b in ((-3, 7) if immediate else (a, checks.word())):
+            for b in (-3, 7) if immediate else (a, checks.word()):
                 operand = b & 0xFFFF_FFFF
                 value = result(insn, {"simm5": b} if immediate else {}, a, operand, 0)
                 second = str(b) if immediate else "a1"
@@ -126,7 +129,9 @@ def registers(checks: Checks) -> None:
     checks.expect("a1", 0x5A5A_F002, "csrrci and csrrsi")
     checks.code("    li a0, -1; csrrw x0, mepc, a0; csrr a1, mepc")
     checks.expect("a1", 0xFFFF_FFFE, "mepc has no bit 0")
-    checks.code("    csrr a0, minstret; addi x0, x0, 0; addi x0, x0, 0; addi x0, x0, 0; csrr a1, minstret; sub a1, a1, a0")
+    checks.code(
+        "    csrr a0, minstret; addi x0, x0, 0; addi x0, x0, 0; addi x0, x0, 0; csrr a1, minstret; sub a1, a1, a0"
+    )
     checks.expect("a1", 4, "instructions retired")
     checks.code("    csrr a0, mcycle; addi x0, x0, 0; addi x0, x0, 0; csrr a1, mcycle; sub a1, a1, a0; sltiu a1, a1, 3")
     checks.expect("a1", 0, "mcycle counts at least a cycle per instruction")
@@ -166,6 +171,14 @@ def exceptions(checks: Checks) -> None:
     checks.expect("a0", CSR_BY_NAME["mstatus"].reset | MSTATUS_MPIE, "mstatus after mret")
 
 
+def failed_fetch(checks: Checks) -> None:
+    """A call of a place outside the memory; the handler returns to the caller."""
+    checks.title("instruction access fault")
+    checks.code("    li a0, nowhere; jalr ra, 0(a0)")
+    checks.stored(INSTRUCTION_ACCESS_FAULT, "mcause of a fetch outside the memory")
+    checks.stored(lambda labels: labels["nowhere"], "mepc of a fetch outside the memory")
+
+
 def interrupts(checks: Checks) -> int:
     """Every interrupt line, then two at once, then wfi; returns the number of interrupts taken."""
     checks.title("interrupts: the handler stores mcause, sets s11 and withdraws the lines")
@@ -188,7 +201,10 @@ exception:
     csrr t5, mcause; sw t5, 0(gp)
     csrr t5, mepc; sw t5, 4(gp)
     addi gp, gp, 8
+    csrr t6, mcause; addi t6, t6, -{fault}; beq t6, x0, 1f
     addi t5, t5, 4; csrrw x0, mepc, t5
+    mret
+1:  csrrw x0, mepc, ra
     mret
 interrupt:
     csrr t5, mcause; sw t5, 0(gp)
@@ -198,6 +214,5 @@ interrupt:
     # the lines are low once the device has answered
     lw t5, 0(t6); and t5, t5, t5
     mret
-"""
+""".replace("{fault}", str(INSTRUCTION_ACCESS_FAULT))
 """Handlers of the program; they keep t5, t6, s11 and gp for themselves."""
-

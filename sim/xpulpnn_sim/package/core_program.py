@@ -1,27 +1,20 @@
 """The program that the testbench of the core runs, with what it must leave in memory."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import ENTRY, TEXT_BASE, VECTORS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import ENTRY, VECTORS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.package import arithmetic, control_flow
 from xpulpnn_sim.package.checks import Checks
 from xpulpnn_sim.package.listing import listing, little_endian_words
 from xpulpnn_sim.package.matrix_product import matrix_products
+from xpulpnn_sim.package.memory_map import EXPECTED_AT, MEMORY_BASE, MEMORY_WORDS, OPERANDS_AT, RESULTS_AT, places
 from xpulpnn_sw.asm import Assembled, assemble
 
-MEMORY_BASE = TEXT_BASE
-MEMORY_WORDS = 1 << 15
-OPERANDS_AT, SCRATCH_AT, RESULTS_AT, EXPECTED_AT = 0x1_0000, 0x1_0800, 0x1_1000, 0x1_8000
-"""Places in memory, in bytes from its start; the code comes first."""
-
-DEVICE_BASE = 0x8000_0000
-"""Registers of the testbench: end of the program, interrupt lines now, interrupt lines later."""
-
 PASSED = 1
-"""Word written to the first device register when all is well; else twice the number of the first wrong result, and 1."""
+"""Word that ends the program when all is well; else it is twice the number of the first wrong result, plus 1."""
 
 _SEED = 20
 
@@ -82,22 +75,16 @@ def _vectors() -> list[str]:
     return ["    j exception", *["    j interrupt"] * (VECTORS - 1)]
 
 
-def _places() -> Mapping[str, int]:
-    return {
-        "memory": MEMORY_BASE,
-        "operands": MEMORY_BASE + OPERANDS_AT,
-        "scratch": MEMORY_BASE + SCRATCH_AT,
-        "results": MEMORY_BASE + RESULTS_AT,
-        "expected": MEMORY_BASE + EXPECTED_AT,
-        "stack": MEMORY_BASE + MEMORY_WORDS * WORD_BYTES,
-        "device": DEVICE_BASE,
-        "lines": DEVICE_BASE + WORD_BYTES,
-        "lines_later": DEVICE_BASE + 2 * WORD_BYTES,
-    }
+def core_program(config: CoreConfig, *, fetch_errors: bool = False) -> CoreProgram:
+    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products.
 
-
-def core_program(config: CoreConfig) -> CoreProgram:
-    """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
+    Parameters
+    ----------
+    config : CoreConfig
+        What it may use.
+    fetch_errors : bool
+        Whether fetching outside the memory is an exception.
+    """
     checks = Checks(config, random.Random(_SEED))
     control_flow.boot(checks)
     arithmetic.computations(checks)
@@ -111,11 +98,13 @@ def core_program(config: CoreConfig) -> CoreProgram:
         control_flow.hardware_loops(checks)
     control_flow.registers(checks)
     control_flow.exceptions(checks)
+    if fetch_errors:
+        control_flow.failed_fetch(checks)
     interrupts = control_flow.interrupts(checks)
     matrix_products(checks)
     end = _END.format(count=len(checks.results), passed=PASSED)
     source = [
-        *(f"    .equ {name}, {place}" for name, place in _places().items()),
+        *(f"    .equ {name}, {place}" for name, place in places().items()),
         *_vectors(),
         *_START.strip("\n").splitlines(),
         *checks.lines,
@@ -139,8 +128,10 @@ def core_program(config: CoreConfig) -> CoreProgram:
 
 def _image(program: Assembled, operands: bytes, expected: Sequence[int]) -> list[int]:
     code = program.to_bytes()
-    assert len(code) <= OPERANDS_AT and len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
+    assert len(code) <= OPERANDS_AT
+    assert len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
     words = [0] * MEMORY_WORDS
-    for place, part in ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected)):
+    parts = ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected))
+    for place, part in parts:
         words[place // WORD_BYTES : place // WORD_BYTES + len(part)] = part
     return words

@@ -1,25 +1,21 @@
 """The testbench of the core: memories, a program that checks itself, and the results it must leave."""
 
+from collections.abc import Sequence
+
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.package.control_flow import HART_ID
-from xpulpnn_sim.package.core_program import (
-    DEVICE_BASE,
-    MEMORY_BASE,
-    MEMORY_WORDS,
-    RESULTS_AT,
-    CoreProgram,
-    core_program,
-)
+from xpulpnn_sim.package.core_program import core_program
 from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
 from xpulpnn_sim.package.listing import hex_words
+from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
 
 SIMULATED_NS = 10
 """Period of the clock in simulation."""
 
-_CYCLES_PER_WORD = 200
-"""Of the watchdog, for the slowest memory, by words of the program."""
+_CYCLES_PER_WORD = 8
+"""Of the watchdog, for the fastest memory, by words of the program."""
 
 _SHORTEST_GAP = 16
 """Words."""
@@ -31,13 +27,16 @@ _DRIVEN = {
 }
 """Inputs that stay."""
 
+INSTRUCTION_ERROR, _DATA_ERROR = "instr__err", "data__err"
+"""Inputs of cores that know of failed accesses."""
+
 _OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
 _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the core, by name."""
-    program = core_program(design.config)
+    program = core_program(design.config, fetch_errors=INSTRUCTION_ERROR in design.by_name)
     ports = design.ports
     name = design.top
     return {
@@ -60,14 +59,17 @@ def core_testbench(design: Design) -> dict[str, str]:
             wires=_wires(ports),
             connections=",\n".join(f"        .{port.name}({_connection(port)})" for port in ports),
         ),
-        f"{name}_program.hex": _program_hex(program),
+        f"{name}_program.hex": sparse_hex(program.image),
         f"{name}_program.lst": program.listing,
         f"{name}_expected.hex": hex_words(program.expected),
-        f"{name}_expected.lst": "".join(
-            f"{number:5}  {word:08x}  {text}\n"
-            for number, (word, text) in enumerate(zip(program.expected, program.texts, strict=True), start=1)
-        ),
+        f"{name}_expected.lst": described(program.expected, program.texts),
     }
+
+
+def described(words: Sequence[int], texts: Sequence[str]) -> str:
+    """Results by number, with what they are."""
+    rows = enumerate(zip(words, texts, strict=True), start=1)
+    return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
 
 
 def _net(port: Port) -> str:
@@ -76,12 +78,14 @@ def _net(port: Port) -> str:
 
 
 def _is_used(port: Port) -> bool:
-    return port.name in _OWN or (port.name.startswith(_BUSES) and not port.name.endswith("__err"))
+    return port.name in _OWN or (port.name.startswith(_BUSES) and port.name != _DATA_ERROR)
 
 
 def _wires(ports: tuple[Port, ...]) -> str:
-    lines = [f"    wire {port.range + ' ' if port.range else ''}{_net(port)};" for port in ports if _is_used(port)]
-    lines += ["    wire ended, outside;", "    wire [31:0] code;"]
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
+    if all(port.name != INSTRUCTION_ERROR for port in ports):
+        lines.append(f"    wire        {INSTRUCTION_ERROR.replace('__', '_')};  // the core does not know of it")
+    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
     return "\n".join(lines) + "\n"
 
 
@@ -92,19 +96,19 @@ def _connection(port: Port) -> str:
         return "~rst" if RESETS[port.name] else "rst"
     if _is_used(port):
         return _net(port)
-    if port.is_input and port.name not in _DRIVEN and not port.name.endswith("__err"):
+    if port.is_input and port.name not in _DRIVEN and port.name != _DATA_ERROR:
         raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
-    # the memory never reports an error
+    # no access to data fails
     return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
 
 
-def _program_hex(program: CoreProgram) -> str:
-    """The image with its gaps left out."""
+def sparse_hex(image: Sequence[int]) -> str:
+    """A ``$readmemh`` file of a memory with its gaps left out."""
     lines, gap = hex_words(()), True
-    for place, word in enumerate(program.image):
+    for place, word in enumerate(image):
         if word and gap:
             lines += f"@{place:x}\n"
         # short gaps are written as zeros
-        gap = not word and (gap or not any(program.image[place : place + _SHORTEST_GAP]))
+        gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
         lines += "" if gap else f"{word:08x}\n"
     return lines

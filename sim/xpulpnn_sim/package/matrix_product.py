@@ -120,7 +120,8 @@ def _simd_loop(fmt: ElemFmt) -> str:
 def _scalar_loop() -> str:
     """A load for every factor, a multiplication and an addition."""
     lines = [f"    li a0, {WORDS * WORD_BYTES}", "1:"]
-    lines += [f"    lbu {word}, 0({base}); addi {base}, {base}, 1" for word, base in zip(("t4", "s10"), _ACTIVATIONS)]
+    pairs = zip(("t4", "s10"), _ACTIVATIONS, strict=True)
+    lines += [f"    lbu {word}, 0({base}); addi {base}, {base}, 1" for word, base in pairs]
     for row, base in enumerate(_WEIGHTS):
         lines.append(f"    lb t0, 0({base}); addi {base}, {base}, 1")
         for pixel, activation in enumerate(("t4", "s10")):

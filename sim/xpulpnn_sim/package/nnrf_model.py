@@ -29,7 +29,11 @@ class NnRfModel:
     def cycle(self, vectors: Vectors, inputs: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
         """A random write and random reads in one cycle: inputs and what the reads give, the written word included."""
         first = len(self._entries) - NNRF_WEIGHTS
-        enable, place, word = (vectors.random.getrandbits(1), vectors.random.randrange(len(self._entries)), vectors.word())
+        enable, place, word = (
+            vectors.random.getrandbits(1),
+            vectors.random.randrange(len(self._entries)),
+            vectors.word(),
+        )
         driven = {_ENABLES[self._write]: enable, _ADDRESSES[self._write]: place, _DATA[self._write]: word}
         if enable:
             self._entries[place] = word

@@ -63,9 +63,6 @@ def operands(vectors: Vectors, insn: Insn, fields: Mapping[str, Any]) -> tuple[d
     if "rs2" not in insn.reads:
         # x0, or the immediate
         b = low(next((values[name] for name in ("imm12", "uimm5", "simm5", "uimm6") if name in values), 0))
-    elif any(name in insn.op for name in ("clip",)):
-        # a bound is not negative
-        b &= (1 << XLEN - 1) - 1
     shamt = values.get("Is3", 0)
     if not fields.get("shamt_rs2"):
         return {"op_a": a, "op_b": b, "op_c": c, "shamt": shamt}, result(insn, values, a, b, c)
@@ -123,7 +120,7 @@ def simd_alu(config: CoreConfig, vectors: Vectors) -> None:
     others = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
     for insn, fields in rows_of(config):
         alu = under(fields, "ex.alu.")
-        if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or not alu and insn.op != "add":
+        if fields["ex.unit"] is not Unit.ALU or alu.get("result") in others or (not alu and insn.op != "add"):
             continue
         for _ in range(_PER_CONTROL_WORD):
             inputs, value = operands(vectors, insn, fields)

@@ -1,6 +1,6 @@
 """Vectors for the testbenches of the units: what goes in, what must come out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -103,6 +103,3 @@ class Operations:
 def number(value: Any) -> int:
     """A field's value as an integer: a number, a truth value or a member of an enumeration."""
     return int(getattr(value, "value", value))
-
-
-Builder = Callable[..., None]

@@ -88,6 +88,7 @@ class Control:
             **{style: lambda style=style: self._run(style) for style in STYLES},
             "csr": self._system.csr,
             "trap": self._system.trap,
+            "unfetched": self._system.unfetched,
             "wfi": self._system.wait,
             "fence": self._system.fence,
             "modify": self._system.self_modify,

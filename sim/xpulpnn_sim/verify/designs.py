@@ -14,11 +14,13 @@ from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
 from xpulpnn_sim.verify.cost_rows import CostRow
 from xpulpnn_sim.verify.costs import Measured, cost_program, measure
+from xpulpnn_sim.verify.layout import BUS_ERRORS
 from xpulpnn_sim.verify.stress import Stress
 
 
 def _machine(stress: Stress) -> Machine:
     return Machine(
+        bus_errors=(BUS_ERRORS,),
         grant_stalls=stress.grant_stalls,
         response_latency=stress.response_latency,
         fetch_grant_stalls=stress.fetch_grant_stalls,

@@ -23,6 +23,7 @@ _BASE: Mapping[str, float] = {
     "mixed": 3,
     "csr": 2,
     "trap": 1.5,
+    "unfetched": 0.5,
     "wfi": 0.4,
     "fence": 0.4,
     "modify": 0.4,
@@ -46,7 +47,17 @@ STYLES: Mapping[str, Mapping[str, float]] = {
     "Mac&Load": {"Mac&Load": 16, "mixed": 8},
     "control": {"branch": 10, "exit": 3, "jump": 6, "subroutine": 4, "call": 4, "counted": 2},
     "loops": {"loop": 12, "exit": 2, "counted": 1.5},
-    "system": {"csr": 8, "trap": 6, "wfi": 2, "fence": 2, "modify": 2, "mtvec": 1, "mret": 2, "interrupts": 2},
+    "system": {
+        "csr": 8,
+        "trap": 6,
+        "unfetched": 2,
+        "wfi": 2,
+        "fence": 2,
+        "modify": 2,
+        "mtvec": 1,
+        "mret": 2,
+        "interrupts": 2,
+    },
     "arithmetic": {"arithmetic": 30},
 }
 """Weights that a style of program changes."""

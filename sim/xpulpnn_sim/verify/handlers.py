@@ -19,6 +19,8 @@ exception:
     sw t6, 4(t5)
     csrrs t6, mcause, zero
     blt t6, zero, direct
+    addi t6, t6, -1
+    beq t6, zero, unfetched
     csrrs t6, mepc, zero
     lhu t1, 0(t6)
     andi t1, t1, 3
@@ -27,16 +29,24 @@ exception:
     addi t6, t6, -2
 wide:
     addi t6, t6, 4
+back:
     csrrw zero, mepc, t6
     lw t6, 4(t5)
     lw t1, 0(t5)
     mret
+unfetched:
+    addi t6, t1, 0
+    csrrs t1, mepc, zero
+    csrrw zero, mscratch, t1
+    jal zero, back
 direct:
     lw t6, 4(t5)
     lw t1, 0(t5)
 interrupt:
 """
-"""Skips the instruction that trapped, 2 or 4 bytes; an interrupt in direct mode goes on to its handler."""
+"""Skips the instruction that trapped, 2 or 4 bytes; goes to t1 and leaves mepc in mscratch if it could not even be
+fetched; an interrupt in direct mode goes on to its handler.
+"""
 
 _QUICK = """
 quick:

@@ -15,6 +15,7 @@ from xpulpnn_sim.iss.memory import AccessError
 from xpulpnn_sim.iss.observe import Observer, Retired
 from xpulpnn_sim.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.retirement import RETIREMENT, Records
+from xpulpnn_sim.verify.layout import BUS_ERRORS
 
 Fault = Callable[[Iss, Retired], None]
 """Called after every retirement; may change both."""
@@ -64,7 +65,7 @@ class ReferenceDesign:
         seed : int
             Of the lines.
         """
-        iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable))
+        iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable, errors=(BUS_ERRORS,)))
         channel = HostChannel(executable, iss, lambda printed: None)
         observer, rng = Observer(iss), Random(seed)
         name_of = executable.symbol_at

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, CsrAccess, CsrGroup
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import POOL, SCRATCH, SECOND_TABLE
+from xpulpnn_sim.verify.layout import BUS_ERRORS, POOL, SCRATCH, SECOND_TABLE
 from xpulpnn_sw.registers import ABI_NAMES
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
 """Registers that random instructions may write with anything."""
-_READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE)
+_READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
 _COUNTS = ("lpcount0", "lpcount1")
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
@@ -79,7 +79,7 @@ class System:
                 return Block("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
         elif kind < 7:
-            chosen = rng.choice(_READABLE)
+            chosen = rng.choice(ZERO_CSRS if draw.chance(0.2) else _READABLE)
             address = chosen.address
             if chosen.name == "mtvec":
                 values[source] = 0
@@ -117,6 +117,12 @@ class System:
         """An instruction that traps; the handler goes on behind it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
         return Block("trap", (text or self._draw.illegal(),))
+
+    def unfetched(self) -> Block:
+        """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
+        base, size = BUS_ERRORS
+        target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
+        return Block("unfetched", (f"li {X6}, 0x{target:x}", f"jalr {X6}, 0({X6})"))
 
     def wait(self) -> Block:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""

@@ -74,3 +74,50 @@ char *strcpy(char *restrict to, const char *restrict from) {
     memcpy(to, from, strlen(from) + 1);
     return to;
 }
+
+char *strncpy(char *restrict to, const char *restrict from, size_t count) {
+    size_t i = 0;
+    for (; i < count && from[i]; i++)
+        to[i] = from[i];
+    memset(to + i, 0, count - i);
+    return to;
+}
+
+char *strcat(char *restrict to, const char *restrict from) {
+    strcpy(to + strlen(to), from);
+    return to;
+}
+
+char *strncat(char *restrict to, const char *restrict from, size_t count) {
+    char *end = to + strlen(to);
+    while (count-- && *from)
+        *end++ = *from++;
+    *end = 0;
+    return to;
+}
+
+void *memchr(const void *memory, int value, size_t count) {
+    for (const uint8_t *place = memory; count--; place++)
+        if (*place == (uint8_t)value)
+            return (void *)place;
+    return NULL;
+}
+
+char *strchr(const char *text, int character) {
+    return memchr(text, character, strlen(text) + 1);
+}
+
+char *strrchr(const char *text, int character) {
+    for (const char *place = text + strlen(text); place >= text; place--)
+        if (*place == (char)character)
+            return (char *)place;
+    return NULL;
+}
+
+char *strstr(const char *text, const char *wanted) {
+    size_t count = strlen(wanted);
+    for (; *text || count == 0; text++)
+        if (strncmp(text, wanted, count) == 0)
+            return (char *)text;
+    return NULL;
+}

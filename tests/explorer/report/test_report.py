@@ -12,6 +12,7 @@ from rich.console import Console
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
 from xpulpnn_sim.explorer.report.csv_file import write_csv
+from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
 from xpulpnn_sim.explorer.report.html import write_report
 from xpulpnn_sim.explorer.report.plot_data import report_data
 from xpulpnn_sim.explorer.report.terminal import TerminalTable
@@ -35,15 +36,81 @@ def test_main_table(points, info):
         "none",
         "tool",
         "21.07",
+        "-",
         "88.4",
+        "-",
         "5198",
-        "24.86",
-        "65.4",
-        "3846",
+        "-",
     ]
+    speed = [line.split() for line in lines if "ri5cy replicated none tool" in line][1]
+    assert speed[5:8] == ["24.86", "65.4", "3846"]
     assert any("xpulpnn replicated none booth" in line and "yosys must finish the design" in line for line in lines)
-    assert any(line.split()[5:9] == ["5391", "612", "7", "32.0"] for line in lines)
-    assert any("[kGE]  [FO4]   [ps]" in line for line in lines)
+    # the lower one of two in the middle
+    assert any("5391 612 7 31.2 30.4..33.9" in " ".join(line.split()) for line in lines)
+    assert any("[kGE] [kGE] [FO4] [FO4] [ps] [ps]" in " ".join(line.split()) for line in lines)
+    repeated = next(line for line in lines if "ri5cy replicated none booth" in line)
+    assert repeated.split()[5:11] == ["19.24", "18.74..19.49", "91.8", "90.8..93.8", "5398", "+102"]
+    assert "* asic-area: clock of 5.5 ns met by 2." in [line.strip() for line in lines]
+    headings = {column.heading for column in tables.figure_table(points, info).columns if column.better}
+    assert headings == {
+        "area \u2193", "delay \u2193", "slack \u2191", "LUT \u2193", "FF \u2193", "DSP \u2193", "fmax \u2191",
+        "MAC/cycle \u2191", "cycles/sdotp \u2193", "per cycle \u2193", "per MAC \u2193",
+    }  # fmt: skip
+
+
+def test_missed_clocks_and_structures_are_told(points, info):
+    area = points[1].flows[0]
+    missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
+    notes = tables.figure_table([points[1], missed], info).notes
+    assert "asic-area: clock of 5 ns, 5.5 ns met by 1; missed by 2." in notes
+    assert "asic-area: figures with adders=inferred, whatever the preset has." in notes
+
+
+def test_rates_densities_and_energies(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
+    energies = [replace(energy, workload="matmul:8:nn_4x4:64x288x256") for energy in point.energies[:1]]
+    table = headline_table([replace(point, energies=energies)])
+    assert table is not None
+    names = [column.heading for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    assert len(rows) == 3 * 2
+    row = rows[0]
+    assert (row["kernel"], row["variant"]) == ("matmul 64x288x256 8 bit", "nn_4x4")
+    assert row["clock and area of"] == "ex-stage, asic-area"
+    # 90 FO4 of 58.8 ps; 28.1 kGE of 7.2576 um2
+    clock = 1e6 / (90 * 58.8)
+    assert row["clock \u2191"] == pytest.approx(clock)
+    assert row["GMAC/s \u2191"] == pytest.approx(3.9 * clock / 1e3)
+    assert row["GMAC/s per mm2 \u2191"] == pytest.approx(3.9 * clock / 1e3 / (28.1e3 * 7.2576e-6))
+    assert row["pJ/MAC \u2193"] == pytest.approx(11.8 * 28.1 / 25 / 3.9)
+    assert row["energy of"] == "backend, 50.50 kGE"
+    assert rows[2]["pJ/MAC \u2193"] is None
+
+
+def test_no_rates_without_a_technology(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
+    made_up = [replace(flow, area_um2=None) for flow in point.flows]
+    assert headline_table([replace(point, flows=made_up)]) is None
+    assert headline_table([replace(point, kernels=[])]) is None
+    wrong = [{**record, "mismatches": 2} for record in point.kernels]
+    assert headline_table([replace(point, kernels=wrong)]) is None
+
+
+def test_best_points(make_point):
+    points = [
+        make_point(0, "ri5cy", "replicated", "none", "tool"),
+        make_point(0, "xpulpnn", "replicated", "none", "tool"),
+    ]
+    table = best_table(points)
+    assert table is not None
+    best = {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
+    assert best["area \u2193", "asic-area"] == ("21.00 kGE", "1 ri5cy replicated none tool")
+    assert best["MAC/cycle \u2191", "matmul 64x288x256 8 bit"] == ("3.90", "2 xpulpnn replicated none tool")
+    told = "matmul 64x288x256 8 bit; ex-stage, asic-area"
+    assert best["GMAC/s \u2191", told][1] == "2 xpulpnn replicated none tool"
+    assert not any("DSP" in str(row[0]) for row in table.rows)
+    assert best_table(points[:1]) is None
+    assert best_table([points[0], replace(points[0], label="twin")]) is None
 
 
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
@@ -51,7 +118,7 @@ def test_tables_fit_any_terminal(points, info, width):
     """Whatever the width, each point and every figure is there, and nothing is cut."""
     text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], info)), width))
     assert "…" not in text
-    for figure in ("21.07", "5198", "3846", "32.0", "1.471", "15.10", "4.080", "11.28"):
+    for figure in ("21.07", "5198", "3846", "31.2", "1.471", "15.10", "4.080", "11.28", "18.74..19.49"):
         assert figure in text
     assert text.count("xpulpnn replicated none tool") == text.count("no.  point")
 
@@ -86,8 +153,8 @@ def test_named_table(paper):
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
 
 
-def test_csv(points, tmp_path):
-    write_csv(tmp_path / "points.csv", points)
+def test_csv(points, info, tmp_path):
+    write_csv(tmp_path / "points.csv", points, info)
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
     assert len(rows) == 23 * 2 + 1 + 1
     assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
@@ -95,9 +162,22 @@ def test_csv(points, tmp_path):
     assert (fpga["luts"], fpga["fmax_mhz_min"], fpga["fmax_mhz_median"], fpga["area_kge"]) == (
         "5391",
         "30.4",
-        "32.0",
+        "31.2",
         "",
     )
+    assert "4 placement seeds" in fpga["conditions"]
+    assert fpga["tools"] == "nextpnr-ecp5 0.9"
+    repeated = next(row for row in rows if row["repeat"])
+    assert (repeated["repeat"], repeated["clock_ps"]) == ("3", "5500.0")
+    assert float(repeated["area_kge"]) - float(repeated["area_kge_min"]) == pytest.approx(0.5)
+    assert float(repeated["delay_ps_max"]) - float(repeated["delay_ps"]) == pytest.approx(2 * 58.8)
+    assert float(repeated["slack_ps"]) == pytest.approx(5500 - 91.8 * 58.8)
+    assert "1 GE = 7.2576 um2" in repeated["conditions"]
+    assert repeated["tools"] == "yosys 0.23;abc 1.01;opensta 2.0.17"
+    assert repeated["matmul:8: netlist"] == "backend, 50.50 kGE, mapped for area, with clock gates"
+    assert float(repeated["matmul 64x288x256 8 bit: gmacs"]) == pytest.approx(2.73e3 / (91.8 * 58.8))
+    assert repeated["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
+    assert repeated["command"] == info.command
     failed = next(row for row in rows if row["error"])
     assert failed["flow"] == ""
     assert failed["matmul 64x288x256 8 bit: macs_per_cycle"] == "3.9"
@@ -193,8 +273,8 @@ def test_page_has_everything(report, points, info):
     outline.feed(page)
     assert [heading for heading in outline.headings if heading] == [
         "Failed points", "Table II of the XpulpNN paper", "Trade-offs", "Figures of all points",
-        "Overhead against ri5cy replicated none tool", "Area by hierarchy", "Critical path", "Energy", "Kernels",
-        "FPGA", "Configurations",
+        "Rates, densities and energies", "Best points", "Overhead against ri5cy replicated none tool",
+        "Area by hierarchy", "Critical path", "Energy", "Kernels", "FPGA", "Configurations",
     ]  # fmt: skip
     assert "yosys must finish the design, not stop: &lt;cell&gt; $_DLATCH_" in page
     for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions):

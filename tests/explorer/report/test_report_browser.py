@@ -86,6 +86,16 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         found.steps = column("path-steps", 2).length;
         found.texts = ["area-delay", "area-rate", "delay-rate", "energy-rate"].map((name) =>
           [...document.querySelectorAll(`#plot-${name} .textpoint text`)].filter((text) => text.textContent).map(box));
+        const traces = document.getElementById("plot-area-delay").data.slice(1);
+        const trace = traces.find((one) => one.customdata.includes(1));
+        const place = trace.customdata.indexOf(1);
+        const bar = (values) => [Math.round(1000 * values[place]) / 1000];
+        const {error_x: x, error_y: y} = trace;
+        found.bars = [y.array, y.arrayminus, x.array, x.arrayminus].map(bar);
+        select("point", "1");
+        found.repeated = document.getElementById("area-note").textContent;
+        found.path = document.getElementById("path-summary").textContent;
+        select("point", "0");
         click("flow", "asic-speed");
         found.faster = document.getElementById("plot-area-delay").data[1].x[0];
         found.heading = document.querySelector("#path h3").textContent;
@@ -113,7 +123,7 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         "plot-energy-points", "plot-energy",
     ]  # fmt: skip
     assert found["marks"] == 23
-    assert found["title"] == "delay [FO4]"
+    assert found["title"] == "delay [FO4] \u2193"
     assert found["tiles"] == 14  # 11 instances, and the own cells of the three with others below
     assert found["steps"] == 30
     for boxes in found["texts"]:
@@ -122,10 +132,16 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
     assert found["faster"] == pytest.approx(88.4 * 0.74)
     assert found["heading"] == "1 ri5cy replicated none tool, asic-speed"
     assert found["other"] == "14 xpulpnn shared none booth, asic-speed"
-    assert found["note"] == ""
-    assert found["other_netlist"] == (
-        "The instances add up to 30.57 kGE; the tables show 40.00 kGE (see the conditions)."
+    assert found["bars"] == [[0.25], [0.5], [2.0], [1.0]]
+    assert found["note"] == "The instances add up to the 24.86 kGE of the tables."
+    assert found["repeated"] == (
+        "The instances add up to the 19.24 kGE of the tables (run 2 of 3). Instances told by equal function for 74.0 % "
+        "of the area, by what reads a gate for 24.5 %; 1.5 % is shared by several."
     )
+    assert "The tables show 5398 ps, of the same netlist." in found["path"]
+    assert "a timer, mapped netlist (run 1 of 3)." in found["path"]
+    assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in found["path"]
+    assert found["other_netlist"] == "The instances add up to 30.57 kGE; the tables show 40.00 kGE."
     assert found["narrow"] == 15
     assert found["groups"] == ["replicated", "shared"]
     nothing = "No point has both figures with this choice."

@@ -183,6 +183,7 @@ static void built_in_functions(int one, int size, int offset) {
     int8_t mask = (int8_t)0xF0, keep = ~mask, shift = 4;
     CHECK((uint8_t)__builtin_pulp_binsert(0x2A, keep, 0x13 * one, mask, shift) == 0x3A);
     CHECK(__builtin_pulp_binsert(-1, ~(0xF << offset), 5 * one, 0xF << offset, offset) == (int)0xFFFFFF5F);
+    CHECK(__builtin_binsert(-1, ~0xF0, 5 * one, 0xF0, 4) == (int)0xFFFFFF5F);
     CHECK(__builtin_pulp_binsert_r(-1, 5 * one, 3 << 5 | 4) == (int)0xFFFFFF5F);
     CHECK(__builtin_pulp_fl1(8 * one) == 3 && __builtin_pulp_cnt(0xFF * one) == 8 && __builtin_pulp_clb(one) == 30);
     CHECK(__builtin_pulp_mac(6, -7, one) == -41 && __builtin_pulp_msu(6, 7, one) == -41);

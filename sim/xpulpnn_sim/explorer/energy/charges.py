@@ -63,6 +63,13 @@ class Charges:
         """Number of clock gates."""
         return len(self._groups) if self._gate else 0
 
+    @property
+    def area(self) -> float:
+        """Of all cells, clock gates included, in the unit of the library."""
+        gates = sum(gate.cell.area for gate in self._circuit.gates if gate.first)
+        registers = sum(register.cell.area for register in self._circuit.registers)
+        return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
+
     def delays_ns(self) -> list[float]:
         """Delay of each gate at its load: mean of all arcs and both edges."""
         known: dict[tuple[str, str, float], float] = {}

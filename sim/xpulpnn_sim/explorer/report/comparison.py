@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import Any, Literal
 
 from xpulpnn_sim.explorer.report.named_table import Column
 from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
@@ -49,8 +49,8 @@ def fpga_flows(points: Sequence[PointResult]) -> set[str]:
 
 
 def fmax(flow: FlowResult) -> float | None:
-    """Median clock in MHz over the placement seeds."""
-    return median(flow.fmax_mhz) if flow.fmax_mhz else None
+    """Median clock in MHz over the placement seeds, of two in the middle the lower one."""
+    return median_low(flow.fmax_mhz) if flow.fmax_mhz else None
 
 
 def size(flow: FlowResult | None) -> float | None:
@@ -123,13 +123,52 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
 
 
+KERNEL_CONDITIONS = "results checked, ideal memory, sums left to the simulator"
+
+Spread = tuple[float, float]
+"""The least and the largest of several runs."""
+
+
+def _spread(values: Iterable[float | None]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if len(known) > 1 else None
+
+
+def size_spread(flow: FlowResult | None) -> Spread | None:
+    """Least and largest area in kGE over the runs of a flow; None for one run."""
+    return None if flow is None else _spread(run.area_kge for run in flow.runs)
+
+
+def delay_spread(flow: FlowResult | None) -> Spread | None:
+    """Least and largest delay in FO4 over the runs of a flow, or clock period in ns over the placements."""
+    if flow is None:
+        return None
+    if is_fpga(flow):
+        return _spread(_NS_MHZ / clock for clock in flow.fmax_mhz)
+    unit = flow.delay_fo4 / flow.delay_ps if flow.delay_fo4 and flow.delay_ps else 0.0
+    return _spread(None if run.delay_ps is None else run.delay_ps * unit for run in flow.runs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of all points: its column, a value for each of them, and whether overheads are told of it."""
+    """A figure of all points.
+
+    Parameters
+    ----------
+    column : Column
+        Heading.
+    values : list of float or None
+        One for each point.
+    compared : bool
+        Whether overheads and best points are told of it.
+    spreads : list of (float, float) or None
+        Least and largest figure for each point that has several; empty if none has.
+    """
 
     column: Column
     values: list[float | None]
     compared: bool
+    spreads: list[Spread | None] = field(default_factory=list[Spread | None])
 
 
 def figures(points: Sequence[PointResult]) -> list[Figure]:
@@ -137,10 +176,22 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     found: list[Figure] = []
 
     def add(
-        name: str, unit: str, group: str, digits: int, values: Iterable[float | None], *, compared: bool = True
+        name: str,
+        unit: str,
+        group: str,
+        digits: int,
+        values: Iterable[float | None],
+        *,
+        better: Literal["", "less", "more"] = "less",
+        compared: bool = True,
+        signed: bool = False,
+        spreads: Iterable[Spread | None] = (),
     ) -> None:
-        column = Column(name=name, unit=unit, group=group, digits=digits)
-        found.append(Figure(column=column, values=list(values), compared=compared))
+        column = Column(name=name, unit=unit, group=group, digits=digits, better=better, signed=signed)
+        listed = list(spreads)
+        found.append(
+            Figure(column=column, values=list(values), compared=compared, spreads=listed if any(listed) else [])
+        )
 
     fpga = fpga_flows(points)
     for name in flow_names(points):
@@ -149,14 +200,18 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
             add("LUT", "", name, 0, (flow and flow.luts for flow in flows))
             add("FF", "", name, 0, (flow and flow.flip_flops for flow in flows))
             add("DSP", "", name, 0, (flow and flow.dsps for flow in flows), compared=False)
-            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows))
+            clocks = [_spread(flow.fmax_mhz) if flow else None for flow in flows]
+            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows), better="more", spreads=clocks)
         else:
-            add("area", "kGE", name, 2, map(size, flows))
-            add("delay", "FO4", name, 1, map(delay, flows))
+            add("area", "kGE", name, 2, map(size, flows), spreads=map(size_spread, flows))
+            add("delay", "FO4", name, 1, map(delay, flows), spreads=map(delay_spread, flows))
             add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
+        if any(flow and flow.clock_ps for flow in flows):
+            slacks = [flow and flow.slack_ps for flow in flows]
+            add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
-        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records))
+        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")
         add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
     for name in workload_names(points):
         energies = [best_energy(point, name) for point in points]

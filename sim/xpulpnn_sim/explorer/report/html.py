@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
+from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
 from xpulpnn_sim.explorer.report.named_table import ERROR, POINT, Column, NamedTable
 from xpulpnn_sim.explorer.report.plot_data import report_data
 from xpulpnn_sim.explorer.report.run_info import RunInfo
@@ -60,6 +61,8 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
         "extra_tables": extra_tables,
         "figures": tables.figure_table(points, info),
         "overheads": tables.overhead_table(points, info),
+        "headlines": headline_table(points),
+        "best": best_table(points),
         "kernels": tables.kernel_table(points),
         "energies": tables.energy_table(points),
         "fpga": tables.fpga_table(points),

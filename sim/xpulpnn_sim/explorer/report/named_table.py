@@ -2,6 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+LESS, MORE = "\u2193", "\u2191"
+"""Tell which way is better."""
+
+_ARROWS = {"less": LESS, "more": MORE}
 
 TableCell = str | float | int | None
 """Text, a number that its column formats, or nothing."""
@@ -29,6 +35,8 @@ class Column:
         Decimals of its numbers; None for a column of text.
     signed : bool
         Show the sign of positive numbers too.
+    better : str
+        ``less`` or ``more``: which numbers are better; empty if neither is.
     """
 
     name: str
@@ -36,6 +44,12 @@ class Column:
     group: str = ""
     digits: int | None = None
     signed: bool = False
+    better: Literal["", "less", "more"] = ""
+
+    @property
+    def heading(self) -> str:
+        """The name, with an arrow in the direction that is better."""
+        return f"{self.name} {_ARROWS[self.better]}" if self.better else self.name
 
     def show(self, cell: TableCell) -> str:
         """``cell`` as text."""

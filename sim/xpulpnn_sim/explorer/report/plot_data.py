@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 from xpulpnn_sim.explorer.report import comparison
+from xpulpnn_sim.explorer.report.named_table import LESS, MORE
 from xpulpnn_sim.explorer.results import EnergyResult, ModuleArea, ModuleEnergy, PointResult
 
 _TRADE_OFFS = (
@@ -53,23 +54,47 @@ def _axes(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
     axes: dict[str, dict[str, Any]] = {}
     fpga = comparison.fpga_flows(points)
 
-    def add(key: str, title: str, digits: int, values: list[float | None]) -> None:
+    def add(
+        key: str,
+        title: str,
+        digits: int,
+        values: list[float | None],
+        spreads: Sequence[comparison.Spread | None] = (),
+    ) -> None:
         axes[key] = {"title": title, "digits": digits, "values": [_rounded(value) for value in values]}
+        if any(spreads):
+            ends = [spread or (value, value) for spread, value in zip(spreads, values, strict=True)]
+            axes[key] |= {name: [_rounded(end[place]) for end in ends] for place, name in enumerate(("low", "high"))}
 
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
         area, delay = ("area [LUT]", "clock period [ns]") if name in fpga else ("area [kGE]", "delay [FO4]")
-        add(f"area|{name}", area, 0 if name in fpga else 2, [comparison.size(flow) for flow in flows])
-        add(f"delay|{name}", delay, 1, [comparison.delay(flow) for flow in flows])
+        add(
+            f"area|{name}",
+            f"{area} {LESS}",
+            0 if name in fpga else 2,
+            [comparison.size(flow) for flow in flows],
+            [comparison.size_spread(flow) for flow in flows],
+        )
+        add(
+            f"delay|{name}",
+            f"{delay} {LESS}",
+            1,
+            [comparison.delay(flow) for flow in flows],
+            [comparison.delay_spread(flow) for flow in flows],
+        )
     for name in comparison.kernel_names(points):
         records = [comparison.best_record(point, name) for point in points]
         add(
-            f"rate|{name}", "MAC/cycle", 2, [None if record is None else record["macs_per_cycle"] for record in records]
+            f"rate|{name}",
+            f"MAC/cycle {MORE}",
+            2,
+            [None if record is None else record["macs_per_cycle"] for record in records],
         )
     for name in comparison.workload_names(points):
         energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
         if any(energy is not None for energy in energies):
-            add(f"energy|{name}", "energy [pJ/MAC]", 3, energies)
+            add(f"energy|{name}", f"energy [pJ/MAC] {LESS}", 3, energies)
     return axes
 
 
@@ -124,11 +149,15 @@ def _kge(ge: float) -> float:
 def _areas(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
     """Instances of each point and flow: name, position of the one above, module, own and total size in kGE, cells.
 
-    ``figure`` is the size that tables show, which may be of another netlist than the sum over the instances.
+    ``figure`` is the size that tables show, ``run`` the run it is of and ``runs`` their number, ``origins`` what told
+    the instances.
     """
     return {
         f"{number}|{flow.name}": {
             "figure": _rounded(comparison.size(flow)),
+            "run": flow.area_run,
+            "runs": len(flow.runs),
+            "origins": flow.origins,
             "rows": [
                 [_leaf(one.path), parent, one.module, _kge(one.own_ge), _kge(one.total_ge), one.own_cells]
                 for one, parent in zip(flow.modules, _parents(flow.modules), strict=True)
@@ -167,6 +196,9 @@ def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:
                 "end": path.end,
                 "delay": _rounded(path.delay_ps, 1),
                 "figure": _rounded(flow.delay_ps, 1),
+                "run": flow.delay_run,
+                "runs": len(flow.runs),
+                "others": {tool: _rounded(delay, 1) for tool, delay in path.others.items()},
                 "steps": [
                     [step.net, step.cell, _rounded(step.delay_ps, 1), _rounded(step.arrival_ps, 1)]
                     for step in path.steps

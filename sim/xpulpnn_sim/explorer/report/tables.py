@@ -1,13 +1,16 @@
 """Tables of a run, for terminal and HTML alike."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xpulpnn_sim.explorer.report import comparison
+from xpulpnn_sim.explorer.report.headlines import netlist_of
 from xpulpnn_sim.explorer.report.named_table import ERROR, POINT, Column, NamedTable, TableCell
 from xpulpnn_sim.explorer.report.run_info import RunInfo
 from xpulpnn_sim.explorer.results import PointResult
 
 _PERCENT = 100.0
+_PS_PER_NS = 1000.0
 _LEAD = [Column(name="no.", digits=0), Column(name=POINT)]
 """Columns that every table of points begins with."""
 
@@ -23,7 +26,11 @@ def _failed(points: Sequence[PointResult]) -> frozenset[int]:
 def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
     """All figures of all points; of several variants of a kernel the fastest one counts."""
     found, failed = comparison.figures(points), _failed(points)
-    notes: list[str] = []
+    notes = ["An arrow tells which way is better."]
+    if any(figure.spreads for figure in found):
+        notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
+    notes += _slack_notes(points)
+    notes += _structure_notes(points)
     if comparison.kernel_names(points):
         notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
     if comparison.fpga_flows(points):
@@ -33,16 +40,57 @@ def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
         columns=[
             *_LEAD,
             *([Column(name=ERROR, group="failed")] if failed else []),
-            *(figure.column for figure in found),
+            *(column for figure in found for column in _columns(figure)),
         ],
         rows=[
-            [number + 1, point.label, *([point.error] if failed else []), *(figure.values[number] for figure in found)]
+            [
+                number + 1,
+                point.label,
+                *([point.error] if failed else []),
+                *(cell for figure in found for cell in _cells(figure, number)),
+            ]
             for number, point in enumerate(points)
         ],
         notes=notes,
         marked=_marked(points, info),
         failed=failed,
     )
+
+
+def _columns(figure: comparison.Figure) -> list[Column]:
+    spread = Column(name="min..max", unit=figure.column.unit, group=figure.column.group)
+    return [figure.column, *([spread] if figure.spreads else [])]
+
+
+def _cells(figure: comparison.Figure, point: int) -> list[TableCell]:
+    value = figure.values[point]
+    if not figure.spreads:
+        return [value]
+    spread = figure.spreads[point]
+    return [value, "..".join(map(figure.column.show, spread)) if spread else None]
+
+
+def _slack_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which points meet the clock that was asked for, by flow."""
+    notes: list[str] = []
+    for name in comparison.flow_names(points):
+        flows = [comparison.flow_of(point, name) for point in points]
+        slacks = [(number, flow.slack_ps, flow.clock_ps) for number, flow in enumerate(flows, 1) if flow]
+        asked = {clock for _, slack, clock in slacks if slack is not None and clock is not None}
+        if asked:
+            met = [str(number) for number, slack, _ in slacks if slack is not None and slack >= 0]
+            missed = [str(number) for number, slack, _ in slacks if slack is not None and slack < 0]
+            parts = [f"{word} by {', '.join(those)}" for word, those in (("met", met), ("missed", missed)) if those]
+            clocks = ", ".join(f"{clock / _PS_PER_NS:g} ns" for clock in sorted(asked))
+            notes.append(f"{name}: clock of {clocks} {'; '.join(parts)}.")
+    return notes
+
+
+def _structure_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which flows replace structures of the configurations."""
+    flows = [flow for point in points for flow in point.flows if flow.structures]
+    told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
+    return [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
 
 
 def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable | None:
@@ -68,12 +116,12 @@ def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable |
         title=f"Overhead against {info.baseline}",
         columns=[
             *_LEAD,
-            *(Column(name=one.column.name, unit="%", group=one.column.group, digits=1, signed=True) for one in known),
+            *(replace(one.column, unit="%", digits=1, signed=True) for one in known),
         ],
         rows=rows,
         notes=[
             "Percent of the baseline's figure; the baseline's row has the figures themselves.",
-            "More is better for MAC/cycle and fmax, less for everything else.",
+            "An arrow tells which way is better.",
         ],
         marked=marked,
         failed=_failed(points),
@@ -110,7 +158,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     columns = [
         *_LEAD,
         Column(name="workload"),
-        Column(name="netlist"),
+        Column(name="of"),
         Column(name="cycles", digits=0),
         *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("switching", "internal")),
         *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in ("clock", "leakage", "all")),
@@ -124,8 +172,14 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
                 for part in ("switching", "internal", "clock", "leakage")
             ]
             whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
-            rows.append([number, point.label, energy.workload, energy.top, energy.cycles, *parts, *whole])
-    return NamedTable(title="Energy", columns=columns, rows=rows) if rows else None
+            netlist = netlist_of(energy)
+            rows.append([number, point.label, energy.workload, netlist, energy.cycles, *parts, *whole])
+    methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
+    notes = [
+        f"Of: the netlist that was simulated, which is not one of those that areas and delays are told of: {method}."
+        for method in methods
+    ]
+    return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes) if rows else None
 
 
 def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:

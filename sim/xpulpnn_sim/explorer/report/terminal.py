@@ -36,7 +36,7 @@ class TerminalTable:
 
 def _headings(table: NamedTable, column: int) -> list[str]:
     """Lines of a heading without its group."""
-    lines = [table.columns[column].name]
+    lines = [table.columns[column].heading]
     if any(other.unit for other in table.columns):
         unit = table.columns[column].unit
         lines.append(f"[{unit}]" if unit else "")
@@ -57,15 +57,19 @@ def _width(table: NamedTable, column: int) -> int:
 
 
 def _blocks(table: NamedTable, width: int) -> list[list[int]]:
-    """Columns of each table: those of a group stay together, the leading ones without a group are repeated."""
+    """Columns of each table: those of a group stay together if they fit, the leading ones without one are repeated."""
     groups = [list(members) for _, members in groupby(range(len(table.columns)), key=lambda i: table.columns[i].group)]
     lead = groups.pop(0) if len(groups) > 1 and not table.columns[0].group else []
     blocks = [list(lead)]
+
+    def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
+        return sum(_width(table, column) for column in (*columns, *more)) <= width
+
     for group in groups:
-        needed = sum(_width(table, column) for column in (*blocks[-1], *group))
-        if needed > width and len(blocks[-1]) > len(lead):
-            blocks.append(list(lead))
-        blocks[-1] += group
+        for columns in [group] if fits(lead, group) else [[column] for column in group]:
+            if not fits(blocks[-1], columns) and len(blocks[-1]) > len(lead):
+                blocks.append(list(lead))
+            blocks[-1] += columns
     return blocks
 
 

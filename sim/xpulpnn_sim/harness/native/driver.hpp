@@ -89,7 +89,8 @@ class Driver {
 
     void drive() {
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
-            driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata};
+            driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata,
+                                  fetches_[port].err};
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
             driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};

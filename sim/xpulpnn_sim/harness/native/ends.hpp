@@ -21,7 +21,7 @@ class Ends {
         }
         trapped_ = seen.trap;
         if (__builtin_expect(fetches && (seen.pc_rdata ^ page_) >> PAGE_BITS, 0)) {
-            if (!memory.locate(seen.pc_rdata)) events |= BAD_FETCH;
+            if (!memory.locate(seen.pc_rdata) && !memory.fails(seen.pc_rdata)) events |= BAD_FETCH;
             page_ = seen.pc_rdata;
         }
         return events;

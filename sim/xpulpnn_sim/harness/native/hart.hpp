@@ -131,8 +131,9 @@ class Hart {
         const uint32_t line = r.intr ? interrupt() : 0;
         expect(&Retirement::pc_rdata, pc_);
         // a stream comes from no memory, and nothing in it may trap
-        if (settings_.has_front_end) fetch();
-        const uint32_t raised = settings_.has_front_end ? exception() : 0;
+        const bool fails = settings_.has_front_end && fetch_fails();
+        if (settings_.has_front_end && !fails) fetch();
+        const uint32_t raised = fails ? INSTRUCTION_ACCESS_FAULT : settings_.has_front_end ? exception() : 0;
         expect(&Retirement::trap, raised != 0);
         expect(&Retirement::cause, raised ? raised : line);
         if (r.trap) {
@@ -151,6 +152,14 @@ class Hart {
             expect(&Retirement::pc_wdata, pc_);
             pc_ = r.pc_wdata;
         }
+    }
+
+    // Whether the bus answers a part of the instruction with an error; then the record shows no word.
+    bool fetch_fails() {
+        const uint32_t pc = record_->pc_rdata;
+        const bool fails = shadow_.fails(pc) || (shadow_.fails(pc + 2) && (shadow_.load(pc) & 3) == 3);
+        if (__builtin_expect(fails, 0)) expect(&Retirement::insn, 0);
+        return fails;
     }
 
     // The word in memory. Nothing is known about one outside or one that the host changes.

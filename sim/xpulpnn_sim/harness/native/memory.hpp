@@ -16,6 +16,16 @@ class Memory {
     // `base` and `size` are multiples of 4; `bytes` stays the caller's.
     void add_window(uint32_t base, uint32_t size, uint8_t* bytes) { windows_.push_back({base, size, bytes}); }
 
+    // Words that the bus answers with an error when they are fetched; `base` and `size` are multiples of 4.
+    void add_errors(uint32_t base, uint32_t size) { errors_.push_back({base, size, nullptr}); }
+
+    bool fails(uint32_t address) const {
+        for (const Window& window : errors_) {
+            if (address - window.base < window.size) return true;
+        }
+        return false;
+    }
+
     // Bytes of the aligned word holding `address`, or nullptr where there is no memory.
     uint8_t* locate(uint32_t address) {
         address &= ~3u;
@@ -68,6 +78,7 @@ class Memory {
 
     bool sparse_;
     std::vector<Window> windows_;
+    std::vector<Window> errors_;
     std::unordered_map<uint32_t, std::unique_ptr<Page>> pages_;
 };
 

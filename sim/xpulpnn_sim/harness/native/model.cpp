@@ -101,6 +101,10 @@ EXPORT void model_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t
     static_cast<Model*>(handle)->driver.memory.add_window(base, size, bytes);
 }
 
+EXPORT void model_add_errors(void* handle, uint32_t base, uint32_t size) {
+    static_cast<Model*>(handle)->driver.memory.add_errors(base, size);
+}
+
 EXPORT void model_add_interrupts(void* handle, const harness::Interrupt* interrupts, uint64_t count) {
     static_cast<Model*>(handle)->driver.interrupts.assign(interrupts, interrupts + count);
 }
@@ -166,6 +170,10 @@ EXPORT void check_destroy(void* handle) { delete static_cast<Checker*>(handle); 
 
 EXPORT void check_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
     static_cast<Checker*>(handle)->shadow.add_window(base, size, bytes);
+}
+
+EXPORT void check_add_errors(void* handle, uint32_t base, uint32_t size) {
+    static_cast<Checker*>(handle)->shadow.add_errors(base, size);
 }
 
 EXPORT void check_add_csrs(void* handle, uint32_t hart, const harness::CsrState* csrs, uint32_t count) {

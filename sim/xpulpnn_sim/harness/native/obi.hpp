@@ -32,6 +32,7 @@ class Obi {
     bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
+    bool err = false;  // with rvalid: nothing could be read at the address, see Memory::add_errors()
 
     // Takes the granted request of the cycle that ends; false if the address is outside the memory.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
@@ -43,14 +44,18 @@ class Obi {
         }
         const uint64_t latency = latency_ == 1 ? 1 : 1 + random_.next() % latency_;
         ready_at_ = std::max(ready_at_ + 1, cycle + latency);
-        responses_[tail_++ % DEPTH] = {ready_at_, word};
+        responses_[tail_++ % DEPTH] = {ready_at_, word, memory_.fails(address)};
         return bytes != nullptr;
     }
 
     // Chooses what the bus drives in `cycle`.
     void advance(uint64_t cycle) {
         rvalid = head_ != tail_ && responses_[head_ % DEPTH].ready_at <= cycle;
-        if (rvalid) rdata = responses_[head_++ % DEPTH].word;
+        if (rvalid) {
+            const Response& response = responses_[head_++ % DEPTH];
+            rdata = response.word;
+            err = response.err;
+        }
         grant = tail_ - head_ < DEPTH && (grant_stall_ == 0 || random_.next() >= grant_stall_);
     }
 
@@ -59,6 +64,7 @@ class Obi {
     struct Response {
         uint64_t ready_at;
         uint32_t word;
+        bool err;
     };
 
     Memory& memory_;

@@ -6,7 +6,8 @@
 // that wfi slept. Ends with a line PASS or FAIL; after FAIL the simulator's exit code is not 0.
 //
 // Options: +latency=N (cycles from grant to answer, 1 to 8), +stall=P (percent of cycles without grant, 0 to 95),
-// +seed=N, +cycles=N (watchdog), +vcd (waves in {{top}}.vcd), +path=DIR (folder of the .hex files).
+// +seed=N, +cycles=N (watchdog), +vcd (waves in {{top}}.vcd; Verilator must have been told --trace), +path=DIR (folder of
+// the .hex files).
 
 `timescale 1ns / 1ps
 
@@ -14,7 +15,7 @@ module {{top_name}}_tb #(
     parameter integer LATENCY = 1,
     parameter integer STALL   = 0,
     parameter integer SEED    = 1,
-    parameter integer CYCLES  = {{watchdog}}
+    parameter integer CYCLES  = {{watchdog}}  // for the fastest memory
 );
 
     localparam        WORDS      = {{words}};
@@ -34,7 +35,7 @@ module {{top_name}}_tb #(
     obi_memory #(.BASE(32'h{{base}}), .DEVICE(32'h{{device}}), .WORDS(WORDS)) memory (
         .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed),
         .instr_req(instr_req), .instr_gnt(instr_gnt), .instr_addr(instr_addr),
-        .instr_rvalid(instr_rvalid), .instr_rdata(instr_rdata),
+        .instr_rvalid(instr_rvalid), .instr_rdata(instr_rdata), .instr_err(instr_err),
         .data_req(data_req), .data_gnt(data_gnt), .data_addr(data_addr), .data_we(data_we), .data_be(data_be),
         .data_wdata(data_wdata), .data_rvalid(data_rvalid), .data_rdata(data_rdata),
         .irq(irq), .ended(ended), .code(code), .outside(outside)
@@ -55,12 +56,13 @@ module {{top_name}}_tb #(
         if (!$value$plusargs("latency=%d", latency)) latency = LATENCY;
         if (!$value$plusargs("stall=%d", stall)) stall = STALL;
         if (!$value$plusargs("seed=%d", seed)) seed = SEED;
-        if (!$value$plusargs("cycles=%d", cycles)) cycles = CYCLES;
         if (!$value$plusargs("path=%s", path)) path = "{{path}}";
         if (latency < 1 || latency > 8 || stall < 0 || stall > 95) begin
             $display("FAIL: +latency must be 1 to 8 and +stall 0 to 95");
             fail;
         end
+        // slow memories take longer
+        if (!$value$plusargs("cycles=%d", cycles)) cycles = CYCLES * latency * 100 / (100 - stall);
         // after the memory has been filled with zeros
         #0.001 $readmemh({path, "/{{top}}_program.hex"}, memory.mem);
         $readmemh({path, "/{{top}}_expected.hex"}, expected);

@@ -23,6 +23,7 @@ module obi_memory #(
     input  wire [31:0] instr_addr,
     output wire        instr_rvalid,
     output wire [31:0] instr_rdata,
+    output wire        instr_err,       // the word is outside the memory
 
     input  wire        data_req,
     output wire        data_gnt,
@@ -57,13 +58,13 @@ module obi_memory #(
     obi_port instr_port (
         .clk(clk), .rst(rst), .latency(latency), .stall_percent(stall_percent), .seed(seed),
         .req(instr_req), .gnt(instr_gnt), .rvalid(instr_rvalid), .rdata(instr_rdata),
-        .accept(instr_accept), .word(instr_word)
+        .err(instr_err), .accept(instr_accept), .word(instr_word), .fails(~instr_inside)
     );
 
     obi_port data_port (
         .clk(clk), .rst(rst), .latency(latency), .stall_percent(stall_percent), .seed(seed ^ 32'h5bd1_e995),
         .req(data_req), .gnt(data_gnt), .rvalid(data_rvalid), .rdata(data_rdata),
-        .accept(data_accept), .word(data_word)
+        .err(), .accept(data_accept), .word(data_word), .fails(1'b0)
     );
 
     initial

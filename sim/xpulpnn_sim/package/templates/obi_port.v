@@ -17,13 +17,16 @@ module obi_port (
     output wire        gnt,
     output wire        rvalid,
     output wire [31:0] rdata,
+    output wire        err,            // the access has failed, with rvalid
     output wire        accept,         // a request is granted in this cycle
-    input  wire [31:0] word            // what it reads, in the same cycle
+    input  wire [31:0] word,           // what it reads, in the same cycle
+    input  wire        fails           // it fails, in the same cycle
 );
 
     reg [31:0] noise;
     reg        stall;
     reg [7:0]  valid;
+    reg [7:0]  failed;
     reg [31:0] data [0:7];
     integer    k;
 
@@ -36,17 +39,20 @@ module obi_port (
     assign accept = gnt;
     assign rvalid = valid[last];
     // whoever looks at the data too early or too late gets something else
+    assign err    = rvalid & failed[last];
     assign rdata  = rvalid ? data[last] : ~noise;
 
     always @(posedge clk) begin
         if (rst) begin
-            noise <= seed | 32'd1;
-            stall <= 1'b0;
-            valid <= 8'd0;
+            noise  <= seed | 32'd1;
+            stall  <= 1'b0;
+            valid  <= 8'd0;
+            failed <= 8'd0;
         end else begin
             noise   <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
             stall   <= draw < limit;
             valid   <= {valid[6:0], accept};
+            failed  <= {failed[6:0], fails};
             data[0] <= word;
             for (k = 1; k < 8; k = k + 1)
                 data[k] <= data[k - 1];

@@ -6,7 +6,8 @@
 // repeats until done is high; {{top}}_vectors.lst says in words what each one is. Ends with a line PASS or FAIL; after FAIL
 // the simulator's exit code is not 0.
 //
-// Options: +vcd (waves in {{top}}.vcd), +path=DIR (folder of the .hex file).
+// Options: +vcd (waves in {{top}}.vcd; Verilator must have been told --trace), +path=DIR (folder
+// of the .hex file).
 
 `timescale 1ns / 1ps
 

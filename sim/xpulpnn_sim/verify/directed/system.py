@@ -3,7 +3,7 @@
 from xpulpnn.isa.machine import VECTORS
 from xpulpnn_sim.verify.directed.case import Directed, stored
 from xpulpnn_sim.verify.handlers import Handlers
-from xpulpnn_sim.verify.layout import SECOND_TABLE
+from xpulpnn_sim.verify.layout import BUS_ERRORS, SECOND_TABLE
 
 _CSRS = Directed(
     "CSRs: write, set, clear, fields, reads without a write",
@@ -24,6 +24,17 @@ _CSRS = Directed(
     csrrs s2, misa, zero
     csrrw zero, mtval, a0
     csrrs s3, mtval, zero
+    csrrw zero, mhpmcounter3, a0
+    csrrs s10, mhpmcounter3, zero
+    csrrw s1, mhpmcounter31h, a0
+    csrrw zero, mhpmevent31, a0
+    csrrs t3, mhpmevent31, a0
+    csrrw t4, mstatush, a0
+    csrrs t6, mconfigptr, zero
+    or s10, s10, s1
+    or s10, s10, t3
+    or s10, s10, t4
+    or s10, s10, t6
     csrrs s4, mhartid, zero
     csrrwi s5, minstret, 0
     csrrs s6, minstret, zero
@@ -32,10 +43,59 @@ _CSRS = Directed(
     csrrs s8, minstret, zero
     csrrs s9, minstret, zero
     sub s9, s9, s8
-    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s4 s6 s7 s9")}
+    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s4 s6 s7 s9 s10")}
     """,
     # minstret: the write wins over its own retirement, so the next two reads give 0 and 1
-    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0),
+    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0, 0),
+)
+
+_BUS_ERROR, _BUS_ERROR_SIZE = BUS_ERRORS
+
+_UNFETCHED = Directed(
+    "traps: instructions that cannot be fetched",
+    f"""
+    li t1, 0x{_BUS_ERROR:x}
+    csrrwi zero, mcause, 0
+    jalr t1, 0(t1)
+    csrrs a0, mcause, zero
+    csrrs a1, mscratch, zero
+    li s2, 0x{_BUS_ERROR - 4:x}
+    li s3, 0x00130001
+    sw s3, 0(s2)
+    fence.i
+    csrrwi zero, mscratch, 0
+    addi t1, s2, 0
+    jalr t1, 0(t1)
+    csrrs a2, mscratch, zero
+    csrrwi zero, mcause, 0
+    addi t1, s2, 2
+    jalr t1, 0(t1)
+    csrrs a3, mscratch, zero
+    csrrs a4, mcause, zero
+    li s3, 0x00010001
+    sw s3, 0(s2)
+    fence.i
+    addi t1, s2, 2
+    jalr t1, 0(t1)
+    csrrs a5, mscratch, zero
+    li s4, 0x{_BUS_ERROR + _BUS_ERROR_SIZE:x}
+    li s3, 0x00008302
+    sw s3, 0(s4)
+    fence.i
+    csrrwi zero, mscratch, 0
+    la t1, 1f
+    jalr t1, 0(s4)
+    1: csrrs a6, mscratch, zero
+    li t1, 0x{_BUS_ERROR + _BUS_ERROR_SIZE - 2:x}
+    jalr t1, 0(t1)
+    csrrs a7, mscratch, zero
+    {stored("a0 a1 a2 a3 a4 a5 a6 a7")}
+    """,
+    # c.nop and half an instruction; two c.nop; c.jr t1 behind the end, which comes back without a trap
+    (
+        *(1, _BUS_ERROR, _BUS_ERROR - 2, _BUS_ERROR - 2, 1, _BUS_ERROR),
+        *(0, _BUS_ERROR + _BUS_ERROR_SIZE - 2),
+    ),
 )
 
 _LOOP_CSRS = Directed(
@@ -243,6 +303,7 @@ _MOVED_TABLE = Directed(
 SYSTEM = (
     _CSRS,
     _LOOP_CSRS,
+    _UNFETCHED,
     _TRAPS,
     _MISALIGNED_CODE,
     _FENCE_I,

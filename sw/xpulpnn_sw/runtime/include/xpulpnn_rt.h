@@ -89,7 +89,8 @@ static inline void xp_counters_stop(void) { XP_CSR_WRITE(XP_PCMR, 0); }
 #define xp_counter(event) XP_CSR_READ(XP_PCCR + (event))
 #endif
 
-/* Sends bytes to the host: file 1 is its standard output, 2 its error output. */
+/* Sends bytes to the host: file 1 is its standard output, 2 its error output. printf and all others end here; a program
+   may define it itself, to send them to a UART for instance. */
 void xp_write(int file, const void *bytes, uint32_t count);
 
 #endif

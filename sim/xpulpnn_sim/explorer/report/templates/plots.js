@@ -114,6 +114,9 @@ function paler(colour, steps) {
 // Whether a figure of a detailed view is more than half a percent off the one in the tables.
 const differs = (detailed, figure) => figure !== null && Math.abs(detailed - figure) > 0.005 * Math.abs(figure);
 
+// Which of several runs a view is of.
+const ofRuns = ({run, runs}) => (runs > 1 ? ` (run ${run} of ${runs})` : "");
+
 function drawArea() {
   const area = data.areas[`${state.point}|${state.flow}`];
   const note = document.getElementById("area-note");
@@ -127,11 +130,16 @@ function drawArea() {
     details = [],
     texts = [];
   const whole = area.rows[0][4];
-  if (differs(whole, area.figure)) {
-    note.textContent =
-      `The instances add up to ${whole.toFixed(2)} kGE; the tables show ${area.figure.toFixed(2)} kGE ` +
-      "(see the conditions).";
-  }
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const sum = differs(whole, area.figure)
+    ? `The instances add up to ${whole.toFixed(2)} kGE; the tables show ${area.figure.toFixed(2)} kGE.`
+    : `The instances add up to the ${area.figure.toFixed(2)} kGE of the tables${ofRuns(area)}.`;
+  const {function: told, readers, shared} = area.origins;
+  note.textContent =
+    told === undefined
+      ? sum
+      : `${sum} Instances told by equal function for ${percent(told)} of the area, by what reads a gate for ` +
+        `${percent(readers)}; ${percent(shared)} is shared by several.`;
   const hasParts = new Set(area.rows.map((row) => row[1])),
     lineage = [];
   const add = (id, label, parent, value, colour, size, module, cells, inner) => {
@@ -284,11 +292,15 @@ function drawPath() {
     summary.textContent = "This flow has no path of this point.";
     return;
   }
-  const other = differs(path.delay, path.figure) ? ` The tables show ${path.figure.toFixed(0)} ps.` : "";
+  const others = Object.entries(path.others).map(([tool, delay]) => `${tool}: ${delay.toFixed(0)} ps`);
+  const other = [
+    path.figure === null ? "" : ` The tables show ${path.figure.toFixed(0)} ps, of the same netlist.`,
+    others.length ? ` Longest path of it by other tools: ${others.join(", ")}.` : "",
+  ].join("");
   const cells = path.steps.length ? ` through ${path.steps.length} cells` : "";
   summary.textContent = [
     `${path.start} \u2192 ${path.end}: ${path.delay.toFixed(0)} ps${cells};`,
-    `${path.tool}, ${path.netlist} netlist.${other}`,
+    `${path.tool}, ${path.netlist} netlist${ofRuns(path)}.${other}`,
   ].join(" ");
   const longest = Math.max(...path.steps.map((step) => step[2]));
   body.replaceChildren(

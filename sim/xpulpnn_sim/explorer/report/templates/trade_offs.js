@@ -7,7 +7,7 @@ function rangeOf(values) {
 }
 
 // Numbers beside markers: points that coincide share one text; a text that finds no free place is left to hovering.
-// Neither markers nor the line of the front, whose corners are `line`, may be covered.
+// Neither markers with their bars nor the line of the front, whose corners are `line`, may be covered.
 function placeNumbers(items, line, width, height, ranges) {
   const pixel = ({x, y}) => [
     ((x - ranges[0][0]) / (ranges[0][1] - ranges[0][0])) * width,
@@ -25,6 +25,12 @@ function placeNumbers(items, line, width, height, ranges) {
     const [before, above] = corners[Math.max(0, i - 1)];
     taken.push([Math.min(x, before), Math.min(y, above), Math.max(x, before), Math.max(y, above)]);
   });
+  for (const {across, up, ...item} of items.filter((one) => one.across || one.up)) {
+    const [x, y] = pixel(item),
+      reach = (ends, name) => ends.map((end) => pixel({...item, [name]: end}));
+    if (across) taken.push([reach(across, "x")[0][0], y - 3, reach(across, "x")[1][0], y + 3]);
+    if (up) taken.push([x - 3, reach(up, "y")[1][1], x + 3, reach(up, "y")[0][1]]);
+  }
   const places = [
     ["top center", 0, -13],
     ["middle right", 1, 0],
@@ -68,6 +74,9 @@ function corners(front, xs, ys, moreIsRight) {
   });
 }
 
+// Unit of an axis: what its title has in brackets, else the title, without the arrow that tells which way is better.
+const unitOf = (title) => title.replace(/ [\u2191\u2193]$/, "").replace(/^.* \[(.*)\]$/, "$1");
+
 function drawTradeOff({id, x: figureX, y: figureY}) {
   const choice = {area: state.flow, delay: state.flow, rate: state.kernel, energy: state.workload};
   const keyX = `${figureX}|${choice[figureX]}`,
@@ -84,16 +93,36 @@ function drawTradeOff({id, x: figureX, y: figureY}) {
           .filter((item) => item.x !== null && item.y !== null);
   if (!items.length) return plot(target, null, "No point has both figures with this choice.");
   const front = data.fronts[`${keyX}&${keyY}`];
-  for (const item of items) item.front = front.includes(item.i);
+  const ends = (axis, i) => (axis.low && axis.low[i] < axis.high[i] ? [axis.low[i], axis.high[i]] : null);
+  for (const item of items)
+    Object.assign(item, {front: front.includes(item.i), across: ends(axisX, item.i), up: ends(axisY, item.i)});
   const colours = data.colours[state.colour] ?? data.points.map(() => "all points");
   const groups = [...new Set(colours)],
     height = 400,
     margin = {l: 62, r: 20, t: 32, b: 50 + (groups.length > 1 ? 28 : 0)};
-  const ranges = [rangeOf(items.map((item) => item.x)), rangeOf(items.map((item) => item.y))];
+  const reach = (axis, values) => [
+    ...values,
+    ...items.flatMap(({i}) => (axis.low ? [axis.low[i], axis.high[i]] : [])),
+  ];
+  const ranges = [
+    rangeOf(reach(axisX, items.map((item) => item.x))),
+    rangeOf(reach(axisY, items.map((item) => item.y))),
+  ];
+  // Error bars from the least to the largest figure of several runs.
+  const bars = (axis, members) =>
+    axis.low && {
+      type: "data",
+      symmetric: false,
+      array: members.map(({i}) => axis.high[i] - axis.values[i]),
+      arrayminus: members.map(({i}) => axis.values[i] - axis.low[i]),
+      color: soft,
+      thickness: 1,
+      width: 4,
+    };
   const width = document.getElementById(target).clientWidth;
   const line = corners(front, axisX.values, axisY.values, figureX === "rate");
   placeNumbers(items, line, width - margin.l - margin.r, height - margin.t - margin.b, ranges);
-  const shownAs = (name, {title, digits}) => `%{${name}:.${digits}f} ${title.replace(/^.* \[(.*)\]$/, "$1")}`;
+  const shownAs = (name, {title, digits}) => `%{${name}:.${digits}f} ${unitOf(title)}`;
   const traces = [
     {
       type: "scatter",
@@ -115,6 +144,8 @@ function drawTradeOff({id, x: figureX, y: figureY}) {
       showlegend: groups.length > 1,
       x: members.map((item) => item.x),
       y: members.map((item) => item.y),
+      error_x: bars(axisX, members),
+      error_y: bars(axisY, members),
       customdata: members.map((item) => item.i),
       text: members.map((item) => item.text ?? ""),
       textposition: members.map((item) => item.place ?? "top center"),

@@ -1,28 +1,34 @@
-"""The loop of ``xpulpnn explore``: points through processes or Dask workers, in rounds, with one progress bar."""
+"""The loop of an exploration: points through processes or Dask workers, in rounds, under the eyes of a watcher."""
 
-import argparse
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-
-from rich.progress import Progress, TaskID
+from collections.abc import Callable, Sequence
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import progress_bar, remark
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.earlier_run import remove_earlier
 from xpulpnn_sim.explorer.estimate import Estimate, estimate, remember
+from xpulpnn_sim.explorer.options import ExploreOptions
 from xpulpnn_sim.explorer.results import PointResult
 from xpulpnn_sim.explorer.runner import InterruptedRun, Manner, run_points
+from xpulpnn_sim.explorer.search import Found, Search
 from xpulpnn_sim.explorer.space import Point
 from xpulpnn_sim.explorer.task import PointStep, Task, plan
 
-MOST_POINTS = 200
-"""Points to run without being asked for so many."""
-
-_WORTH_TELLING_S = 30.0
+_WORTH_TELLING_S = 60.0
 """Estimated time from which the size of a run is told before it starts."""
+
+
+class Watcher:
+    """What is told about a run while it goes on; this one listens to nothing."""
+
+    def remark(self, text: str) -> None:
+        """Something that is no result."""
+
+    def expect(self, total: int) -> None:
+        """The number of steps, once it is known."""
+
+    def done(self, label: str, step: str) -> None:
+        """A step of a point is done."""
 
 
 class Loop:
@@ -30,8 +36,10 @@ class Loop:
 
     Parameters
     ----------
-    arguments : Namespace
-        Of the command line; the folder of the run exists and is this run's own.
+    options : ExploreOptions
+        Of the run; its folder exists and is this run's own.
+    watcher : Watcher
+        Told how far it is.
 
     Members
     -------
@@ -45,14 +53,14 @@ class Loop:
         What was lost, if that was the interruption.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._output: Path = arguments.output
-        self._jobs: int = arguments.jobs
-        self._most: int | None = None if arguments.yes else arguments.max_points
-        self._manner = Manner(jobs=arguments.jobs, timeout_s=arguments.timeout, dask=arguments.dask)
-        self._fresh_since = time.time() if arguments.fresh else None
+    def __init__(self, options: ExploreOptions, watcher: Watcher) -> None:
+        self._output = options.output
+        self._jobs = options.jobs
+        self._most = None if options.yes else options.max_points
+        self._manner = Manner(jobs=options.jobs, timeout_s=options.timeout, dask=options.dask)
+        self._fresh_since = time.time() if options.fresh else None
+        self._watcher = watcher
         self._settings: dict[int, tuple[PointStep, dict[str, str]]] = {}
-        self._bar: tuple[Progress, TaskID] | None = None
         self.results: list[PointResult] = []
         self.cached = 0
         self.interrupted = ""
@@ -75,16 +83,13 @@ class Loop:
         if self._most is not None and size.points > self._most:
             raise InputError(f"--yes or --max-points {size.points} must be given, not left out ({text})")
         if size.seconds >= _WORTH_TELLING_S:
-            remark(text)
+            self._watcher.remark(text)
         if self._fresh_since is not None:
             remove_earlier(self._output)
 
-    @contextmanager
-    def progress(self, total: int) -> Iterator[None]:
-        """Show progress towards ``total`` steps."""
-        with progress_bar("steps", total) as self._bar:
-            yield
-        self._bar = None
+    def expect(self, total: int) -> None:
+        """Tell the number of steps."""
+        self._watcher.expect(total)
 
     def run(self, tasks: Sequence[Task]) -> list[PointResult]:
         """Results of a round; an interrupted one is noted in :attr:`interrupted`."""
@@ -101,14 +106,32 @@ class Loop:
 
     def _report(self, label: str, step: str, known: bool) -> None:
         self.cached += known
-        if self._bar is not None:
-            progress, task = self._bar
-            progress.update(task, advance=1, description=f"{label}: {step}")
+        self._watcher.done(label, step)
 
 
 def run_sweep(loop: Loop, points: Sequence[Point], steps: Sequence[Sequence[PointStep]]) -> None:
     """Run all points in one round."""
     tasks = loop.plan(points, steps)
     loop.allow(estimate(tasks))
-    with loop.progress(sum(len(task.steps) for task in tasks)):
-        loop.run(tasks)
+    loop.expect(sum(len(task.steps) for task in tasks))
+    loop.run(tasks)
+
+
+def run_search(
+    loop: Loop, search: Search, steps_of: Callable[[Sequence[Point]], Sequence[Sequence[PointStep]]]
+) -> Found:
+    """Run what a search proposes, round after round."""
+    most = min(search.points, search.size)
+    rounds = 0
+
+    def evaluate(points: Sequence[Point]) -> Sequence[PointResult]:
+        nonlocal rounds
+        tasks = loop.plan(points, steps_of(points))
+        if not rounds:
+            size = estimate(tasks).scaled(most / len(points))
+            loop.allow(size)
+            loop.expect(size.steps + size.known)
+        rounds += 1
+        return loop.run(tasks)
+
+    return search.run(evaluate, lambda: bool(loop.interrupted))

@@ -1,0 +1,256 @@
+"""Writes registers and memories."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xpulpnn.emit.arrays import MIN_ELEMENTS, ArrayOfRegisters, Element, arrays
+from xpulpnn.emit.expr import literal
+from xpulpnn.emit.layout import INDENT, declared_range
+from xpulpnn.emit.nets import Nets
+from xpulpnn.emit.operators import MEMORY_READ, MEMORY_WRITE, is_clocked, result_port, write_enables
+from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
+from xpulpnn.emit.rtlil import Assign, Cell, Module, Sig, Slice, Statement, Switch, bits, const_bits, sig_width
+from xpulpnn.emit.style import Style
+from xpulpnn.emit.tree import Node, merged, tree
+
+
+@dataclass(slots=True)
+class _Block:
+    """Registers in one ``always`` block: at which event, with which reset, and what they do otherwise."""
+
+    event: str
+    reset: Sig | None
+    resets: list[Assign]
+    nodes: list[Node]
+
+
+class Clocked:
+    """The registers and memories of a module.
+
+    Parameters
+    ----------
+    module : Module
+        The module.
+    nets : Nets
+        Its names.
+    style : Style
+        How the text is to look.
+    note : callable
+        Comment on a case.
+    """
+
+    def __init__(self, module: Module, nets: Nets, style: Style, note: Note) -> None:
+        self._module = module
+        self._nets = nets
+        self._style = style
+        self._cells = list(nets.registers())
+        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and is_clocked(cell)]
+        self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
+        self.targets = {self._register(cell) for cell in (*self._cells, *self._reads)}
+        self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
+        self._blocks = {self._register(cell): self._block(cell) for cell in self._cells}
+        self._index = ""
+        self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
+        self._find_arrays()
+
+    def _find_arrays(self) -> None:
+        """Gather registers in arrays, whose elements they become."""
+        nets = self._nets
+        index = "i" if nets.space.is_free("i") else "index"
+        wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
+        elements = []
+        for name, wire in wires.items():
+            block = self._blocks[wire]
+            if name[-1].isdigit():
+                alike = nets.wires[wire].width, nets.wires[wire].init, block.event, block.reset
+                elements.append(Element(name, alike, tuple(self._body(block))))
+        for array in arrays(elements, index):
+            self._index = self._index or nets.space.take(index)
+            for number in range(array.first, array.last + 1):
+                wire = wires[array.element(number)]
+                nets.names[wire] = f"{array.name}[{number}]"
+                self.arrays[wire] = array, number
+
+    def _register(self, cell: Cell) -> str:
+        chunk = cell.ports[result_port(cell)][0]
+        assert isinstance(chunk, Slice)
+        return chunk.wire
+
+    def registers(self) -> Iterator[tuple[str, int, int | None]]:
+        """Name, width and reset value of each register."""
+        for cell in self._cells:
+            wire = self._nets.wires[self._register(cell)]
+            yield self._nets.names[wire.name], wire.width, None if wire.init is None else int(wire.init, 2)
+
+    def declarations(self) -> list[str]:
+        """Memories, and registers that are not ports."""
+        nets = self._nets
+        rows = [
+            f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
+            for memory in self._module.memories.values()
+        ]
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{nets.names[wire]};"
+            for wire in (*self._blocks, *map(self._register, self._reads))
+            if wire not in nets.ports and wire not in self.arrays
+        ]
+        rows += [
+            f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
+            for array, wire in self._array_wires()
+        ]
+        return [*rows, *([f"integer {self._index};"] if self._index else [])]
+
+    def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
+        """Each array and the net of its first element."""
+        return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
+
+    def _loop(self, array: ArrayOfRegisters, lines: list[str]) -> list[str]:
+        """Lines for every element of an array."""
+        head = f"for ({self._index} = {array.first}; {self._index} <= {array.last}; {self._index} = {self._index} + 1)"
+        return guarded(head, lines)
+
+    def initial(self) -> list[str]:
+        """Values before the first clock edge."""
+        nets, rows = self._nets, []
+        if self._style.initial:
+            for cell in self._cells:
+                wire = nets.wires[self._register(cell)]
+                if wire.init is not None and wire.name not in self.arrays:
+                    value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
+                    rows.append(f"{nets.names[wire.name]} = {value};")
+            for array, name in self._array_wires():
+                init = nets.wires[name].init
+                if init is not None:
+                    rows += self._loop(array, [f"{array.name}[{self._index}] = {literal(init)};"])
+        for memory in self._module.memories.values():
+            words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
+            name = nets.memories[memory.name]
+            if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
+                self._index = self._index or nets.space.take("i")
+                every = ArrayOfRegisters(name, 0, len(words) - 1, ())
+                rows += self._loop(every, [f"{name}[{self._index}] = {literal(words[0])};"])
+                continue
+            rows += [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
+        # initial values in declarations would be set before any process waits for their change
+        return ["initial begin", *(INDENT + row for row in rows), "end"] if rows else []
+
+    def lines(self) -> list[str]:
+        """The blocks."""
+        blocks: list[_Block] = []
+        for block in (block for wire, block in self._blocks.items() if wire not in self.arrays):
+            for known in blocks:
+                if (known.event, known.reset) == (block.event, block.reset):
+                    nodes = merged(known.nodes, block.nodes)
+                    if nodes is not None:
+                        known.nodes = nodes
+                        known.resets += block.resets
+                        break
+            else:
+                blocks.append(block)
+        lines = [line for block in blocks for line in _at(block.event, self._body(block))]
+        for array, wire in self._array_wires():
+            lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
+        return lines + self._memory_ports()
+
+    def _block(self, cell: Cell) -> _Block:
+        """A block with one register."""
+        register = self._register(cell)
+        width = self._nets.wires[register].width
+        data = cell.ports["D"]
+        process = self._nets.next_state.get(self._nets.whole(data) or "")
+        statements = list(process or [Assign(Slice(register, 0, width), data)])
+        first = statements[0]
+        if isinstance(first, Assign) and first.value == (Slice(register, 0, width),):
+            # a register holds its value without being told so
+            del statements[0]
+        reset: Sig | None = None
+        resets: list[Assign] = []
+        event = self._event(cell)
+        if statements and _is_reset(statements[-1], width):
+            last = statements.pop()
+            assert isinstance(last, Switch)
+            reset = last.selector
+            resets = [
+                Assign(Slice(register, 0, width), value.value)
+                for value in last.cases[0][1]
+                if isinstance(value, Assign)
+            ]
+            wire = self._nets.whole(reset)
+            if wire is not None and self._nets.is_inverted(wire):
+                event += f" or negedge {self._nets.names[wire]}"
+        return _Block(event, reset, resets, [_moved(node, register) for node in tree(statements)])
+
+    def _event(self, cell: Cell) -> str:
+        edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
+        edge = "edge" if self._style.both_edges else edge
+        return f"{edge} {self._nets.printer.sig(cell.ports['CLK']).text}"
+
+    def _body(self, block: _Block) -> list[str]:
+        lines = self._print.lines(block.nodes)
+        if block.reset is not None:
+            lines = if_else(self._nets.condition(block.reset), self._print.lines(block.resets), lines)
+        return lines
+
+    def _memory_ports(self) -> list[str]:
+        """Write ports and clocked read ports of the memories."""
+        lines: list[str] = []
+        for port in self._writes:
+            body = [
+                line for part in write_enables(port) for line in self._write(port, self._nets.printer.word(port), part)
+            ]
+            lines += _at(self._event(port), body)
+        for port in self._reads:
+            lines += _at(self._event(port), self._read(port))
+        return lines
+
+    def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
+        """A part of a word written if its enable, and another condition, holds."""
+        enable, low, width = part
+        data = port.ports["DATA"]
+        if width < sig_width(data):
+            word += f"[{low + width - 1}:{low}]" if width > 1 else f"[{low}]"
+        line = f"{word} <= {self._nets.printer.sig(bits(data, low, width)).text};"
+        conditions = [also] if also else []
+        if const_bits(enable) != "1":
+            text = self._nets.printer.sig(enable)
+            conditions.append(text.left_of("&") if also else text.text)
+        return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
+
+    def _read(self, port: Cell) -> list[str]:
+        """A word read, and those parts of it that ports which it sees write at the same time."""
+        printer, register = self._nets.printer, self._register(port)
+        name = self._nets.names[register]
+        lines = [f"{name} <= {printer.word(port)};"]
+        seen = int(port.params.get("TRANSPARENCY_MASK", 0))
+        address = port.ports["ADDR"]
+        for write in (cell for cell in self._writes if cell.params["MEMID"] == port.params["MEMID"]):
+            if seen >> int(write.params["PORTID"]) & 1:
+                other = write.ports["ADDR"]
+                same = "" if other == address else f"({printer.sig(other).operand} == {printer.sig(address).operand})"
+                lines += [line for part in write_enables(write) for line in self._write(write, name, part, same)]
+        enable = port.ports["EN"]
+        return lines if const_bits(enable) == "1" else guarded(f"if ({printer.condition(enable)})", lines)
+
+
+def _at(event: str, lines: list[str]) -> list[str]:
+    """What happens at an event."""
+    if len(lines) == 1 or lines[0].startswith("for ("):
+        return [f"always @({event})", *(INDENT + line for line in lines)]
+    return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
+
+
+def _is_reset(statement: Statement, width: int) -> bool:
+    """Whether a last statement loads a whole register with a constant on a single-bit condition."""
+    if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
+        return False
+    patterns, body = statement.cases[0]
+    if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
+        return False
+    return body[0].target.width == width and const_bits(body[0].value) is not None
+
+
+def _moved(node: Node, register: str) -> Node:
+    """The same with assignments to the register itself instead of to its next value."""
+    if isinstance(node, Assign):
+        return Assign(Slice(register, node.target.low, node.target.width), node.value)
+    return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])

@@ -1,0 +1,238 @@
+"""Writes the processes that drive nets at once."""
+
+from collections.abc import Mapping, Sequence
+
+from xpulpnn.emit.arrays import ArrayOfRegisters
+from xpulpnn.emit.cases import PRIORITY_WIDTH, covers_all, disjoint
+from xpulpnn.emit.expr import literal
+from xpulpnn.emit.layout import COLUMNS, INDENT, declared_range
+from xpulpnn.emit.netlist import Netlist
+from xpulpnn.emit.nets import Nets
+from xpulpnn.emit.operators import is_operator, process_target, statement_sigs
+from xpulpnn.emit.order import Piece
+from xpulpnn.emit.process import Note, ProcessPrinter
+from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, sig_width
+from xpulpnn.emit.tree import Branch, Choice, Node, merged, tree, without_repeats
+
+_MAX_ARMS = 3
+"""Conditions in one conditional expression, beyond which ``if`` reads better."""
+
+
+class _Block:
+    """Processes in one ``always`` block."""
+
+    def __init__(self, target: str, nodes: list[Node], sources: set[str]) -> None:
+        self.targets = [target]
+        self.nodes = nodes
+        self.sources = sources
+
+
+class Combinational:
+    """The combinational processes of a module.
+
+    Parameters
+    ----------
+    module : Module
+        The module.
+    netlist : Netlist
+        The same, simplified.
+    nets : Nets
+        Its names.
+    arrays : mapping
+        Registers that are elements of arrays, and their numbers.
+    note : callable
+        Comment on a case.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        netlist: Netlist,
+        nets: Nets,
+        arrays: Mapping[str, tuple[ArrayOfRegisters, int]],
+        note: Note,
+    ) -> None:
+        self._arrays = arrays
+        self._module = module
+        self._netlist = netlist
+        self._nets = nets
+        self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "=", note)
+        self.targets: set[str] = set()
+
+    def pieces(self) -> list[Piece]:
+        """One statement for each process or group of processes."""
+        pieces: list[Piece] = []
+        blocks: list[_Block] = []
+        for process in self._module.processes:
+            target = process_target(process)
+            if target in self._nets.next_state:
+                continue
+            nodes = self._trimmed(tree(process), target)
+            nodes = without_repeats(nodes, self._nets.wires[target].width)
+            sources = self._nets.sources(statement_sigs(process))
+            text = self._element(nodes, target) or self._expression(nodes, target)
+            if text is not None:
+                pieces.append(self._nets.piece(target, text, sources))
+                continue
+            self.targets.add(target)
+            blocks.append(_Block(target, nodes, sources))
+        for block in self._gathered(blocks):
+            lines = self._print.lines(block.nodes)
+            pieces.append(Piece("", ["always @* begin", *(INDENT + line for line in lines), "end"], block.sources))
+        return pieces
+
+    def _trimmed(self, nodes: list[Node], target: str) -> list[Node]:
+        """Without a first value that never stays."""
+        if len(nodes) > 1 and self._always_sets(nodes[1:], target):
+            return nodes[1:]
+        return nodes
+
+    def _always_sets(self, nodes: Sequence[Node], target: str) -> bool:
+        return any(self._sets(node, target) for node in nodes)
+
+    def _sets(self, node: Node, target: str) -> bool:
+        if isinstance(node, Assign):
+            return node.target.width == self._nets.wires[target].width
+        if isinstance(node, Branch):
+            return all(self._always_sets(body, target) for body in (node.otherwise, *(body for _, body in node.arms)))
+        width = sig_width(node.selector)
+        if not all(self._always_sets(body, target) for _, body in node.arms):
+            return False
+        if self._always_sets(node.default, target):
+            return True
+        return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
+
+    # As an expression
+
+    def _element(self, nodes: list[Node], target: str) -> str | None:
+        """The element of an array that a value selects, if a process chooses just that."""
+        first, last = nodes[0], nodes[-1]
+        if len(nodes) > 2 or not isinstance(last, Choice) or last.default:
+            return None
+        chosen: dict[int, str] = {}
+        for patterns, body in last.arms:
+            source = self._nets.whole(body[0].value) if len(body) == 1 and isinstance(body[0], Assign) else None
+            pattern, *others = patterns
+            if others or "-" in pattern or source is None or source not in self._arrays:
+                return None
+            chosen[int(pattern, 2)] = source
+        found = {self._arrays[source] for source in chosen.values()}
+        array = next(iter(found))[0]
+        if any(self._arrays[source] != (array, number) for number, source in chosen.items()):
+            return None
+        missing = [number for number in range(1 << sig_width(last.selector)) if number not in chosen]
+        for source in chosen.values():
+            self._nets.note_read(Slice(source, 0, self._nets.wires[source].width))
+        word = f"{array.name}[{self._nets.printer.sig(last.selector).text}]"
+        if not missing:
+            return word
+        other = self._left([first], target) if len(nodes) > 1 else None
+        if len(missing) > 1 or other is None:
+            return None
+        rest = literal(f"{missing[0]:0{sig_width(last.selector)}b}")
+        return f"({self._nets.printer.sig(last.selector).operand} == {rest}) ? {other} : {word}"
+
+    def _expression(self, nodes: list[Node], target: str) -> str | None:
+        """The value that a process leaves, as one expression, if that is short."""
+        if self._arms(nodes) > _MAX_ARMS:
+            return None
+        text = self._left(nodes, target)
+        wire = self._nets.wires[target]
+        head = f"wire {declared_range(wire.width)}{self._nets.names[target]} = "
+        return text if text is not None and len(head) + len(text) < COLUMNS else None
+
+    def _arms(self, nodes: Sequence[Node]) -> int:
+        count = 0
+        for node in nodes:
+            if isinstance(node, Choice):
+                return _MAX_ARMS + 1
+            if isinstance(node, Branch):
+                count += sum(1 + self._arms(body) for _, body in node.arms) + self._arms(node.otherwise)
+        return count
+
+    def _left(self, nodes: Sequence[Node], target: str) -> str | None:
+        """Text of what is left in the net after the statements, which must set all of it."""
+        if not nodes:
+            return None
+        *before, last = nodes
+        if isinstance(last, Assign):
+            whole = last.target.width == self._nets.wires[target].width
+            enumeration = self._nets.enumerations.of((last.target,))
+            return self._nets.printer.value(last.value, enumeration).text if whole else None
+        if not isinstance(last, Branch):
+            return None
+        parts = []
+        for sig, body in last.arms:
+            value = self._left([*before, *body], target)
+            if value is None:
+                return None
+            condition = self._nets.printer.sig(sig).operand
+            parts.append(f"{condition} ? {f'({value})' if ' ? ' in value else value} : ")
+        rest = self._left([*before, *last.otherwise], target)
+        return None if rest is None else "".join(parts) + rest
+
+    # Several in one block
+
+    def _gathered(self, blocks: Sequence[_Block]) -> list[_Block]:
+        """The same processes, those that ask the same questions in one block unless one needs the other's result."""
+        reads = self._dependencies()
+        gathered: list[_Block] = []
+        for block in blocks:
+            for known in gathered:
+                nodes = merged(known.nodes, block.nodes)
+                if nodes is None or self._connected(reads, known.targets, block.targets):
+                    continue
+                known.nodes = nodes
+                known.sources |= block.sources
+                known.targets += block.targets
+                joint = known.targets[0]
+                reads[joint] = set().union(*(reads[target] for target in known.targets))
+                for target in known.targets[1:]:
+                    reads[target] = {joint}
+                    reads[joint].discard(target)
+                break
+            else:
+                gathered.append(block)
+        return gathered
+
+    def _dependencies(self) -> dict[str, set[str]]:
+        """The nets that each net follows at once."""
+        reads: dict[str, set[str]] = {}
+        for cell in self._module.cells:
+            if is_operator(cell):
+                output = self._netlist.cell_outputs(cell)
+                reads[self._netlist.result(cell)] = _wires(*(s for port, s in cell.ports.items() if port not in output))
+        for process in self._module.processes:
+            reads[process_target(process)] = _wires(*statement_sigs(process))
+        for name, sig in (*self._nets.aliases.items(), *self._nets.fields.items()):
+            reads.setdefault(name, _wires(sig))
+        # what an instance drives may follow anything that it reads
+        for cell in self._module.cells:
+            outputs = self._netlist.cell_outputs(cell)
+            if cell.type[0] == "\\":
+                inputs = _wires(*(sig for port, sig in cell.ports.items() if port not in outputs))
+                for wire in _wires(*(sig for port, sig in cell.ports.items() if port in outputs)):
+                    reads[wire] = reads.get(wire, set()) | inputs
+        return reads
+
+    @staticmethod
+    def _connected(reads: dict[str, set[str]], some: Sequence[str], others: Sequence[str]) -> bool:
+        """Whether a net of one group follows one of the other."""
+        return _reaches(reads, some, others) or _reaches(reads, others, some)
+
+
+def _wires(*sigs: Sig) -> set[str]:
+    return {chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)}
+
+
+def _reaches(reads: dict[str, set[str]], start: Sequence[str], goals: Sequence[str]) -> bool:
+    wanted, seen = set(goals), set(start)
+    stack = [wire for name in start for wire in reads.get(name, ())]
+    while stack:
+        wire = stack.pop()
+        if wire in wanted:
+            return True
+        if wire not in seen:
+            seen.add(wire)
+            stack += reads.get(wire, ())
+    return False

@@ -1,0 +1,253 @@
+"""Simplifies single operators: constant operands, operands of other widths, signs that make no difference.
+
+Afterwards every operator whose operands Verilog would extend has operands of its own width, so that its text means the
+same in every context.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from xpulpnn.emit.operators import BITWISE, COMPARISONS, REDUCTIONS
+from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_width
+
+_MAX_PIECES = 2
+"""Parts of a value up to which it reads better than a mask."""
+
+_IDENTITY = {"$and": "1", "$or": "0", "$xor": "0"}
+_OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
+_TABLES = {
+    "$and": {"00": "0", "01": "0", "10": "0", "11": "1"},
+    "$or": {"00": "0", "01": "1", "10": "1", "11": "1"},
+    "$xor": {"00": "0", "01": "1", "10": "1", "11": "0"},
+}
+_ABSORBING = {"$and": "0", "$or": "1"}
+
+
+def resized(sig: Sig, width: int, signed: bool) -> Sig:
+    """A value cut or extended to ``width`` bits."""
+    missing = width - sig_width(sig)
+    if missing <= 0:
+        return bits(sig, 0, width)
+    top = bits(sig, sig_width(sig) - 1, 1)
+    if signed and const_bits(top) is None and top:
+        return joined(top * missing + sig)
+    return joined((Const((const_bits(top) or "0" if signed else "0") * missing), *sig))
+
+
+def joined(sig: Sig) -> Sig:
+    """The same value with adjacent literals and adjacent bits of one net in one chunk."""
+    chunks: list[Const | Slice] = []
+    for chunk in sig:
+        last = chunks[-1] if chunks else None
+        if isinstance(last, Const) and isinstance(chunk, Const):
+            chunks[-1] = Const(last.bits + chunk.bits)
+        elif (
+            isinstance(last, Slice)
+            and isinstance(chunk, Slice)
+            and last.wire == chunk.wire
+            and last.low == chunk.low + chunk.width
+        ):
+            chunks[-1] = Slice(chunk.wire, chunk.low, last.width + chunk.width)
+        elif chunk.width:
+            chunks.append(chunk)
+    return tuple(chunks)
+
+
+def normalise(cell: Cell) -> None:
+    """Give operands the width of the operation, and forget signs that it does not need then."""
+    kind, ports = cell.type, cell.ports
+    signed = cell.flag("A_SIGNED")
+    if kind in BITWISE or kind in ("$add", "$sub", "$mux"):
+        _resize(cell, ("A", "B"), sig_width(ports["Y"]), signed)
+    elif kind in ("$not", "$neg", "$shl", "$shr", "$sshr"):
+        width = sig_width(ports["Y"])
+        if kind == "$sshr" and not signed:
+            cell.type = "$shr"
+        if sig_width(ports["A"]) < width or kind in ("$not", "$neg", "$shl"):
+            ports["A"] = resized(ports["A"], width, signed)
+        if cell.type != "$sshr":
+            cell.params["A_SIGNED"] = 0
+    elif kind in COMPARISONS or kind == "$mul":
+        width = max(sig_width(ports["A"]), sig_width(ports["B"]))
+        keeps = kind not in ("$eq", "$ne")
+        if kind == "$mul" and width >= sig_width(ports["Y"]):
+            width, keeps = sig_width(ports["Y"]), False
+        _resize(cell, ("A", "B"), width, signed)
+        if keeps and signed:
+            cell.params |= {"A_SIGNED": 1, "B_SIGNED": 1}
+
+
+def _resize(cell: Cell, names: tuple[str, ...], width: int, signed: bool) -> None:
+    for name in names:
+        cell.ports[name] = resized(cell.ports[name], width, signed)
+        cell.params[f"{name}_SIGNED"] = 0
+
+
+def _range(sig: Sig, signed: bool) -> tuple[int, int]:
+    """Least and greatest value of a sig read as a number."""
+    width = sig_width(sig)
+    constant = const_bits(sig)
+    if constant is not None:
+        value = int(constant or "0", 2)
+        if signed and width and value >> (width - 1):
+            value -= 1 << width
+        return value, value
+    if signed:
+        return -(1 << (width - 1)), (1 << (width - 1)) - 1
+    zeros = sig[0].width if isinstance(sig[0], Const) and "1" not in sig[0].bits else 0
+    return 0, (1 << (width - zeros)) - 1
+
+
+def _known_comparison(cell: Cell) -> bool | None:
+    """The result of a comparison that operand widths alone decide."""
+    a_min, a_max = _range(cell.ports["A"], cell.flag("A_SIGNED"))
+    b_min, b_max = _range(cell.ports["B"], cell.flag("B_SIGNED"))
+    if cell.type in ("$gt", "$le"):
+        always, never = a_min > b_max, a_max <= b_min
+        return (always if cell.type == "$gt" else never) if always or never else None
+    if cell.type in ("$lt", "$ge"):
+        always, never = a_max < b_min, a_min >= b_max
+        return (always if cell.type == "$lt" else never) if always or never else None
+    if a_max < b_min or b_max < a_min:
+        return cell.type == "$ne"
+    if a_min == a_max == b_min == b_max:
+        return cell.type == "$eq"
+    return None
+
+
+def known_result(cell: Cell) -> Sig | None:
+    """The result of an operator that only renames, extends or moves bits, or whose result is constant."""
+    kind, ports = cell.type, cell.ports
+    if kind in COMPARISONS:
+        known = _known_comparison(cell)
+        if known is not None:
+            return (Const(str(int(known))),)
+        return _tested_bit(cell)
+    if kind in REDUCTIONS and sig_width(ports["A"]) == 1:
+        return ports["A"]
+    width = sig_width(ports["Y"]) if "Y" in ports else 0
+    if kind in ("$add", "$or", "$xor") and not ports["A"]:
+        # The first step of sum(...) adds to nothing.
+        return resized(ports["B"], width, cell.flag("B_SIGNED"))
+    if kind in ("$add", "$sub") and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+        if not int(const_bits(ports["B"]) or "1", 2):
+            return ports["A"]
+        if kind == "$add" and not int(const_bits(ports["A"]) or "1", 2):
+            return ports["B"]
+    if kind in BITWISE and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+        return _bitwise(cell)
+    if kind == "$mux" and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+        return _selected(cell)
+    if kind == "$not" and (constant := const_bits(ports["A"])) is not None and len(constant) == width:
+        return (Const("".join("10"[int(bit)] for bit in constant)),)
+    if kind in ("$shl", "$shr", "$sshr", "$shift") and const_bits(ports["B"]) is not None:
+        return _constant_shift(cell)
+    return None
+
+
+def masked_once(cell: Cell, driver: Cell, port: str) -> None:
+    """Take two literals, one at an operator and one at that which drives its operand ``port``, together."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type != driver.type or cell.type not in BITWISE or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        bits_ = const_bits(driver.ports[inner])
+        if bits_ is not None and len(bits_) == len(literal) == sig_width(driver.ports[kept]):
+            pairs = zip(literal, bits_, strict=True)
+            cell.ports[other] = (Const("".join(_TABLES[cell.type][one + two] for one, two in pairs)),)
+            cell.ports[port] = driver.ports[kept]
+            return
+
+
+def unmasked(cell: Cell, driver: Cell, port: str) -> None:
+    """Compare the bits themselves where a value is masked with a literal and compared with one."""
+    other = "AB"[port == "A"]
+    literal = const_bits(cell.ports[other])
+    if cell.type not in ("$eq", "$ne") or driver.type != "$and" or literal is None:
+        return
+    for inner, kept in (("A", "B"), ("B", "A")):
+        mask = const_bits(driver.ports[inner])
+        if mask is None or len(mask) != len(literal) or any(m < bit for m, bit in zip(mask, literal, strict=True)):
+            continue
+        places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
+        taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(driver.ports[kept], place, 1)))
+        if places and len(taken) <= _MAX_PIECES:
+            cell.ports[port] = taken
+            cell.ports[other] = (Const("".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")),)
+            return
+
+
+def inverted(cell: Cell, driver: Cell) -> Sig | None:
+    """The value that inverts another operator's result, if it is one; else may turn ``cell`` into an operator alike."""
+    if cell.type != "$not" or sig_width(cell.ports["Y"]) != sig_width(cell.ports["A"]):
+        return None
+    if driver.type == "$not" and sig_width(driver.ports["Y"]) == sig_width(driver.ports["A"]):
+        return driver.ports["A"]
+    if driver.type in _OPPOSITE:
+        cell.type = _OPPOSITE[driver.type]
+        cell.params |= driver.params
+        cell.ports |= {port: driver.ports[port] for port in ("A", "B")}
+    return None
+
+
+def _tested_bit(cell: Cell) -> Sig | None:
+    """A bit compared with the value that makes the comparison true."""
+    if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
+        return None
+    wanted = "1" if cell.type == "$eq" else "0"
+    for one, other in (("A", "B"), ("B", "A")):
+        if const_bits(cell.ports[one]) == wanted:
+            return cell.ports[other]
+    return None
+
+
+def _selected(cell: Cell) -> Sig | None:
+    select, no, yes = const_bits(cell.ports["S"]), cell.ports["A"], cell.ports["B"]
+    if select is not None:
+        return yes if select == "1" else no
+    if no == yes:
+        return no
+    if const_bits(no) == "0" and const_bits(yes) == "1":
+        return cell.ports["S"]
+    return None
+
+
+def _pairs(a: Sig, b: Sig) -> Iterator[tuple[Sig, Sig]]:
+    """Bits of two values side by side, most significant first."""
+    for place in reversed(range(sig_width(a))):
+        yield bits(a, place, 1), bits(b, place, 1)
+
+
+def _bitwise(cell: Cell) -> Sig | None:
+    """The result if no bit of it needs a gate and it is not in too many pieces."""
+    identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
+    a, b = cell.ports["A"], cell.ports["B"]
+    if all(isinstance(chunk, Slice) for chunk in (*a, *b)):
+        return None
+    result: list[Sig] = []
+    for pair in _pairs(a, b):
+        literals = [const_bits(bit) for bit in pair]
+        if absorbing is not None and absorbing in literals:
+            result.append((Const(absorbing),))
+        elif literals[0] == identity:
+            result.append(pair[1])
+        elif literals[1] == identity:
+            result.append(pair[0])
+        else:
+            return None
+    sig = joined(tuple(chunk for bit in result for chunk in bit))
+    inputs = min(len(list(groupby(sig_, type))) for sig_ in (a, b))
+    return sig if len(sig) <= max(_MAX_PIECES, inputs) else None
+
+
+def _constant_shift(cell: Cell) -> Sig:
+    amount = int(const_bits(cell.ports["B"]) or "0", 2)
+    width = sig_width(cell.ports["Y"])
+    if cell.type == "$shl":
+        amount = min(amount, width)
+        zeros = (Const("0" * amount),) if amount else ()
+        return resized(cell.ports["A"], width - amount, cell.flag("A_SIGNED")) + zeros
+    amount = min(amount, width + sig_width(cell.ports["A"]))
+    operand = resized(cell.ports["A"], width + amount, cell.flag("A_SIGNED"))
+    return bits(operand, amount, width)

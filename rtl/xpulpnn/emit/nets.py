@@ -1,0 +1,308 @@
+"""Which nets of a module the text shows, and under which names."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from xpulpnn.emit.enums import Enumerations
+from xpulpnn.emit.expr import Printer, self_width
+from xpulpnn.emit.layout import declared_range
+from xpulpnn.emit.names import NameSpace, field_base, is_private, plain_name, port_name
+from xpulpnn.emit.netlist import Netlist
+from xpulpnn.emit.operators import (
+    COMPARISONS,
+    MEMORY_WRITE,
+    REDUCTIONS,
+    REGISTER,
+    is_clocked,
+    is_operator,
+    is_submodule,
+    process_target,
+)
+from xpulpnn.emit.order import Piece
+from xpulpnn.emit.purpose import Purposes
+from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice, Statement
+from xpulpnn.emit.style import Style, is_reset_port
+
+_MAX_OPERATORS = 6
+"""Operators in one expression, beyond which an intermediate net reads better."""
+
+_MAX_COPIES = 3
+"""Places where a single operator is repeated rather than given a net."""
+
+
+class Nets:
+    """Names of one module.
+
+    Parameters
+    ----------
+    module : Module
+        The parsed RTLIL.
+    netlist : Netlist
+        The same, simplified.
+    port_names : sequence of str
+        Port names in the wanted order.
+    clocking : sequence of str
+        Which of the ports are clocks and resets that clock domains brought.
+    style : Style
+        How the text is to look.
+    """
+
+    def __init__(
+        self, module: Module, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style
+    ) -> None:
+        self._style = style
+        self._module = module
+        self._netlist = netlist
+        self.wires = module.wires
+        self.ports = [f"\\{name}" for name in port_names]
+        self.clocking = {f"\\{name}" for name in clocking}
+        self.names = {port: self._port_name(port) for port in self.ports}
+        self.space = NameSpace(self.names.values())
+        shown = {name: sig for name, sig in module.connects.items() if not is_private(name)}
+        self.aliases = {name: sig for name, sig in shown.items() if field_base(name) is None}
+        self.fields = {name: sig for name, sig in shown.items() if field_base(name) is not None}
+        self.enumerations = Enumerations(self.wires, shown, self.space)
+        self.shown_fields: list[str] = []
+        self.inlined: dict[str, Cell] = {}
+        self.memories: dict[str, str] = {}
+        self.next_state: dict[str, list[Statement]] = {}
+        self.read: Counter[str] = Counter()
+        self._part_names: dict[Slice, str] = {}
+        self.printer = Printer(self._slice, self.inlined, self.memories, self.enumerations)
+
+    def settle(self) -> None:
+        """Decide on everything."""
+        submodules = [cell for cell in self._module.cells if is_submodule(cell)]
+        for cell in submodules:
+            self.names[cell.name] = self.space.take(plain_name(cell.name))
+        self.memories |= {name: self.space.take(plain_name(name)) for name in self._module.memories}
+        for cell in submodules:
+            self._name_connections(cell)
+        self._adopt_aliases()
+        self._share_aliases()
+        self._claim_next_states()
+        self._choose_inlined()
+        self._name_rest()
+
+    def _port_name(self, wire: str) -> str:
+        name = wire[1:]
+        return self._style.clocking_name(name) if wire in self.clocking else port_name(name)
+
+    def is_inverted(self, wire: str | None) -> bool:
+        """Whether a port has the opposite level of the net that it stands for."""
+        return wire is not None and self._style.is_asynchronous and wire in self.clocking and is_reset_port(wire[1:])
+
+    def whole(self, sig: Sig) -> str | None:
+        """The net of which a value is every bit."""
+        if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width == self.wires[sig[0].wire].width:
+            return sig[0].wire
+        return None
+
+    # Names
+
+    def _name_connections(self, cell: Cell) -> None:
+        """Call the nets at a submodule's ports after both, and forget further names of its operands."""
+        instance = self.names[cell.name]
+        for port, sig in cell.ports.items():
+            same = [name for name, alias in self.aliases.items() if plain_name(name) == port and alias == sig]
+            for name in same:
+                del self.aliases[name]
+                self.fields = {field: part for field, part in self.fields.items() if field_base(field) != name}
+            wire = self.whole(sig)
+            if wire is None or wire in self.names:
+                continue
+            if plain_name(wire) == port or (same and is_private(wire)):
+                self.names[wire] = self.space.take(f"{instance}_{port}")
+
+    def _adopt_aliases(self) -> None:
+        """Give anonymous nets the name under which the source knows their whole value, or a part of a name."""
+        ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
+        for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
+            for name in names:
+                wire = self.whole(table[name])
+                if wire is None or not is_private(wire) or wire in self.names:
+                    continue
+                self.names[wire] = self.names.get(name) or self._field_name(name)
+                del table[name]
+                if name in self.ports:
+                    self.wires[wire].port = self.wires[name].port
+                    self.ports[self.ports.index(name)] = wire
+
+    def _share_aliases(self) -> None:
+        """Prefer names over selects and concatenations wherever a named value is read."""
+        composed: dict[Sig, str] = {}
+        for name, sig in [*self.aliases.items(), *self.fields.items()]:
+            if name in self.ports:
+                continue
+            if len(sig) > 1 and any(isinstance(chunk, Slice) for chunk in sig):
+                composed.setdefault(sig, name)
+            elif len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width < self.wires[sig[0].wire].width:
+                self._part_names.setdefault(sig[0], name)
+        self._netlist.share(composed)
+        used = {chunk.wire for sig in self._netlist.sigs() for chunk in sig if isinstance(chunk, Slice)}
+        self.shown_fields += [name for name in self.fields if name in used]
+
+    def _name_rest(self) -> None:
+        for name in [*self.driven(), *self.aliases, *self.shown_fields]:
+            if name not in self.names and not is_private(name):
+                self.names[name] = self._field_name(name)
+        places = {}
+        for name, sig in self.aliases.items():
+            low = self.wires[name].width
+            for chunk in sig:
+                low -= chunk.width
+                if isinstance(chunk, Slice) and chunk.width == self.wires[chunk.wire].width:
+                    high = low + chunk.width - 1
+                    places[chunk.wire] = f"{self.names[name]}_{high}" + (f"_{low}" if low < high else "")
+        purposes = Purposes(self._netlist, self.names, self.aliases)
+        for name in self.driven():
+            if name not in self.names and name not in self.inlined and name not in self.next_state:
+                self.names[name] = self.space.take(places.get(name) or purposes.name(name))
+
+    def _field_name(self, name: str) -> str:
+        base = field_base(name)
+        if base in self.names:
+            return self.space.take(self.names[base] + plain_name(f"\\x{name[len(base) :]}")[1:])
+        return self.space.take(plain_name(name))
+
+    def driven(self) -> list[str]:
+        """Nets with a driver, in the order of the RTLIL."""
+        driven = {process_target(process) for process in self._module.processes}
+        for cell in self._module.cells:
+            for port in self._netlist.cell_outputs(cell):
+                driven |= {chunk.wire for chunk in cell.ports.get(port, ()) if isinstance(chunk, Slice)}
+        return [name for name in self.wires if name in driven]
+
+    def _slice(self, chunk: Slice) -> str:
+        """Text of a slice that is read."""
+        if self.is_inverted(chunk.wire):
+            self.note_read(chunk)
+            return f"~{self.names[chunk.wire]}"
+        name = self._part_names.get(chunk)
+        if name is None:
+            return self.select(chunk)
+        if name not in self.names:
+            self.names[name] = self._field_name(name)
+            self.shown_fields.append(name)
+        self.note_read(Slice(name, 0, chunk.width))
+        return self.names[name]
+
+    def select(self, chunk: Slice) -> str:
+        """Text of a slice of its net that is read."""
+        self.note_read(chunk)
+        return self.target(chunk)
+
+    def note_read(self, chunk: Slice) -> None:
+        """Remember that something reads these bits."""
+        self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
+
+    def condition(self, sig: Sig) -> str:
+        """Text of a bit that is tested, a reset too."""
+        wire = self.whole(sig)
+        if wire is not None and self.is_inverted(wire):
+            self.note_read(Slice(wire, 0, 1))
+            return f"!{self.names[wire]}"
+        return self.printer.condition(sig)
+
+    def forget(self, name: str) -> None:
+        """Leave out a net that only gives something a further name."""
+        self.aliases.pop(name, None)
+        if name in self.shown_fields:
+            self.shown_fields.remove(name)
+
+    def target(self, chunk: Slice) -> str:
+        """Text of a slice of its net."""
+        name = self.names[chunk.wire]
+        if chunk.width == self.wires[chunk.wire].width:
+            return name
+        high = chunk.low + chunk.width - 1
+        return f"{name}[{high}:{chunk.low}]" if chunk.width > 1 else f"{name}[{high}]"
+
+    def sources(self, sigs: Iterable[Sig]) -> set[str]:
+        """The nets that the text of some values reads."""
+        found: set[str] = set()
+        stack = list(sigs)
+        while stack:
+            for chunk in stack.pop():
+                if not isinstance(chunk, Slice):
+                    continue
+                cell = self.inlined.get(chunk.wire)
+                if cell is None:
+                    found.add(self._part_names.get(chunk, chunk.wire))
+                else:
+                    output = self._netlist.cell_outputs(cell)
+                    stack += [sig for port, sig in cell.ports.items() if port not in output]
+        return found
+
+    def piece(self, wire: str, text: str, sources: set[str]) -> Piece:
+        """The assignment of a whole net."""
+        declaration = f"wire {declared_range(self.wires[wire].width)}{self.names[wire]}"
+        return Piece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
+
+    # Which nets disappear
+
+    def _uses(self) -> Counter[str]:
+        uses: Counter[str] = Counter()
+        shown = [self.fields[name] for name in self.shown_fields]
+        for sig in (*self._netlist.sigs(), *self.aliases.values(), *shown):
+            uses.update(chunk.wire for chunk in sig if isinstance(chunk, Slice))
+        return uses
+
+    def registers(self) -> Iterator[Cell]:
+        """The registers."""
+        return (cell for cell in self._module.cells if cell.type == REGISTER)
+
+    def _claim_next_states(self) -> None:
+        """Move processes that compute nothing but a register's next state into the register's block."""
+        uses = self._uses()
+        processes = {process_target(process): process for process in self._module.processes}
+        for cell in self.registers():
+            wire = self.whole(cell.ports["D"])
+            if wire in processes and is_private(wire) and wire not in self.names and uses[wire] == 1:
+                self.next_state[wire] = processes[wire]
+
+    def _choose_inlined(self) -> None:
+        """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
+        uses = self._uses()
+        sizes: dict[str, int] = {}
+        cells = {self._netlist.result(cell): cell for cell in self._module.cells if is_operator(cell)}
+        held = {
+            chunk.wire
+            for cell in self._module.cells
+            if is_clocked(cell) or cell.type == MEMORY_WRITE
+            for chunk in cell.ports["CLK"]
+            if isinstance(chunk, Slice)
+        }
+        for sig in (*self._netlist.sigs(), *self.aliases.values(), *self.fields.values()):
+            held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
+
+        def size(name: str) -> int:
+            """Operators in the text of ``name``: 0 for a net with a name."""
+            if name not in sizes:
+                cell = cells.get(name)
+                sizes[name] = 0
+                if cell is not None and is_private(name) and name not in self.names and name not in held:
+                    output = self._netlist.cell_outputs(cell)
+                    operands = [sig for port, sig in cell.ports.items() if port not in output]
+                    count = 1 + sum(size(chunk.wire) for sig in operands for chunk in sig if isinstance(chunk, Slice))
+                    if self_width(cell) == self.wires[name].width and self._fits(cell, count, uses[name]):
+                        sizes[name] = count
+            return sizes[name]
+
+        for name, cell in cells.items():
+            if size(name):
+                self.inlined[name] = cell
+
+    @staticmethod
+    def _fits(cell: Cell, operators: int, uses: int) -> bool:
+        """Whether an operator is better written where it is read."""
+        if uses <= 1:
+            return operators < _MAX_OPERATORS
+        if cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not":
+            return operators <= 1
+        return operators <= 1 and uses <= _MAX_COPIES
+
+
+def shown_aliases(nets: Nets) -> Mapping[str, Sig]:
+    """The nets that are other names of a value, with it."""
+    return {name: nets.aliases.get(name) or nets.fields[name] for name in (*nets.aliases, *nets.shown_fields)}

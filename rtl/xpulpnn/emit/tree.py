@@ -1,0 +1,201 @@
+"""Processes as trees of choices, which processes that ask the same questions can share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from xpulpnn.emit.rtlil import Assign, Sig, Statement, bits, sig_width
+
+Patterns = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Branch:
+    """``if`` and ``else if`` on single bits, and what holds for none of them."""
+
+    arms: list[tuple[Sig, "list[Node]"]]
+    otherwise: "list[Node]" = field(default_factory=list)
+
+    def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "Branch":
+        """The same questions before other statements."""
+        return Branch([(sig, new(body)) for sig, body in self.arms], new(self.otherwise))
+
+
+@dataclass(slots=True)
+class Choice:
+    """``case``: the first arm with a matching pattern, else the default."""
+
+    selector: Sig
+    arms: list[tuple[Patterns, "list[Node]"]]
+    default: "list[Node]" = field(default_factory=list)
+
+    def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "Choice":
+        """The same questions before other statements."""
+        return Choice(self.selector, [(patterns, new(body)) for patterns, body in self.arms], new(self.default))
+
+
+Node = Assign | Branch | Choice
+
+
+def is_empty(nodes: Sequence[Node]) -> bool:
+    """Whether nothing is ever assigned."""
+    return all(not isinstance(node, Assign) and all(map(is_empty, bodies(node))) for node in nodes)
+
+
+def bodies(node: Branch | Choice) -> "list[list[Node]]":
+    """All that may be executed."""
+    last = node.otherwise if isinstance(node, Branch) else node.default
+    return [*(body for _, body in node.arms), last]
+
+
+def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
+    """The same process of one net without assignments of a value that the net has already.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Statements of one net.
+    width : int
+        Bits of the net.
+    known : Sig or None
+        What the net is before them, None if that depends.
+    """
+    kept: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Assign):
+            value = node.value if node.target.width == width else None
+            if value is None or value != known:
+                kept.append(node)
+            known = value
+            continue
+        inner = node.with_bodies(partial(without_repeats, width=width, known=known))
+        if not is_empty([inner]):
+            kept.append(inner)
+            known = None
+    return kept
+
+
+def _matches_all(patterns: Patterns) -> bool:
+    return not patterns or any(set(pattern) == {"-"} for pattern in patterns)
+
+
+def _one_hot(patterns: Patterns) -> bool:
+    return len(patterns) == 1 and patterns[0].count("1") == 1 and "0" not in patterns[0]
+
+
+def tree(statements: Sequence[Statement]) -> list[Node]:
+    """The statements as nodes; choices that lead nowhere are left out."""
+    nodes = [node for statement in statements for node in _node(statement)]
+    return [node for node in nodes if not is_empty([node])]
+
+
+def _node(statement: Statement) -> list[Node]:
+    if isinstance(statement, Assign):
+        return [statement]
+    arms: list[tuple[Patterns, list[Node]]] = [(patterns, tree(body)) for patterns, body in statement.cases]
+    default: list[Node] = []
+    at = next((index for index, (patterns, _) in enumerate(arms) if _matches_all(patterns)), None)
+    if at is not None:
+        default = arms[at][1]
+        arms = arms[:at]
+    if not arms:
+        return default
+    if all(_one_hot(patterns) for patterns, _ in arms):
+        return [Branch([(_tested(statement.selector, patterns[0]), body) for patterns, body in arms], default)]
+    if sig_width(statement.selector) == 1:
+        return _two_way(statement.selector, arms, default)
+    return [Choice(statement.selector, arms, default)]
+
+
+def _tested(selector: Sig, pattern: str) -> Sig:
+    """The bit of ``selector`` that a one-hot pattern tests."""
+    return bits(selector, len(pattern) - 1 - pattern.index("1"), 1)
+
+
+def _two_way(selector: Sig, arms: list[tuple[Patterns, list[Node]]], default: list[Node]) -> list[Node]:
+    chosen: dict[str, list[Node]] = {}
+    for patterns, body in arms:
+        for value in "01":
+            if "-" in patterns or value in patterns:
+                chosen.setdefault(value, body)
+    return [Branch([(selector, chosen.get("1", default))], chosen.get("0", default))]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether a word matches both patterns."""
+    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
+
+
+def merged(one: Sequence[Node], other: Sequence[Node]) -> list[Node] | None:
+    """Both of two trees with different targets, in one where they ask the same questions; None if they never do."""
+    if _questions(one) == 0 and _questions(other) == 0:
+        return [*one, *other]
+    nodes = _merge(one, other)
+    return nodes if _questions(nodes) < _questions(one) + _questions(other) else None
+
+
+def _questions(nodes: Sequence[Node]) -> int:
+    return sum(not isinstance(node, Assign) for node in nodes)
+
+
+def _merge(one: Sequence[Node], other: Sequence[Node]) -> list[Node]:
+    nodes, place = list(one), 0
+    for node in other:
+        if isinstance(node, Assign):
+            while place < len(nodes) and isinstance(nodes[place], Assign):
+                place += 1
+            nodes.insert(place, node)
+            place += 1
+            continue
+        for index in range(place, len(nodes)):
+            both = _shared(nodes[index], node)
+            if both is not None:
+                nodes[index], place = both, index + 1
+                break
+        else:
+            nodes.append(node)
+            place = len(nodes)
+    return nodes
+
+
+def _shared(one: Node, other: Node) -> Node | None:
+    if isinstance(one, Branch) and isinstance(other, Branch):
+        return _shared_branch(one, other)
+    if isinstance(one, Choice) and isinstance(other, Choice) and one.selector == other.selector:
+        return _shared_choice(one, other)
+    return None
+
+
+def _shared_branch(one: Branch, other: Branch) -> Branch | None:
+    """One chain of conditions if the shorter begins the longer."""
+    short, long = sorted((one, other), key=lambda branch: len(branch.arms))
+    count = len(short.arms)
+    if [sig for sig, _ in short.arms] != [sig for sig, _ in long.arms[:count]]:
+        return None
+    if count < len(long.arms) and not is_empty(short.otherwise):
+        return None
+    mine, yours = dict(enumerate(one.arms)), dict(enumerate(other.arms))
+    arms: list[tuple[Sig, list[Node]]] = []
+    for index, (sig, _) in enumerate(long.arms):
+        parts = [table[index][1] for table in (mine, yours) if index in table]
+        arms.append((sig, _merge(parts[0], parts[1]) if len(parts) > 1 else parts[0]))
+    return Branch(arms, _merge(one.otherwise, other.otherwise))
+
+
+def _shared_choice(one: Choice, other: Choice) -> Choice | None:
+    """One choice if both tell the same cases apart, or all cases are single values that exclude each other."""
+    if [patterns for patterns, _ in one.arms] == [patterns for patterns, _ in other.arms]:
+        pairs = zip(one.arms, other.arms, strict=True)
+        arms = [(patterns, _merge(mine, yours)) for (patterns, mine), (_, yours) in pairs]
+        return Choice(one.selector, arms, _merge(one.default, other.default))
+    if not is_empty(one.default) or not is_empty(other.default):
+        return None
+    table = dict(one.arms)
+    for patterns, body in other.arms:
+        if patterns in table:
+            table[patterns] = _merge(table[patterns], body)
+        elif any(overlap(mine, yours) for known in table for mine in known for yours in patterns):
+            return None
+        else:
+            table[patterns] = body
+    return Choice(one.selector, list(table.items()))

