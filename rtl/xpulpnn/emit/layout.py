@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 INDENT = "    "
-COLUMNS = 108
+COLUMNS = 116
 """Width beyond which a line is broken, without its indentation."""
 
 _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
