@@ -165,14 +165,10 @@ def test_emitted_text_is_equal(reset: Reset, initial: bool):
 
 
 @pytest.mark.flow
-def test_a_register_that_is_reset_at_the_clock_edge_only_is_found():
+def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
     design = emit(Words(), "words", config={}, reset="async-low")
     text = design.modules["words"]
-    late = re.sub(
-        r"always @\(posedge clk or negedge rst_n\) begin\n(?= +if \(!rst_n\)\n +count)",
-        "always @(posedge clk) begin\n",
-        text,
-    )
+    late = text.replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
     assert late != text
     assert proved(design, "words", late).verdict == DIFFERENT
 
