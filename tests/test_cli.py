@@ -47,6 +47,12 @@ BAD_INPUT = {
         "preset must be one of ri5cy, xpulpnn, xpulpnn-cu, xpulpnn-full, not arm",
     ),
     "unknown setting": (["generate", "dotp", "--set", "colour=red"], None),
+    "reset kind": (["generate", "dotp", "--reset", "maybe"], "--reset must be sync or async-low, not maybe"),
+    "initial values": (["generate", "dotp", "--initial", "yes"], "--initial must be on or off, not yes"),
+    "prefix": (
+        ["generate", "dotp", "--prefix", "9"],
+        "prefix must be letters, digits and underscores, a letter first, not 9",
+    ),
     "setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
     "width 3": (["cosim", "conv", "--bits", "8,3"], "--bits must be a list out of 16,8,4,2, not 3"),
     "no width": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2, not empty"),
@@ -354,6 +360,11 @@ def test_generate_writes_verilog_and_description(tmp_path, capsys):
         assert described["top"] == f"xpulpnn_{top.replace('-', '_')}"
         assert f"module {described['top']}" in (tmp_path / f"{top}.v").read_text()
         assert {"name", "direction", "width", "meaning"} <= described["ports"][0].keys()
+    assert cli.main(["generate", "mult", "-o", str(tmp_path), "--split", "--reset", "async-low", "--prefix", "p_"]) == 0
+    names = (tmp_path / "mult.f").read_text().split()
+    assert names == ["p_prefix_adder.v", "p_mult.v"]
+    assert "always @(posedge clk or negedge rst_n)" in (tmp_path / "p_mult.v").read_text()
+    assert "// Command: xpulpnn generate mult --preset xpulpnn --prefix p_" in (tmp_path / "p_mult.v").read_text()
     capsys.readouterr()
 
 

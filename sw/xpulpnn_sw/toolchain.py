@@ -263,7 +263,10 @@ def build(
         printed = work.each(tasks)
         parts = [part for part, names in OPTIONAL.items() if work.options.linking or _any_named(objects, names)]
         printed += work.each([lambda part=part: work.library(part) for part in parts])
-        return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
+        try:
+            return printed + work.link([*runtime, *objects, *map(work.runtime_object, parts)], output)
+        except CompileError as error:
+            raise CompileError(printed + error.messages) from None
 
 
 def _any_named(objects: Iterable[Path], names: Iterable[str]) -> bool:

@@ -201,7 +201,8 @@ class ModuleWriter:
                 return pieces
             for name, sig in reversed(rest.items()):
                 done.add(name)
-                if not nets.read[name] and name not in nets.ports and len(sig) == 1:
+                if not nets.read[name] and name not in nets.ports and len(sig) == 1 and "__" in name:
+                    # a member of an interface that is wired straight through, such as that of a memory's port
                     nets.forget(name)
                     continue
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:

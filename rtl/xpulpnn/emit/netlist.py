@@ -121,9 +121,10 @@ class Netlist:
         """Let a net be another name of a value, and a value alone if it has no name of ours."""
         if not is_private(wire):
             self.aliases[wire] = value
-        # an anonymous net takes over the name of its whole value: whoever reads the name must read that net
+        # an anonymous net takes over the name of its whole value: whoever reads the name must read that net; a
+        # constant needs no name
         whole = len(value) == 1 and isinstance(value[0], Slice) and is_private(value[0].wire)
-        if is_private(wire) or whole:
+        if is_private(wire) or whole or all(isinstance(chunk, Const) for chunk in value):
             substitute[wire] = value
 
     def _fold(self) -> bool:

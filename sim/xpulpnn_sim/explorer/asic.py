@@ -33,7 +33,7 @@ from xpulpnn_sim.explorer.timing import longest_path
 from xpulpnn_sim.netlist import NetlistModule, read_module
 from xpulpnn_sim.yosys import Yosys, find_yosys
 
-REVISION = "3"
+REVISION = "4"
 """Part of the settings: raised when this flow's results change without any setting changing."""
 
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
@@ -260,7 +260,7 @@ class AsicFlow:
         lines.append(
             "Areas by instance are those of the netlist whose area is shown and add up to it: a gate belongs to the "
             f"instance in which a net has the same values in {VECTORS} random vectors, else to that of the gates it "
-            f"drives; what serves several instances is {SHARED}."
+            f"drives or is driven by; what serves several instances is {SHARED}."
         )
         if path is not None:
             lines.append(f"The path is that of the netlist whose delay is shown; its steps are by {path.tool}.")

@@ -4,7 +4,8 @@ A mapper that sees the whole design at once gives better figures than one that s
 gates have lost the instances they come from. They are told from what they compute: source and mapped netlist run the
 same random values of inputs and registers, and a net of the mapped netlist that always equals, or always differs from,
 a net of the source gets the instance and the name of that net. A gate of which the source knows nothing belongs where
-those belong that read it. What serves several instances stays apart, under :data:`SHARED`.
+those belong that read it, or, if they do not agree, that feed it. What serves several instances stays apart, under
+:data:`SHARED`.
 """
 
 from collections import defaultdict
@@ -194,12 +195,12 @@ class _Telling:
         for gate in (*reversed(gates), *registers):
             if len(self._paths[gate]) != 1:
                 above = {""} if outputs.intersection(gate.driven) else set[str]()
-                self._choose(gate, above.union(*(self._of_readers(net) for net in gate.driven)), "readers")
-        drivers = {net: gate for gate in gates for net in gate.driven}
+                self._choose(gate, above.union(*(self._of_readers(net) for net in gate.driven)))
+        drivers = {net: gate for gate in (*gates, *registers) for net in gate.driven}
         for gate in gates:
             if len(self._paths[gate]) != 1:
                 feeding = set[str]().union(*(self._paths[drivers[net]] for net in gate.read if net in drivers))
-                self._choose(gate, feeding, "readers", only_known=True)
+                self._narrow(gate, feeding)
         for gate in (*gates, *registers):
             if len(self._paths[gate]) != 1:
                 self._area["shared"] += gate.cell.area
@@ -212,14 +213,20 @@ class _Telling:
         if len(paths) == 1:
             self._area[what] += gate.cell.area
 
-    def _choose(self, gate: MappedGate, paths: set[str], what: str, *, only_known: bool = False) -> None:
-        """Of several instances the one among ``paths``; without any so far, those of ``paths``."""
+    def _choose(self, gate: MappedGate, paths: set[str]) -> None:
+        """Of several instances the one among those of the readers; without any so far, those of the readers."""
         so_far = self._paths[gate]
         both = so_far & paths
         if len(both) == 1:
-            self._tell(gate, set(both), what)
-        elif not so_far and not only_known:
-            self._tell(gate, paths, what)
+            self._tell(gate, set(both), "readers")
+        elif not so_far:
+            self._tell(gate, paths, "readers")
+
+    def _narrow(self, gate: MappedGate, feeding: set[str]) -> None:
+        """Of several instances those among what feeds the gate; if there is none, what feeds it if that is one."""
+        both = self._paths[gate] & feeding
+        if both or len(feeding) == 1:
+            self._tell(gate, set(both or feeding), "readers")
 
     def path(self, gate: MappedGate) -> str:
         """Instance path of a gate; the lowest one above all that it may belong to, with :data:`SHARED`, if several."""

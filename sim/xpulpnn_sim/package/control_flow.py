@@ -11,8 +11,8 @@ from xpulpnn.isa.machine import (
 from xpulpnn_sim.package.checks import CORNERS, Checks
 from xpulpnn_sim.package.reference import result
 
-INSTRUCTION_ACCESS_FAULT = 1
-"""Code in mcause of an instruction that could not be fetched (privileged architecture)."""
+INSTRUCTION_ACCESS_FAULT = ExceptionCause.INSTRUCTION_ACCESS_FAULT.value
+"""Code in mcause of an instruction that could not be fetched."""
 
 HART_ID = 0x25
 """What the testbench drives on ``hart_id``."""

@@ -114,7 +114,7 @@ def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: 
         f"inputs and registers all switch at the start of the cycle."
     )
     run = (
-        f"Netlist of its own, {METHOD} by ABC's script, run at gate level with its results checked: "
+        f"Netlist of its own, {METHOD}; run at gate level with its results checked: "
         f"{cycles} of {window.run_cycles} cycles, in pieces of {window.chunk_cycles} spread over the run, ideal memory."
     )
     energies = (

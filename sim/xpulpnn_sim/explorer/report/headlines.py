@@ -1,7 +1,8 @@
 """What a design achieves with a kernel, in the units of data sheets, and the best point by each figure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
@@ -156,20 +157,24 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
         shown = f"{column.show(value)} {column.unit}".strip()
         rows.append([figure, column.group, shown, names + more])
 
-    everyone = [(number, point.label) for number, point in enumerate(points, 1)]
-    for figure in comparison.figures(points):
+    tops = list(dict.fromkeys(point.top for point in points))
+    for top, figure in product(tops, comparison.figures(points)):
+        those = [number for number, point in enumerate(points) if point.top == top]
+        where = [(number + 1, points[number].label) for number in those]
+        told = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
         if figure.compared:
-            add(figure.column.heading, figure.column, figure.values, everyone)
+            column = replace(figure.column, group=told)
+            add(column.heading, column, [figure.values[number] for number in those], where)
     found = headlines(points)
     for group in dict.fromkeys((comparison.kernel_name(one.record), one.flow.name, one.top) for one in found):
         kernel, flow, top = group
-        those = [one for one in found if (comparison.kernel_name(one.record), one.flow.name, one.top) == group]
-        where = [(one.point, one.label) for one in those]
+        rates = [one for one in found if (comparison.kernel_name(one.record), one.flow.name, one.top) == group]
+        where = [(one.point, one.label) for one in rates]
         told = f"{kernel}; {top}, {flow}"
         rate = Column(name="GMAC/s", group=told, digits=3, better="more")
-        add(rate.heading, rate, [one.gmacs for one in those], where)
+        add(rate.heading, rate, [one.gmacs for one in rates], where)
         density = Column(name="GMAC/s per mm2", group=told, digits=2, better="more")
-        add(density.heading, density, [one.gmacs_per_mm2 for one in those], where)
+        add(density.heading, density, [one.gmacs_per_mm2 for one in rates], where)
     if not rows:
         return None
     columns = [Column(name="figure"), Column(name="of"), Column(name="best"), Column(name="point")]

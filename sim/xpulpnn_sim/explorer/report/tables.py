@@ -31,6 +31,7 @@ def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
         notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
     notes += _slack_notes(points)
     notes += _structure_notes(points)
+    notes += _energy_notes(points)
     if comparison.kernel_names(points):
         notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
     if comparison.fpga_flows(points):
@@ -91,6 +92,19 @@ def _structure_notes(points: Sequence[PointResult]) -> list[str]:
     flows = [flow for point in points for flow in point.flows if flow.structures]
     told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
     return [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
+
+
+def _energy_notes(points: Sequence[PointResult]) -> list[str]:
+    """Which netlists energies are of."""
+    found = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
+    netlists: dict[str, dict[str, None]] = {}
+    for number, energy in found:
+        netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
+    return [
+        f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
+        for method, listed in netlists.items()
+        if method
+    ]
 
 
 def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable | None:
