@@ -170,6 +170,15 @@ def test_loops_that_stay(body, reason):
 
 
 @pytest.mark.unit
+def test_a_counter_that_an_inner_loop_changes():
+    inner = ".L3:\naddi a0,a0,-1\naddi a1,a1,4\nbne a1,a2,.L3\n"
+    _, report = turned(f".L2:\nmul a3,a3,a3\nmv a1,a3\n{inner}bne a0,zero,.L2\nret")
+    assert sorted(outcome.reason for outcome in report.loops if outcome.level is None) == [
+        "the counter does not change once in every turn"
+    ]
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "line", ["frob a0,a1", ".word 0x1234", "1:", "beq a0,a1,.+8", ".set x, 1", "addi a0,a0,1; nop"]
 )
