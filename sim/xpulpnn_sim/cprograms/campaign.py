@@ -185,7 +185,7 @@ def run_texts(texts: dict[int, str], setting: Setting) -> Result:
     for seed in texts:
         values = [found.get(str(seed), "") for found in (host, *lines)]
         if len(set(values)) > 1 or not values[0]:
-            result.failures.append(Failure(seed, setting, *values))
+            result.failures.append(Failure(seed, setting, host=values[0], plain=values[1], passed=values[2]))
     return result
 
 

@@ -43,7 +43,7 @@ class _Piece:
         self._fresh += 1
         return f"{stem}{self._fresh}"
 
-    def _block(self, head: str, body: Callable[[], None], tail: str = "}") -> None:
+    def _block(self, head: str, body: Callable[[], object], tail: str = "}") -> None:
         self._say(head)
         self._depth += 1
         known = list(self._variables)
