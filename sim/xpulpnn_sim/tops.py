@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Components that can be generated on their own, by their names on the command line."""
 
 from collections.abc import Callable, Mapping

@@ -36,7 +36,8 @@ def test_build_failure_shows_the_log(simulator: str, tmp_path: Path) -> None:
     if not available(simulator):
         pytest.skip(f"{simulator} is not installed")
     manifest = {"top": "broken", "ports": [{"name": "clk", "direction": "input"}]}
-    broken = EmittedVerilog("module broken(input clk); assign missing = clk +; endmodule\n", manifest)
+    text = "module broken(input clk); assign missing = clk +; endmodule\n"
+    broken = EmittedVerilog(header="// broken\n", modules={"broken": text}, manifest=manifest, rtlil={})
     with pytest.raises(ToolError, match=rf"build of broken for {simulator} must succeed, not fail:\n(.|\n)*error"):
         compile_design(broken, simulator, tmp_path)
 

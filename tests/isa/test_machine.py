@@ -28,6 +28,7 @@ COSTS = {
 
 def test_traps_and_interrupts():
     assert [(cause.name, cause.value) for cause in ExceptionCause] == [
+        ("INSTRUCTION_ACCESS_FAULT", 1),
         ("ILLEGAL_INSTRUCTION", 2),
         ("BREAKPOINT", 3),
         ("ENVIRONMENT_CALL", 11),

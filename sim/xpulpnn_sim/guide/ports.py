@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Ports of the components that can be generated, with their meaning."""
 
 from html import escape
@@ -20,6 +21,7 @@ def ports(top: str) -> str:
     """Table of the ports of ``top`` in preset ``xpulpnn``; raises :class:`InputError` for an unknown component."""
     if top not in TOPS:
         raise InputError(f"ports must be of one of {', '.join(TOPS)}, not {top}")
+    # looked at only, never elaborated, of which Amaranth would warn
     component = TOPS[top](preset("xpulpnn"))
     meanings = member_meanings(component)
     rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
