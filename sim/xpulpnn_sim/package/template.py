@@ -3,13 +3,20 @@
 import re
 from pathlib import Path
 
+from xpulpnn_sim.package.design import GENERATED
+
 _FOLDER = Path(__file__).parent / "templates"
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def template(name: str) -> str:
-    """The text of a file under ``templates``."""
-    return (_FOLDER / name).read_text()
+    """The text of the file ``name`` under ``templates``, with what all of them share."""
+    text = _source(name)
+    return text.replace("{{generated}}", GENERATED).replace("{{fail}}", _source("fail.v"))
+
+
+def _source(name: str) -> str:
+    return (_FOLDER / f"{name}.in").read_text()
 
 
 def fill(name: str, **values: object) -> str:
