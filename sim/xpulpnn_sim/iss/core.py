@@ -1,7 +1,5 @@
 """Instruction-set simulator: one hart, one instruction per step."""
 
-from collections.abc import Callable
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
@@ -22,7 +20,7 @@ from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched
 from xpulpnn_sim.iss.memory import BusError, Memory
 from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
-from xpulpnn_sim.iss.translate import Operation, Translator
+from xpulpnn_sim.iss.translate import Operation, Translator, counted, followed
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
@@ -327,9 +325,9 @@ class Iss:
         if isinstance(fetched, Fetched) and pc != self._stop:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
-            operation = _counted(operation, pc, self.visits)
+            operation = counted(operation, pc, self.visits)
         if operation is not None and self.path is not None:
-            operation = _followed(operation, pc, self.path.append)
+            operation = followed(operation, pc, self.path.append)
         self._code[pc] = operation
         for address in (pc, pc + HALF_BYTES):
             self.memory.watch(address & WORD_MASK)
@@ -384,23 +382,3 @@ class Iss:
         else:
             for name, value in loop_writes(fetched, operand, pc).items():
                 self.csrs[name] = value
-
-
-def _counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation:
-    """The operation, its executions counted."""
-
-    def visit() -> int:
-        visits[pc] = visits.get(pc, 0) + 1
-        return operation()
-
-    return visit
-
-
-def _followed(operation: Operation, pc: int, append: Callable[[int], None]) -> Operation:
-    """The operation, each execution put down."""
-
-    def follow() -> int:
-        append(pc)
-        return operation()
-
-    return follow

@@ -224,3 +224,23 @@ def _quantised(insn: Insn, word: int, rs1: int, rs2: int, read_half: Callable[[U
     effects = quantise(insn, Sources(word=_column(word), rs1=_column(rs1), rs2=_column(rs2)), read_half)
     assert effects.rd is not None
     return int(effects.rd[0])
+
+
+def counted(operation: Operation, pc: int, visits: dict[int, int]) -> Operation:
+    """The operation, its executions counted."""
+
+    def visit() -> int:
+        visits[pc] = visits.get(pc, 0) + 1
+        return operation()
+
+    return visit
+
+
+def followed(operation: Operation, pc: int, append: Callable[[int], None]) -> Operation:
+    """The operation, each execution put down."""
+
+    def follow() -> int:
+        append(pc)
+        return operation()
+
+    return follow
