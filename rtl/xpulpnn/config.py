@@ -11,9 +11,10 @@ from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
+from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS
+from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS, WORD_BYTES
 
 Config = TypeVar("Config")
 
@@ -23,9 +24,16 @@ Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth"]
 Shifter = Literal["inferred", "steps"]
 RegFileStorage = Literal["flip-flops", "array"]
+Arbiter = Literal["counter", "strict", "fixed"]
+DmaPriority = Literal["low", "equal"]
+Memories = Literal["behavioural", "ports"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
+
+EXT_DATA_BITS = 64
+TCDM_SPACE = 1 << 20
+"""Addresses that belong to the TCDM."""
 
 
 def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -172,6 +180,100 @@ class CoreConfig:
         return self.dotp.isolation != "register"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """Configuration of the cluster.
+
+    Parameters
+    ----------
+    core : CoreConfig
+        Of every core.
+    cores : int
+        1 to 16.
+    tcdm_bytes : int
+        Size of the shared memory, a power of two of at least one word per bank.
+    banks : int
+        Word-interleaved banks of it, a power of two.
+    arbiter : "counter", "strict" or "fixed"
+        Who is granted a bank that several request: by a tree that a counter of grants steers, strictly the next after
+        the last winner, or always the lowest number.
+    bank_hash : bool
+        The bank is the word address exclusive-or its higher bits, instead of its low bits.
+    broadcast : bool
+        Loads of one word at the same time are granted together.
+    barriers, sw_events, mutexes : int
+        Of the event unit: 1 to 8, 1 to 8, 1 to 16.
+    dispatch_depth : int
+        Entries of its dispatch queue, a power of two.
+    icache_private : int
+        Bytes of each core's instruction cache, a power of two; 0: a fetch port per core instead of any cache.
+    icache_ways : int
+        Its ways, a power of two.
+    prefetch : bool
+        It fetches the next line ahead.
+    icache_shared, icache_shared_banks : int
+        Bytes and single-port banks of the cache shared by all, powers of two.
+    dma : bool
+        Whether there is a DMA engine.
+    dma_transfers : int
+        Transfer identifiers, 1 to 16.
+    dma_priority : "low" or "equal"
+        Whether its accesses to the TCDM yield to those of the cores.
+    ext_data_bits : int
+        Width of the DMA's external side: 64.
+    memories : "behavioural" or "ports"
+        Banks as arrays, or as ports of the top for memory macros.
+    rvfi : bool
+        Adds the retirement ports of all cores and the observation of the banks; for verification.
+    """
+
+    core: CoreConfig = field(default_factory=CoreConfig)
+    cores: int = 8
+    tcdm_bytes: int = 128 * 1024
+    banks: int = 16
+    arbiter: Arbiter = "counter"
+    bank_hash: bool = False
+    broadcast: bool = False
+    barriers: int = 2
+    sw_events: int = 8
+    mutexes: int = 1
+    dispatch_depth: int = 8
+    icache_private: int = 512
+    icache_ways: int = 4
+    prefetch: bool = True
+    icache_shared: int = 4096
+    icache_shared_banks: int = 2
+    dma: bool = True
+    dma_transfers: int = 16
+    dma_priority: DmaPriority = "low"
+    ext_data_bits: int = 64
+    memories: Memories = "behavioural"
+    rvfi: bool = False
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        limits = {"cores": MAX_CORES, "barriers": 8, "sw_events": 8, "mutexes": 16, "dma_transfers": 16}
+        for name, most in limits.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} must be 1 to {most}, not {getattr(self, name)}")
+        sizes = ("tcdm_bytes", "banks", "dispatch_depth", "icache_ways", "icache_shared", "icache_shared_banks")
+        for name in sizes + (("icache_private",) if self.icache_private else ()):
+            if getattr(self, name) < 1 or getattr(self, name).bit_count() != 1:
+                raise ConfigError(f"{name} must be a power of two, not {getattr(self, name)}")
+        if self.ext_data_bits != EXT_DATA_BITS:
+            raise ConfigError(f"ext_data_bits must be {EXT_DATA_BITS}, not {self.ext_data_bits}")
+        if not self.banks * WORD_BYTES <= self.tcdm_bytes <= TCDM_SPACE:
+            raise ConfigError(
+                f"tcdm_bytes must be at least a word for each of {self.banks} banks and at most {TCDM_SPACE}, "
+                f"not {self.tcdm_bytes}"
+            )
+
+    @property
+    def bank_words(self) -> int:
+        """Words of a bank."""
+        return self.tcdm_bytes // (self.banks * WORD_BYTES)
+
+
 PRESETS: Mapping[str, CoreConfig] = {
     "ri5cy": CoreConfig(
         xpulpnn=False,
@@ -183,6 +285,14 @@ PRESETS: Mapping[str, CoreConfig] = {
     "xpulpnn-full": CoreConfig(mac_load_cu=True),
 }
 """Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms."""
+
+
+CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
+    "cluster": ClusterConfig(),
+    "cluster-bf4": ClusterConfig(banks=32),
+    "cluster-ri5cy": ClusterConfig(core=PRESETS["ri5cy"]),
+}
+"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), and with the XpulpV2 baseline as core."""
 
 
 def preset(name: str) -> CoreConfig:

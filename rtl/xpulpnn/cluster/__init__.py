@@ -1,0 +1,1 @@
+"""The cluster: cores on a banked memory, and what couples them."""
