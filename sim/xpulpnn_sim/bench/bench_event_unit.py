@@ -23,6 +23,9 @@ from xpulpnn_sim.golden.event_unit import Access
 
 _EPISODE_CYCLES = 200
 _PATIENCE = 20
+_IMPATIENCE = 0.02
+"""How often a core that waits requests again."""
+
 _LONGEST = 12
 """Cycles after which everything that can be answered has been, however many cores wait."""
 
@@ -60,16 +63,30 @@ class RandomTraffic:
         self._kinds = list(_HABITS[habit])
         self._weights = list(_HABITS[habit].values())
         self._rate = rng.choice((0.1, 0.4, 0.9))
+        self._held: dict[int, Access] = {}
+        """Requests that must stay until they are granted."""
 
     def happening(self, ports: EventUnitPorts) -> Happening:
         """What happens in a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
-        accesses = {core: self._access() for core in ports.free() if rng.random() < self._rate}
+        free = ports.free()
+        rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
+        accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate} | self._held
+        self._held = {core: access for core, access in accesses.items() if core not in free}
         everybody = (1 << self._config.cores) - 1
         lines = {name: self._cores() & everybody for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
         lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
-        shared = self._shared() if rng.random() < 0.15 and not ports.model.shared_busy else None
+        shared = self._shared() if rng.random() < 0.3 and not ports.model.shared_busy else None
         return Happening(accesses, lines, shared, rng.getrandbits(self._config.cores))
+
+    async def wake(self, ports: EventUnitPorts) -> None:
+        """Everybody who waits for an event gets one, by the shared view."""
+        cores = self._config.cores
+        masks = [store(SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
+        for access in (*masks, store(SHARED_SW_TRIGGERS, 0)):
+            while ports.model.shared_busy:
+                await ports.step(Happening(self._held))
+            await ports.step(Happening(self._held, shared=access))
 
     def _cores(self) -> int:
         """A set of cores, often everybody."""
@@ -87,7 +104,9 @@ class RandomTraffic:
         writes = rng.random() < 0.5
         match kind:
             case "registers":
-                return Access(rng.choice(_REGISTERS), writes, self._data())
+                # what is cleared may just arrive
+                often = (EventRegister.BUFFER_CLEAR, EventRegister.MASK)
+                return Access(rng.choice((*_REGISTERS, *often, *often)), writes, self._data())
             case "waits":
                 return Access(rng.choice((EventRegister.WAIT, EventRegister.WAIT_CLEAR)))
             case "barriers":
@@ -140,11 +159,15 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     rng = await start(dut)
     ports = ports_of(dut)
     for _ in range(bench_data()["episodes"]):
+        if rng.random() < 0.7:
+            await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
         traffic, stuck = RandomTraffic(rng, ports.config, habit), 0
         for _ in range(_EPISODE_CYCLES):
             await ports.step(traffic.happening(ports))
             stuck = 0 if ports.free() else stuck + 1
-            if stuck > _PATIENCE:
+            if stuck == _PATIENCE:
+                await traffic.wake(ports)
+            elif stuck > 2 * _PATIENCE:
                 break
         await ports.reset()
 
@@ -239,3 +262,54 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     for number in range(1, depth + (last > 0)):
         popped = await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)})
         ports.board.equal(popped[last][1], number, "a word")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
+async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
+    """An event so many cycles after a clear, a waiting load or a change of the mask is told exactly once."""
+    await start(dut)
+    ports = ports_of(dut)
+    line = 1 << EventLine.TIMER_LOW
+    clearing = {0: Access(EventRegister.WAIT_CLEAR)}
+    for access in (
+        store(EventRegister.BUFFER_CLEAR, line),
+        store(EventRegister.MASK, line),
+        Access(EventRegister.BUFFER),
+        Access(EventRegister.WAIT),
+    ):
+        await ports.reset()
+        await ports.step(Happening({0: store(EventRegister.MASK, line)}))
+        for cycle in range(-3, 5):
+            accesses = {0: access} if cycle == 0 else {}
+            await ports.step(Happening(accesses, {"timer_events": int(cycle == distance)}))
+        # what came before the clear, or with it not yet in the buffer, is gone
+        gone = access.offset == EventRegister.BUFFER_CLEAR and distance < 0
+        told = await answers_after(ports, clearing)
+        ports.board.equal(told, {} if gone else {0: (2, line)}, f"the event after {access}")
+        if not gone:
+            ports.board.equal(await answers_after(ports, clearing), {}, "the event told twice")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
+    """Of several stores that only one can win the lowest core's stays; triggers of all count."""
+    await start(dut)
+    ports = ports_of(dut)
+    cores = range(ports.config.cores)
+    lowest = min(1, cores[-1])
+    for offset in (
+        EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+        EventRegister.BARRIER + Barrier.TARGET_MASK,
+        EventRegister.DISPATCH_TEAM,
+    ):
+        await ports.step(Happening({core: store(offset, 1 << core) for core in cores[lowest:]}))
+        ports.board.equal((await answers_after(ports, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
+    await ports.step(Happening({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
+    locked = await answers_after(ports, {0: Access(EventRegister.MUTEX)})
+    ports.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
+    await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
+    trigger = EventRegister.BARRIER + Barrier.TRIGGER
+    await ports.step(Happening({core: store(trigger, 1 << core) for core in cores}))
+    status = await answers_after(ports, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
+    ports.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")

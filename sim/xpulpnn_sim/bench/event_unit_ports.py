@@ -14,7 +14,10 @@ from xpulpnn_sim.golden.event_unit import Access, Answer, EventUnit
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """What is driven in one cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
+    """What is driven in one cycle: accesses by core, event lines, an access of the shared view, fetches under way.
+
+    A core that waits may request as well: it is not granted.
+    """
 
     accesses: Mapping[int, Access] = field(default_factory=dict[int, Access])
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -42,7 +45,7 @@ class EventUnitPorts:
         self.model, self.answers = EventUnit(self.config), []
 
     def free(self) -> list[int]:
-        """Cores that may make an access."""
+        """Cores whose access would be granted."""
         waiting = self.model.waiting()
         return [core for core in self._ports if not waiting >> core & 1]
 
@@ -56,7 +59,8 @@ class EventUnitPorts:
         await FallingEdge(self.dut.clk)
         self._compare(now)
         seen, model = self.answers, self.model
-        self.answers = model.cycle(now.accesses, self._events(now.lines), now.shared, now.fetching)
+        granted = {core: access for core, access in now.accesses.items() if core in self.free()}
+        self.answers = model.cycle(granted, self._events(now.lines), now.shared, now.fetching)
         await RisingEdge(self.dut.clk)
         self.cycle += 1
         return seen

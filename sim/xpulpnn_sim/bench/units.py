@@ -244,10 +244,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
-    "event-unit": _event_unit(6, *SIMULATORS),
-    "event-unit-16": _event_unit(
-        2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5, dma=False
-    ),
+    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
     "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
