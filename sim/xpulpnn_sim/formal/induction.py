@@ -18,6 +18,9 @@ _START_S = 60
 """Seconds Yosys may take besides solving."""
 
 _RESET = "rst"
+_BEYOND = 3
+"""Cycles in which claims are checked after a reset, beyond those of the induction."""
+
 _PREPARE = """read_verilog claims.v
 hierarchy -check -top claims
 proc
@@ -54,7 +57,7 @@ class Finding:
 def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
     """Prove the claims of an obligation about its Verilog.
 
-    Each claim is first checked in the first ``depth`` cycles after a reset; then it is shown that in any state, if all
+    Each claim is first checked in some more than ``depth`` cycles after a reset; then it is shown that in any state, if all
     claims held for ``depth`` cycles, it holds in the next. Resets may come at any time.
 
     Parameters
@@ -77,7 +80,7 @@ def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Findi
 def _finding(obligation: Obligation, verilog: str, claim: str, timeout_s: int) -> Finding:
     began, depth = time.monotonic(), obligation.depth
     from_reset = _solve(
-        obligation, verilog, f"-seq {depth + 1} -set-at 1 {_RESET} 1 -prove-skip 1 -prove {claim} 1", timeout_s
+        obligation, verilog, f"-seq {depth + _BEYOND} -set-at 1 {_RESET} 1 -prove-skip 1 -prove {claim} 1", timeout_s
     )
     verdict, example = UNDECIDED, list[dict[str, int]]()
     if from_reset is not None and "FAIL!" in from_reset:
@@ -103,9 +106,7 @@ def _solve(obligation: Obligation, verilog: str, question: str, timeout_s: int) 
     with tempfile.TemporaryDirectory(prefix="xpulpnn-induction-") as name:
         folder = Path(name)
         (folder / "claims.v").write_text(verilog)
-        find_yosys().run(
-            script, folder, what=obligation.unit, results=["answer.txt"], timeout_s=timeout_s + _START_S
-        )
+        find_yosys().run(script, folder, what=obligation.unit, results=["answer.txt"], timeout_s=timeout_s + _START_S)
         answer = (folder / "answer.txt").read_text()
     if "SUCCESS!" in answer or "FAIL!" in answer:
         return answer
