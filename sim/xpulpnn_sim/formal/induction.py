@@ -44,7 +44,8 @@ class Finding:
     seconds : float
         Of solving.
     example : sequence of mapping
-        Ports by name in each cycle from reset to where the claim is wrong; for ``refuted``.
+        Ports by name in each cycle to the one where the claim is wrong: from a reset for ``refuted``, from a state in
+        which induction fails for ``undecided``.
     """
 
     claim: str
@@ -88,7 +89,10 @@ def _finding(obligation: Obligation, verilog: str, claim: str, timeout_s: int) -
     elif from_reset is not None:
         held = " ".join(f"-set-at {step} {each} 1" for step in range(1, depth + 1) for each in obligation.claims)
         step = _solve(obligation, verilog, f"-seq {depth + 1} {held} -prove-skip {depth} -prove {claim} 1", timeout_s)
-        verdict = PROVED if step is not None and "SUCCESS!" in step else UNDECIDED
+        if step is not None and "SUCCESS!" in step:
+            verdict = PROVED
+        elif step is not None:
+            example = _example(step, claim)
     cycles = len(example) or depth
     return Finding(
         claim=claim, verdict=verdict, cycles=cycles, seconds=time.monotonic() - began, example=tuple(example)
