@@ -40,7 +40,6 @@ class Reason(StrEnum):
     BAD_FETCH = "bad-fetch"
     DEADLOCK = "deadlock"
     DIFFERENCE = "difference"
-    DEADLOCK = "deadlock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,27 +156,6 @@ def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: 
 def difference(pc: int, name_of: NameOf) -> Exit:
     """The design and its reference disagree about the instruction at ``pc``."""
     return Exit(Reason.DIFFERENCE, 0, pc, None, f"difference from the reference at {place(pc, name_of)}")
-
-
-def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
-    """No core can go on, and nothing is under way that could change it.
-
-    Parameters
-    ----------
-    waiting : sequence of (int, int, str)
-        Core, address of the instruction it stands at, and why: ``waits for barrier 0``.
-    name_of, line_of : callable
-        Symbol and line of the source of an address, empty if there is none.
-    """
-    places: dict[tuple[int, str], list[int]] = {}
-    for core, pc, why in waiting:
-        places.setdefault((pc, why), []).append(core)
-    parts: list[str] = []
-    for (pc, why), cores in places.items():
-        line = line_of(pc)
-        who = f"core {cores[0]}" if len(cores) == 1 else f"cores {', '.join(map(str, cores))}"
-        parts.append(f"{who} {why} at {place(pc, name_of)}{f', {line}' if line else ''}")
-    return Exit(Reason.DEADLOCK, 0, waiting[0][1], None, f"deadlock, no core can go on: {'; '.join(parts)}")
 
 
 def host_call(

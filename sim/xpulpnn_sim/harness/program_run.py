@@ -74,7 +74,7 @@ def run_program(
     machine = machine or Machine()
     target = Target.of(config, machine, harts)
     require_core(executable.cores, target.core, str(executable.path), core_name(target.core))
-    target.require_room(executable, machine.ram)
+    target.require(executable, machine.ram)
     library = library or model_library(target.engine, config, trace=waves is not None)
     memory = load_memory(executable, (*machine.ram, *target.memory))
     checkers: list[Checker] = []

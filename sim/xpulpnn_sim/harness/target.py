@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT, hart_number
+from xpulpnn_sim.cluster_program import require_cluster, require_one_core
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.harness.machine import Machine
 
@@ -72,17 +73,17 @@ class Target:
         """What it adds to the settings of a run."""
         return {} if self.cluster is None else {"bank_hash": self.cluster.bank_hash}
 
-    def require_room(self, executable: Executable, ram: tuple[Window, ...]) -> None:
-        """Raise :class:`InputError` unless the program and ``ram`` lie where the cluster has memory, or outside it."""
+    def require(self, executable: Executable, ram: tuple[Window, ...]) -> None:
+        """Raise :class:`InputError` unless the program is for this design and lies, like ``ram``, where memory can be."""
         if self.cluster is None:
+            require_one_core(executable)
             return
+        require_cluster(executable, self.cluster)
         size = self.cluster.tcdm_bytes
         segments = [(segment.address, segment.size) for segment in executable.segments]
         for who, pieces in ((str(executable.path), segments), ("--ram", list(ram))):
             for base, length in pieces:
-                if overlap(base, length, TCDM_BASE, TCDM_SPACE) and not (
-                    TCDM_BASE <= base and base + length <= TCDM_BASE + size
-                ):
+                if overlap(base, length, TCDM_BASE, TCDM_SPACE) and base + length > TCDM_BASE + size:
                     raise InputError(
                         f"{who} must fit into the TCDM of {size} bytes at 0x{TCDM_BASE:08x}, "
                         f"not have {length} bytes at 0x{base:08x}"
