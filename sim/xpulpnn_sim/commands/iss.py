@@ -8,12 +8,12 @@ from typing import TextIO
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim import trace
+from xpulpnn_sim.commands.cluster_options import add_cores, described
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_configuration,
     add_json,
-    configuration,
     core_title,
     output,
     progress_bar,
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     add_program(parser, limit_options=("--max-instructions", "--max-cycles"), unit="instructions")
     add_configuration(parser)
-    parser.add_argument("--cores", type=int, metavar="N", help="run on a cluster of N cores (default: on one core alone)")
+    add_cores(parser)
     parser.add_argument(
         "--quantum",
         type=int,
@@ -57,22 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit: ...
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success."""
-    config = configuration(arguments)
-    cluster = _cluster(arguments, config)
-    executable, ram = load_program(arguments, config, cluster)
+    target = described(arguments)
+    config = target.core if isinstance(target, ClusterConfig) else target
+    _require_turns(arguments, target)
+    executable, ram = load_program(arguments, target)
     errors = bus_errors(arguments)
-    pieces = dumps(arguments, executable, ram, cluster)
+    pieces = dumps(arguments, executable, ram, target)
     require_writable(arguments.json)
     require_file(arguments.trace, "--trace")
     visits: dict[int, int] | None = {} if arguments.profile else None
 
     def execute(observer: Callable[[Retired], None] | None) -> tuple[Session | ClusterSession, Exit]:
-        if cluster is None:
+        if isinstance(target, CoreConfig):
             session = Session(
                 executable,
                 config,
@@ -86,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             session = ClusterSession(
                 executable,
-                cluster,
+                target,
                 quantum=DEFAULT_QUANTUM if arguments.quantum is None else arguments.quantum,
                 ram=ram,
                 errors=errors,
@@ -106,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     executed = session.executed
     speed = executed / seconds
     ending = Ending(executable, ended, session.trapped, config, core_title(arguments))
-    cores = "" if cluster is None else f" on {cluster.cores} cores"
+    cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
     report(ending, f"{executed} instructions{cores}, {speed:,.0f} per second")
     record = end_record(ending) | {
         "engine": "iss",
@@ -125,17 +123,16 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if ended.ok else FAILED
 
 
-def _cluster(arguments: argparse.Namespace, config: CoreConfig) -> ClusterConfig | None:
-    """The cluster to run on, if any."""
-    if arguments.cores is None:
+def _require_turns(arguments: argparse.Namespace, target: CoreConfig | ClusterConfig) -> None:
+    """Raise :class:`InputError` for an option of one core alone with a cluster, or the other way round."""
+    if isinstance(target, CoreConfig):
         if arguments.quantum is not None:
             raise InputError(f"--quantum must come with --cores, not alone with {arguments.quantum}")
-        return None
+        return
     if arguments.trace is not None:
         raise InputError(f"--trace must be left out with --cores, not {arguments.trace}")
     if arguments.hart_id != "0":
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {arguments.hart_id}")
-    return ClusterConfig(core=config, cores=arguments.cores)
 
 
 def _writer(file: TextIO) -> Callable[[Retired], None]:

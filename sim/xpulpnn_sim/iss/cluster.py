@@ -1,6 +1,7 @@
 """A program on the cores of a cluster, on the simulator: harts in turns on one memory, always in the same order."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from xpulpnn.config import ClusterConfig
@@ -184,11 +185,9 @@ class ClusterSession:
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
             memory.exact = False
-            try:
+            # an access to a peripheral is made at its exact time, below
+            with suppress(PostponedError):
                 iss.burst(quantum - done)
-            except PostponedError:
-                # an access to a peripheral: at its exact time, below
-                pass
             done = iss.executed - start
             if self._channel.final is not None:
                 return None

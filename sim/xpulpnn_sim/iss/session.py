@@ -29,15 +29,12 @@ _CHUNK = 1 << 17
 
 
 class Halting(Protocol):
-    """Who can be stopped while it executes.
+    """Who can be stopped while it executes."""
 
-    Members
-    -------
-    memory : Memory
-        Its memory.
-    """
-
-    memory: Memory
+    @property
+    def memory(self) -> Memory:
+        """Its memory."""
+        ...
 
     def halt(self) -> None:
         """Stop after the instruction under way."""
