@@ -134,8 +134,8 @@ def run(arguments: argparse.Namespace) -> int:
     ending = Ending(executable, result.exit, result.trapped, core, core_title(arguments))
     record = _record(arguments, ending, machine, result, profile)
     if target.cluster is not None:
-        record |= {"engine": "cluster", "cores": target.cluster.cores, "banks": target.cluster.banks}
-        record["by_core"] = core_records(result)
+        record |= {"engine": "cluster", "by_core": core_records(result)}
+        record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
     _tell(ending, result, record)
     if profile is not None:
         if target.cluster is not None:
@@ -277,8 +277,9 @@ def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
 def _stall_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if record["stalls"] is None:
         return []
+    core_cycles = max(record["cycles"], 1) * max(len(record.get("by_core", ())), 1)
     return [
-        (f"stalls, {cause}", f"{cycles} ({cycles / max(record['cycles'], 1):.1%}): {MEANING[cause]}")
+        (f"stalls, {cause}", f"{cycles} ({cycles / core_cycles:.1%}): {MEANING[cause]}")
         for cause, cycles in record["stalls"].items()
         if cycles
     ]
@@ -291,11 +292,13 @@ def _mismatches(record: dict[str, Any]) -> str:
 
 
 def _conditions(conditions: dict[str, Any]) -> str:
-    """Configuration, and what differs from ideal memory without interrupts."""
+    """Configuration, cores and banks of a cluster, and what differs from ideal memory without interrupts."""
     plain = asdict(Machine())
     changed = [f"{name.replace('_', ' ')} {conditions[name]}" for name in _TIMING if conditions[name] != plain[name]]
     random = [f"seed {conditions['seed']}"] if changed else []
-    return ", ".join([" ".join([conditions["preset"], *conditions["set"]]), *(changed or ["ideal memory"]), *random])
+    cluster = [f"{conditions[name]} {name}" for name in ("cores", "banks") if name in conditions]
+    configured = " ".join([conditions["preset"], *conditions["set"]])
+    return ", ".join([configured, *cluster, *(changed or ["ideal memory"]), *random])
 
 
 def _profile_table(rows: list[dict[str, Any]]) -> Table:

@@ -1,5 +1,6 @@
-"""The GTKWave save file of a waveform of the core or of a cluster, whose cores have a view each: signals in groups, instructions and states by name.
+"""The GTKWave save file of a waveform of the core: signals in groups, instructions and states by name.
 
+In the waveform of a cluster every core has its groups in a view of its own.
 GTKWave finds names through translate filter files, which lie in a folder beside the save file. Which signals and
 enumerations there are follows from the manifest of the emitted Verilog.
 """
@@ -185,7 +186,7 @@ def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]
 def contents(
     executable: Executable, config: CoreConfig | ClusterConfig
 ) -> tuple[dict[str, list[Shown]], dict[str, str]]:
-    """The signals of each group and the text of each filter file; views of cores are in front of their groups' names."""
+    """The signals of each group and the text of each filter file; the view of a core is in front of a group's name."""
     observed = replace(config, rvfi=True)
     if isinstance(observed, ClusterConfig):
         observed = replace(observed, memories="ports")
