@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import TEMPORARIES, Store
+from xpulpnn_sw.kernels.share import pieces, take_next, turns
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layer import Layer
@@ -220,21 +221,19 @@ class KernelCode:
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
         blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
-        npx, core, cores = variant.npx, Argument("core"), Argument("cores")
+        npx = variant.npx
         if self._im2col is None:
             pixels, row_words = Argument("pixels"), Argument("row_words")
             rows = Argument("input") + Name("first_pixel") * Argument("row_stride")
         else:
             pixels = Argument("out_height") * Argument("out_width")
             row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
-            rows = Argument("buffer") + core * Argument("buffer_stride")
-        groups, first_group = Name("groups"), Name("first_group")
+            rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         out_stride, steps = Argument("out_stride"), Name("steps")
         terms: dict[str, Term] = {
             "groups": (pixels + (npx - 1)) // npx,
-            "first_group": groups * core // cores,
-            "group": groups * (core + 1) // cores - first_group,
-            "first_pixel": first_group * npx,
+            **(pieces() if self._im2col is None else turns()),
+            "first_pixel": Name("first_group") * npx,
             "row_words": row_words,
             "row0": rows,
         }
@@ -256,8 +255,10 @@ class KernelCode:
             "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
             "out_gap": out_stride * npx - steps * blocking.step_bytes,
         }
+        if self._walks or self._im2col is not None:
+            terms["out_stride"] = out_stride
         if self._walks:
-            terms |= {"out_stride": out_stride, "out_back": Number(blocking.store_bytes) - out_stride * (npx - 1)}
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def write(self) -> Program:
@@ -288,6 +289,8 @@ class KernelCode:
         b("addi", group, group, -1)
         frame.store("group", group)
         b.far_branch("bne", group, ZERO, start)
+        if self._im2col is not None:
+            take_next(b, frame, self._blocking.variant.npx, self._out, start, self._scratch)
         b.place(end)
         frame.end()
         return b.finish()
