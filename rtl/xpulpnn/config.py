@@ -32,6 +32,9 @@ ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
 
 EXT_DATA_BITS = 64
+DMA_TCDM_PORTS = 4
+"""Two that read, two that write."""
+
 TCDM_SPACE = 1 << 20
 """Addresses that belong to the TCDM."""
 
@@ -238,12 +241,12 @@ class ClusterConfig:
     sw_events: int = 8
     mutexes: int = 1
     dispatch_depth: int = 8
-    icache_private: int = 512
+    icache_private: int = 0
     icache_ways: int = 4
     prefetch: bool = True
     icache_shared: int = 4096
     icache_shared_banks: int = 2
-    dma: bool = True
+    dma: bool = False
     dma_transfers: int = 16
     dma_priority: DmaPriority = "low"
     ext_data_bits: int = 64
@@ -272,6 +275,11 @@ class ClusterConfig:
     def bank_words(self) -> int:
         """Words of a bank."""
         return self.tcdm_bytes // (self.banks * WORD_BYTES)
+
+    @property
+    def masters(self) -> int:
+        """Ports of the TCDM: of the cores, four of the DMA engine, and the host's."""
+        return self.cores + (DMA_TCDM_PORTS if self.dma else 0) + 1
 
 
 PRESETS: Mapping[str, CoreConfig] = {

@@ -3,7 +3,11 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
+
+REQUEST_FIELDS = ("addr", "we", "be", "wdata")
+"""What belongs to a request of OBI."""
 
 
 class BankSignature(wiring.Signature):
@@ -48,3 +52,21 @@ class BankSignature(wiring.Signature):
 
     def __repr__(self):
         return f"BankSignature({self.words})"
+
+
+class RequestSignature(wiring.Signature):
+    """Request of an OBI port, initiator's side.
+
+    Members
+    -------
+    req : Out(1)
+        A transfer is requested; it stays high with the same attributes until it is granted.
+    gnt : In(1)
+        The request is accepted in this cycle.
+    addr, we, be, wdata : Out
+        As in OBI.
+    """
+
+    def __init__(self):
+        obi = ObiSignature().members
+        super().__init__({name: obi[name] for name in ("req", "gnt", *REQUEST_FIELDS)})
