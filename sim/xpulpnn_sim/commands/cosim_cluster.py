@@ -12,6 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_BANKS, DEFAULT_CORES, cluster_cases, run_cluster_cases
 from xpulpnn_sim.commands.common import comma_list, output, progress_bar, require_folder
 from xpulpnn_sim.harness.kernel_run import Case, Result
+from xpulpnn_sim.harness.schema import DeviceWait
 from xpulpnn_sw.layout import PLACEMENTS
 
 ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
@@ -19,7 +20,7 @@ ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 _MILLION = 1e6
 _PERCENT = 100
 
-_CONFLICT = "conflict"
+_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 """Stalls that the banks are the reason of."""
 
 _SAME_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}

@@ -65,7 +65,7 @@ class ClusterCase:
         self.case.check()
         program = cluster_program(self.kernel(case_tensors(self.case)), self.cluster.cores)
         target = Target.of(self.cluster, self.case.machine)
-        target.require_room(self.executable(program), self.case.machine.ram)
+        target.require(self.executable(program), self.case.machine.ram)
 
     def executable(self, program: ClusterProgram) -> Executable:
         """The program as the runner takes it."""
