@@ -3,17 +3,26 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from rich.table import Table
 
 from xpulpnn.config import Arbiter
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_BANKS, DEFAULT_CORES, cluster_cases, run_cluster_cases
-from xpulpnn_sim.commands.common import comma_list, output, progress_bar, require_folder
-from xpulpnn_sim.harness.kernel_run import Case, Result
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    comma_list,
+    output,
+    progress_bar,
+    require_folder,
+    write_json,
+)
+from xpulpnn_sim.explorer.report.scaling import speed_ups, write_scaling_plot
+from xpulpnn_sim.harness.kernel_run import Case
 from xpulpnn_sim.harness.schema import DeviceWait
-from xpulpnn_sw.layout import PLACEMENTS
+from xpulpnn_sw.layout import PLACEMENTS, Placement
 
 ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 
@@ -23,11 +32,11 @@ _PERCENT = 100
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 """Stalls that the banks are the reason of."""
 
-_SAME_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
-"""Options of one core by itself, with the values that mean nothing else was asked for."""
+_OPTIONS = ("banks", "arbiter", "placement", "l2_latency", "plot")
+"""What ``--cores`` goes with."""
 
-_GROUP = ("layer", "precision", "variant", "banks", "arbiter", "placement")
-"""Fields of a record that runs with different numbers of cores have in common."""
+_OF_ONE_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
+"""Options of one core by itself, with the values that mean nothing else was asked for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,41 +69,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--plot", type=Path, metavar="FILE.html", help="plot speed-up and MAC per cycle over the cores")
 
 
-def require_cluster_options(arguments: argparse.Namespace) -> None:
+def require_its_options(arguments: argparse.Namespace) -> None:
     """Raise :class:`InputError` for options of clusters without ``--cores``, and for those of one core with it."""
     if arguments.cores is None:
-        for option in ("banks", "arbiter", "placement", "l2_latency", "plot"):
-            if getattr(arguments, option) != _default(option):
-                raise InputError(f"--{option.replace('_', '-')} must be left out without --cores")
-        return
-    for option, value in _SAME_CORE.items():
-        if getattr(arguments, option) != value:
-            raise InputError(f"--{option.replace('_', '-')} must be left out with --cores")
+        others, when = {name: _default(name) for name in _OPTIONS}, "without"
+    else:
+        others, when = _OF_ONE_CORE, "with"
+    for name, value in others.items():
+        if getattr(arguments, name) != value:
+            raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
 
 
-def _default(option: str) -> Any:
+def _default(name: str) -> Any:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return parser.get_default(option)
+    return parser.get_default(name)
 
 
-def run_on_clusters(arguments: argparse.Namespace, cases: Sequence[Case]) -> list[Result]:
-    """Run the cases on every cluster asked for, print the table, and write the plot."""
+def run(arguments: argparse.Namespace, cases: Sequence[Case]) -> int:
+    """Run the cases on every cluster asked for; fails if a check does."""
     clustered = cluster_cases(
         cases,
         cores=_numbers(arguments.cores, "--cores"),
         banks=_numbers(arguments.banks, "--banks"),
-        arbiters=[name for name in ARBITERS if name in comma_list(arguments.arbiter, ARBITERS, "--arbiter")],
-        placements=[name for name in PLACEMENTS if name in comma_list(arguments.placement, PLACEMENTS, "--placement")],
+        arbiters=cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
+        placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
     )
     if arguments.plot is not None:
         require_folder(arguments.plot.parent, "--plot")
-    results: list[Result] = []
+    records: list[dict[str, Any]] = []
+    console = output()
     with progress_bar("kernels", len(clustered)) as (progress, task):
-        for result in run_cluster_cases(clustered, arguments.jobs):
-            results.append(result)
+        for case, result in zip(clustered, run_cluster_cases(clustered, arguments.jobs), strict=True):
+            records.append(result.record)
             progress.advance(task)
-    return results
+            for report in result.reports:
+                console.print(f"{case.name}\n{report}\n", markup=False, soft_wrap=True)
+    console.print(table(records))
+    write_json(arguments.json, records)
+    if arguments.plot is not None:
+        write_scaling_plot(arguments.plot, records)
+    return FAILED if any(record["mismatches"] for record in records) else OK
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -106,24 +121,12 @@ def _numbers(text: str, option: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def speed_ups(records: Sequence[Mapping[str, Any]]) -> list[float | None]:
-    """How much faster each run is than that on one core, which is otherwise the same; None if there is none."""
-    single = {_group(record): record["cycles"] for record in records if record["cores"] == 1}
-    return [
-        single[_group(record)] / max(record["cycles"], 1) if _group(record) in single else None for record in records
-    ]
-
-
-def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(record[name] for name in _GROUP)
-
-
-def cluster_table(records: Sequence[Mapping[str, Any]]) -> Table:
+def table(records: Sequence[Mapping[str, Any]]) -> Table:
     """The figures, a row for every run."""
-    table = Table(
+    shown = Table(
         box=None,
-        title="cycles and MAC per cycle: whole kernel, from barrier to barrier; conflicts and waiting for the last core: "
-        "share of all cores' cycles",
+        title="cycles, MAC per cycle: whole kernel, from barrier to barrier; conflicts in banks, waiting for the last "
+        "core: share of all cores' cycles",
         title_justify="left",
     )
     columns: tuple[tuple[str, Callable[[Mapping[str, Any], float | None], str]], ...] = (
@@ -145,10 +148,10 @@ def cluster_table(records: Sequence[Mapping[str, Any]]) -> Table:
     )
     words = {"layer", "precision", "variant", "arbiter", "placement"}
     for heading, _ in columns:
-        table.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
+        shown.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
     for record, speed_up in zip(records, speed_ups(records), strict=True):
-        table.add_row(*(text(record, speed_up) for _, text in columns))
-    return table
+        shown.add_row(*(text(record, speed_up) for _, text in columns))
+    return shown
 
 
 def _share(record: Mapping[str, Any], cycles: int) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
@@ -64,6 +65,11 @@ class ClusterCase:
         """Raise an error unless the cores have the instructions and the TCDM has the room."""
         self.case.check()
         program = cluster_program(self.kernel(case_tensors(self.case)), self.cluster.cores)
+        if len(program.data) > self.cluster.tcdm_bytes:
+            raise LayerError(
+                f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
+                f"not {len(program.data)} of {self.name}"
+            )
         target = Target.of(self.cluster, self.case.machine)
         target.require(self.executable(program), self.case.machine.ram)
 
@@ -118,9 +124,7 @@ def run_cluster_case(case: ClusterCase) -> Result:
         reports.append(outcome.exit.text)
     mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
     return Result(
-        figures=_figures(
-            case, kernel, program, outcome, memory, mismatches if outcome.exit.ok else max(mismatches, 1)
-        ),
+        figures=_figures(case, kernel, program, outcome, memory, mismatches if outcome.exit.ok else max(mismatches, 1)),
         reports=reports,
         mismatch_position=outcome.mismatch_position,
     )

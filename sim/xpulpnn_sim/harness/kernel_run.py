@@ -283,9 +283,7 @@ def case_tensors(case: Case) -> LayerTensors:
     return random_tensors(case.layer, case.precision, np.random.default_rng(case.machine.seed))
 
 
-def case_kernel(
-    case: Case, tensors: LayerTensors, *, cores: int = 1, placement: Placement = "padded"
-) -> KernelRun:
+def case_kernel(case: Case, tensors: LayerTensors, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
     """The kernel of a case, with room for ``cores`` cores."""
     if isinstance(case.layer, ConvLayer):
         return conv_kernel(
