@@ -8,6 +8,7 @@ from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
 from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -194,6 +195,15 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
+def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
+    return BenchedUnit(
+        "event_unit",
+        lambda: EventUnit(ClusterConfig(**fields)),
+        lambda: {"cluster": fields, "episodes": episodes},
+        simulators,
+    )
+
+
 def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> BenchedUnit:
     """A small memory with a host, or with as many masters beside the cores."""
     chosen = {"cores": 4, "banks": 4, "tcdm_bytes": 1024, "rvfi": True} | settings
@@ -250,6 +260,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
+    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
+    "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "tcdm": _tcdm(400, *SIMULATORS),
     "tcdm-strict": _tcdm(400, "verilator", arbiter="strict", bank_hash=True, cores=5, others=3),
     "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
