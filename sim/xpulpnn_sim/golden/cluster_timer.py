@@ -125,5 +125,6 @@ def _counted(half: _Half, count: int, compare: int, bits: int, steps: int) -> tu
         count = 0 if half.config & TimerConfig.CLEAR else (compare + 1) % (1 << bits)
         if half.config & TimerConfig.ONE_SHOT:
             half.config &= ~TimerConfig.ENABLE
+            half.divider = 0
             return count, events
     return (count + steps) % (1 << bits), events
