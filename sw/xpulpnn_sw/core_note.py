@@ -6,7 +6,6 @@ Files compiled for a cluster have a second line: ``cluster; cores 8; tcdm 131072
 """
 
 import re
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
