@@ -9,6 +9,8 @@ from amaranth.lib import data, wiring
 
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.peripherals.control import ClusterControl
+from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -270,6 +272,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
     "core-demux": _core_demux(*SIMULATORS),
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
+    "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
+    "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
