@@ -7,7 +7,8 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
-from xpulpnn.config import CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.cluster.dma.unit import Dma
+from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
@@ -192,6 +193,13 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
+def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
+    """``stride``: of the lengths that are tried at every alignment."""
+    numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
+    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -234,6 +242,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
+    "dma": _dma(ClusterConfig(), 40, 150, "verilator"),
+    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 200, 60, "icarus"),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
