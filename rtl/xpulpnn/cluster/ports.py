@@ -77,10 +77,11 @@ class RequestSignature(wiring.Signature):
 
 
 class DmaPortSignature(wiring.Signature):
-    """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data and several transfers under way.
+    """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data.
 
-    Reads and writes are answered in the order of their grants. Transfers to consecutive addresses are announced as a
-    run, so that a bridge can make one burst of it; runs of reads and of writes may take turns on the port.
+    Several transfers may be under way; reads and writes are answered in the order of their grants. Transfers to
+    consecutive addresses are announced as a run, so that a bridge can make one burst of it; runs of reads and of
+    writes may take turns on the port.
 
     Members
     -------

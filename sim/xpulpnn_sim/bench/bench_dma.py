@@ -18,6 +18,9 @@ from xpulpnn_sim.golden.dma import moves
 
 STATUS_IDS = 16
 MOST_BYTES = 300
+LINES_REACH = 16000
+"""From the first line of a transfer to its last, at most."""
+
 TCDM_TARGETS = TCDM_BASE + TCDM_BYTES // 2
 L2_TARGETS = L2_BASE + L2_BYTES // 2
 """Sources are in the lower half of each memory, targets in the upper one."""
@@ -26,6 +29,7 @@ STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
 
 IN, OUT, WITHIN = "in", "out", "within"
+TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 DIRECTIONS = (IN, OUT, WITHIN)
 _PATIENCE = 4000
 
@@ -84,11 +88,11 @@ class Ports:
 
     def pulses(self) -> tuple[list[int], list[int]]:
         """How often each core was told, by event and by interrupt."""
-        counts = [
-            [sum(row[kind] >> core & 1 for row in self.told.rows) for core in range(bench_data()["cores"])]
-            for kind in (0, 1)
-        ]
-        return counts[0], counts[1]
+        cores = range(bench_data()["cores"])
+        events, interrupts = (
+            [sum(row[kind] >> core & 1 for row in self.told.rows) for core in cores] for kind in (0, 1)
+        )
+        return events, interrupts
 
     def check(self, board: Scoreboard, label: str) -> None:
         """Compare both memories, every byte."""
@@ -142,17 +146,15 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
         for flag in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D):
             size = rng.choice((rng.randrange(1, 20), rng.randrange(0, length + 10)))
             number = -(-length // size) if size else 1
-            most = min(16000 // max(number, 1), 700)
-            stride = rng.choice(
-                (size, rng.randrange(size, max(most, size + 1)), -rng.randrange(size, max(most, size + 1)))
-            )
+            most = max(min(LINES_REACH // max(number, 1), 700), size + 1)
+            stride = rng.choice((size, rng.randrange(size, most), -rng.randrange(size, most)))
             used = rng.random() < 0.7
             if used:
                 flags |= flag
                 lines += [size, stride % (1 << 32)]
-            start = rng.randrange(TCDM_BYTES // 2 - 17000)
-            starts.append(start + (16000 if used and stride < 0 else 0))
-        yield [*transfer(direction, length, *starts, flags), *lines]
+            start = rng.randrange(TCDM_BYTES // 2 - LINES_REACH - 2 * MOST_BYTES)
+            starts.append(start + (LINES_REACH if used and stride < 0 else 0))
+        yield [*transfer(direction, length, starts[0], starts[1], flags), *lines]
 
 
 async def command_all(ports: Ports, commands: Iterator[Words]) -> None:
@@ -219,11 +221,8 @@ async def core_program(ports: Ports, port: int, rng: Random, count: int, told: t
         number = await ports.identifier(port)
         for _ in range(rng.randrange(1, 4)):
             flags, direction = int(DmaCommand.INCREMENT), rng.choice(DIRECTIONS)
-            choice = [
-                flag for flag in (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST) if rng.random() < 0.5
-            ]
-            for flag in choice:
-                flags |= flag
+            choice = [flag for flag in TELLING if rng.random() < 0.5]
+            flags = sum(choice, flags)
             for kind, flag in enumerate((DmaCommand.EVENT, DmaCommand.INTERRUPT)):
                 for core in range(cores) if DmaCommand.BROADCAST in choice else {port} & set(range(cores)):
                     told[kind][core] += flag in choice
@@ -265,7 +264,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
         (IN, 3, 6, 1, 8.0),
         (OUT, 5, 2, 1, 8.0),
         (WITHIN, 1, 2, 1, 8.0),
-        (IN, 0, 0, 20, 3.0),
+        (IN, 0, 0, 20, 5.5),
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float]) -> None:

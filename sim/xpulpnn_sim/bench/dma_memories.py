@@ -16,7 +16,7 @@ from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
 
 TCDM_BYTES = 1 << 16
 L2_BYTES = 1 << 16
-OUTSTANDING_LIMIT = 8
+OUTSTANDING_LIMIT = 16
 RUN_BYTES = 256
 
 Bytes = npt.NDArray[np.uint8]

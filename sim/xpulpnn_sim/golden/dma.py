@@ -27,7 +27,7 @@ class Moves(NamedTuple):
 
 class _Side(NamedTuple):
     base: int
-    count: int
+    line: int
     stride: int
 
 
@@ -38,7 +38,7 @@ def word_count(command: int) -> int:
 
 def _addresses(side: _Side, length: int) -> npt.NDArray[np.int64]:
     byte = np.arange(length, dtype=np.int64)
-    count = side.count or max(length, 1)
+    count = side.line or max(length, 1)
     return side.base + byte // count * side.stride + byte % count
 
 
@@ -49,7 +49,7 @@ def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
 def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
     """Addresses if those of each line stay within the window of its first byte."""
     starts = _addresses(side, length)
-    count = side.count or max(length, 1)
+    count = side.line or max(length, 1)
     byte = np.arange(length, dtype=np.int64) % count
     first = starts - byte
     return first + byte % (_WINDOW_BYTES - first % _WINDOW_BYTES)

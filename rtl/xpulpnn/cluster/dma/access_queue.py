@@ -12,7 +12,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OUTSTANDING = 8
+OUTSTANDING = 16
 """Accesses under way at most, per port."""
 
 HALVES = WINDOW_BYTES // WORD_BYTES

@@ -11,7 +11,7 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
 
 class ExternalShare(wiring.Component):
-    """Writes go before reads; up to eight transfers of both are under way.
+    """Writes go before reads; up to 16 transfers of both are under way.
 
     Combinational. A request that is shown stays until it is granted.
 

@@ -18,7 +18,7 @@ ROWS = OUTSTANDING
 class Reader(wiring.Component):
     """Reads chunks, several ahead, and gives them in their order.
 
-    Up to eight windows are under way or kept, so that every answer has its place. After the last chunk of one memory,
+    Up to 16 windows are under way or kept, so that every answer has its place. After the last chunk of one memory,
     the first of the other waits until all is answered. A window per cycle; two cycles more than the memory takes.
 
     Members
