@@ -166,7 +166,7 @@ async def command_all(ports: Ports, commands: Iterator[Words]) -> None:
     await ports.free(number)
 
 
-@cocotb.test(timeout_time=50, timeout_unit="ms")
+@cocotb.test(timeout_time=200, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_alignments_and_lengths(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Bytes arrive where they should, the others stay."""
