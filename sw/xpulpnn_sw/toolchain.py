@@ -131,7 +131,6 @@ class _Build:
         if problems:
             raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
-        config = self.options.config
         _write(written, translated + self._notes())
         command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
         try:

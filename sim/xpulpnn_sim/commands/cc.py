@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.cluster_options import described
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_configuration,
     add_json,
-    configuration,
     core_title,
     output,
     require_folder,
@@ -171,7 +172,7 @@ def _add_passed(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
-    config = configuration(arguments)
+    config = _core(arguments)
     require_writable(arguments.json)
     if arguments.headers is not None:
         require_folder(arguments.headers, "--headers")
@@ -226,16 +227,24 @@ def _memory(arguments: argparse.Namespace) -> dict[str, Any]:
     return given | {"cluster": cluster}
 
 
+def _core(arguments: argparse.Namespace) -> CoreConfig:
+    """The core to compile for."""
+    config = described(arguments)
+    return config.core if isinstance(config, ClusterConfig) else config
+
+
 def _cluster(arguments: argparse.Namespace) -> ClusterLayout | None:
     """The cluster to compile for, if any."""
     options = ("cores", "tcdm", "core_stack")
-    if not arguments.cluster:
+    named = CLUSTER_PRESETS.get(arguments.preset)
+    if not arguments.cluster and named is None:
         for name in options:
             if getattr(arguments, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
         return None
     given = {name: getattr(arguments, name) for name in (*options, "stack") if getattr(arguments, name) is not None}
-    sizes = {
+    sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
+    sizes |= {
         name: value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
         for name, value in given.items()
     }
