@@ -157,8 +157,8 @@ STATUS = _dtype(
     "events hart value grants expected got transfer transfer_writes",
 )
 """State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
-events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect; address of
-a transfer outside the memory, and whether it writes."""
+events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
+address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
