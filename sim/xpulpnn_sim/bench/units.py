@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
+from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
@@ -210,6 +211,15 @@ def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> Be
     return BenchedUnit("tcdm", lambda: Tcdm(config, masters), lambda: data, simulators)
 
 
+def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
+    return BenchedUnit(
+        "event_unit",
+        lambda: EventUnit(ClusterConfig(**fields)),
+        lambda: {"cluster": fields, "episodes": episodes},
+        simulators,
+    )
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -259,6 +269,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
     "tcdm-equal": _tcdm(300, "verilator", dma_priority="equal", cores=8, banks=2),
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
+    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
+    "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
