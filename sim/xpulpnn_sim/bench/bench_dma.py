@@ -10,9 +10,9 @@ from cocotb.triggers import RisingEdge
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
 from xpulpnn_sim.bench.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
+from xpulpnn_sim.bench.dma_port import CommandPort
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
-from xpulpnn_sim.bench.obi_initiator import ObiInitiator
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.dma import moves
 
@@ -56,7 +56,7 @@ class Ports:
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(bench_data()["cores"])]
-        self.initiators = [ObiInitiator(dut, port, rng, pause) for port in (*cores, "shared")]
+        self.initiators = [CommandPort(dut, port, rng, pause) for port in (*cores, "shared")]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))
