@@ -255,6 +255,25 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
         ports.check(board, "all ports")
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(direction=list(DIRECTIONS))
+async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
+    """Nothing is under way any more when a core is told, and its identifier is no longer in use."""
+    rng, board = await start(dut), Scoreboard()
+    async with ports_of(dut, rng, timing=(STALLED, FAR)) as ports:
+        for length in range(1, 30):
+            number, told = await ports.identifier(), len(ports.told.rows)
+            flags = DmaCommand.INCREMENT | DmaCommand.EVENT
+            await ports.command(transfer(direction, length, rng.randrange(64), rng.randrange(64), flags))
+            while not any(events for events, _ in ports.told.rows[told:]):
+                await RisingEdge(dut.clk)
+                assert len(ports.told.rows) < told + _PATIENCE, f"nobody is told (seed {board.seed})"
+            board.equal(ports.memory.unanswered, 0, "under way when told")
+            ports.check(board, "when told")
+            board.equal((await ports.status())[0], 0, "in use when told")
+            await ports.free(number)
+
+
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(
     case=[
