@@ -93,8 +93,7 @@ def test_copies_from_nowhere_end_the_run(tmp_path: Path):
 def test_without_identifiers_there_is_a_deadlock(tmp_path: Path):
     source = tmp_path / "main.c"
     source.write_text(EXHAUSTED)
-    end = ClusterSession(load(built(source, tmp_path, 2)), ClusterConfig(cores=2), output=lambda output: None).run(
-        LIMIT
-    )
+    executable = load(built(source, tmp_path, 2))
+    end = ClusterSession(executable, ClusterConfig(cores=2), output=lambda output: None).run(LIMIT)
     assert end.reason is Reason.DEADLOCK
     assert "core 0: waits for an identifier of the DMA engine at 0x1c" in end.text
