@@ -23,8 +23,8 @@ BANKED_WORDS = 32
 """Words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again."""
 
 Placement = Literal["padded", "aligned"]
-"""How what several cores read side by side lies in banks of memory: each a bank further than the one before, or all
-from the same bank on."""
+"""How what is read side by side lies in banks of memory: each piece some banks further than the one before, or all from
+the same bank on."""
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
@@ -38,9 +38,9 @@ def padded_channels(channels: int, bits: int) -> int:
     return -(-channels // unit) * unit
 
 
-def banked_words(words: int, placement: Placement) -> int:
-    """The least distance of pieces of so many words that are placed so."""
-    offset = 1 if placement == "padded" else 0
+def banked_words(words: int, placement: Placement, banks: int) -> int:
+    """The least distance of pieces of so many words, each ``banks`` further than the one before if they are padded."""
+    offset = banks if placement == "padded" else 0
     return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
 

@@ -58,8 +58,8 @@ def cosim_cluster(
     arbiters : sequence of str
         Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`).
     placements : sequence of str
-        How what the cores read side by side lies in the banks: ``padded``, each a bank further than the one before, or
-        ``aligned``, all from the same bank on.
+        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
+        than the one before, or ``aligned``, all from the same bank on.
     config : CoreConfig or str
         Every core, or the name of a preset.
     machine : Machine or None

@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement",
         default=PLACEMENTS[0],
         metavar="LIST",
-        help="how what the cores read side by side lies in the banks: padded, each a bank further than the one before, "
-        f"or aligned, all from the same bank on (default {PLACEMENTS[0]})",
+        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks further "
+        f"than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
     )
     group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"

@@ -40,7 +40,8 @@ def conv_kernel(
     # a word to spare: odd runs are copied in pairs
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits), spare=1)
     rows = pack_words(pad_axis(tensors.weights, 3, channels), bits).reshape(layer.out_channels, words)
-    buffer_stride = banked_words(chosen.npx * row_stride // WORD + SPARE_WORDS, placement) * WORD
+    buffer_words = chosen.npx * row_stride // WORD + SPARE_WORDS
+    buffer_stride = banked_words(buffer_words, placement, chosen.stream_words) * WORD
     arguments = {
         "input": source,
         **place_operands(memory, blocking, layer, tensors, rows, placement),

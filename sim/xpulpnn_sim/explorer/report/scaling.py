@@ -1,5 +1,6 @@
 """How kernels scale with the cores of a cluster: speed-ups, and the plot of them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon", "x")
 _INK, _GRID = "#1c2430", "#e6e9ee"
 _HEIGHT = 520
+_PERCENT = 100
 _GAP = 0.09
 """Between the two plots, as a fraction of the width."""
 
@@ -51,78 +53,70 @@ def write_scaling_plot(path: Path, records: Sequence[Record]) -> None:
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """The plot as plotly takes it: traces and layout."""
+    """The plot as plotly takes it: to the left MAC per cycle, to the right the speed-up for each core where known."""
     differing = [name for name in _GROUP if len({record[name] for record in records}) > 1]
     groups = list(dict.fromkeys(map(_group, records)))
-    relative = speed_ups(records)
+    measured = list(zip(records, speed_ups(records), strict=True))
+    compared = any(speed_up is not None for _, speed_up in measured)
     traces: list[dict[str, Any]] = []
     for number, group in enumerate(groups):
-        rows = sorted(
-            (record["cores"], record["macs_per_cycle"], speed_up, record["cycles"])
-            for record, speed_up in zip(records, relative, strict=True)
-            if _group(record) == group
-        )
+        rows = sorted((pair for pair in measured if _group(pair[0]) == group), key=lambda pair: pair[0]["cores"])
         values: dict[str, Any] = dict(zip(_GROUP, group, strict=True))
         name = ", ".join(_NAMED.get(key, "{}").format(values[key]) for key in differing) or values["variant"]
-        look = {
+        line = {
             "mode": "lines+markers",
             "name": name,
             "legendgroup": name,
             "line": {"color": _COLOURS[number % len(_COLOURS)]},
             "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
-            "x": [cores for cores, *_ in rows],
-            "customdata": [cycles for *_, cycles in rows],
+            "x": [record["cores"] for record, _ in rows],
         }
-        for place, column, unit in (("", 1, "MAC/cycle"), ("2", 2, "x")):
-            traces.append(
-                {
-                    **look,
-                    "y": [row[column] for row in rows],
-                    "xaxis": f"x{place}",
-                    "yaxis": f"y{place}",
-                    "showlegend": not place,
-                    "hovertemplate": f"%{{x}} cores: %{{y:.2f}} {unit}, %{{customdata}} cycles<extra>{name}</extra>",
-                }
-            )
-    cores = sorted({record["cores"] for record in records})
-    if any(speed_up is not None for speed_up in relative):
         traces.append(
             {
-                "x": cores,
-                "y": cores,
-                "xaxis": "x2",
-                "yaxis": "y2",
-                "mode": "lines",
-                "name": "as many as cores",
-                "line": {"color": _INK, "dash": "dot", "width": 1},
-                "hoverinfo": "skip",
+                **line,
+                "y": [record["macs_per_cycle"] for record, _ in rows],
+                "customdata": [record["cycles"] for record, _ in rows],
+                "hovertemplate": f"%{{x}} cores: %{{y:.2f}} MAC/cycle, %{{customdata}} cycles<extra>{name}</extra>",
             }
         )
-    return {"data": traces, "layout": _layout(records, differing, cores)}
+        if compared:
+            traces.append(
+                {
+                    **line,
+                    "y": [
+                        None if speed_up is None else _PERCENT * speed_up / record["cores"] for record, speed_up in rows
+                    ],
+                    "customdata": [speed_up for _, speed_up in rows],
+                    "hovertemplate": f"%{{x}} cores: %{{customdata:.2f}} times faster<extra>{name}</extra>",
+                    "xaxis": "x2",
+                    "yaxis": "y2",
+                    "showlegend": False,
+                }
+            )
+    return {"data": traces, "layout": _layout(records, differing, compared=compared)}
 
 
-def _layout(records: Sequence[Record], differing: Sequence[str], cores: list[int]) -> dict[str, Any]:
+def _layout(records: Sequence[Record], differing: Sequence[str], *, compared: bool) -> dict[str, Any]:
     common = dict(zip(_GROUP, _group(records[0]), strict=True))
     title = ", ".join(_NAMED.get(key, "{}").format(value) for key, value in common.items() if key not in differing)
-    # steps of a factor of two are as far apart as they matter
-    across = {
-        "title": {"text": "cores"},
-        "type": "log",
-        "tickvals": cores,
-        "ticktext": [str(count) for count in cores],
-        "gridcolor": _GRID,
-        "linecolor": _INK,
-    }
-    upwards = {"type": "log", "gridcolor": _GRID, "linecolor": _INK, "dtick": "D2"}
-    half = (1 - _GAP) / 2
-    return {
+    cores = sorted({record["cores"] for record in records})
+    lines = {"gridcolor": _GRID, "linecolor": _INK}
+    across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
+    upwards = {**lines, "title": {"text": "MAC per cycle, whole kernel"}}
+    layout: dict[str, Any] = {
         "title": {"text": title or "Kernels on clusters"},
         "height": _HEIGHT,
         "font": {"color": _INK},
         "plot_bgcolor": "#fff",
-        "xaxis": {**across, "domain": [0, half]},
-        "xaxis2": {**across, "domain": [1 - half, 1], "anchor": "y2"},
-        "yaxis": {**upwards, "title": {"text": "MAC per cycle, whole kernel"}},
-        "yaxis2": {**upwards, "title": {"text": "times faster than one core"}, "anchor": "x2"},
+        "xaxis": across,
+        # a line for each doubling, as there is one for each doubling of the cores
+        "yaxis": {**upwards, "type": "log", "tick0": 0, "dtick": math.log10(2)},
         "legend": {"orientation": "h", "y": -0.18},
     }
+    if compared:
+        half = (1 - _GAP) / 2
+        layout["xaxis"] = {**across, "domain": [0, half]}
+        layout["xaxis2"] = {**across, "domain": [1 - half, 1], "anchor": "y2"}
+        ratio = {"title": {"text": "speed-up over one core / cores"}, "ticksuffix": " %", "anchor": "x2"}
+        layout["yaxis2"] = {**lines, **ratio}
+    return layout
