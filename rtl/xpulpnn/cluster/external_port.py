@@ -46,6 +46,7 @@ class ExternalPort(wiring.Component):
         """Keep the order of the owners."""
         m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
+        # a memory of one row has no address, which Verilog cannot write
         m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
         ext, selected = self.ext, funnel.selected
         answered = Signal(self.number)
