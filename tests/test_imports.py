@@ -48,6 +48,7 @@ ARROWS = {
     "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), ("amaranth",)),
     "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), ("amaranth",)),
     "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), ("amaranth",)),
+    "rtl/xpulpnn/cluster": Arrows((*DESCRIPTION, "xpulpnn.core", "xpulpnn.cluster"), ("amaranth",)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), ("amaranth",)),
     "sw/xpulpnn_sw": Arrows((*DESCRIPTION, "xpulpnn_sw"), ("numpy",)),

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 
 from amaranth.lib import wiring
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.core import Core
 from xpulpnn.core.ex_stage import ExStage
@@ -32,12 +34,24 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "backend": Backend,
     "core": Core,
 }
-"""Builders of the components."""
+"""Builders of the components of a core."""
+
+CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
+    "cluster": Cluster,
+    "tcdm": lambda config: TcdmInterconnect(config, config.masters),
+}
+"""Builders of the components of a cluster."""
+
+
+def _component(name: str, config: CoreConfig | ClusterConfig) -> wiring.Component:
+    if isinstance(config, ClusterConfig):
+        return CLUSTER_TOPS[name](config)
+    return TOPS[name](config)
 
 
 def emit_top(
     name: str,
-    config: CoreConfig,
+    config: CoreConfig | ClusterConfig,
     *,
     prefix: str = "",
     reset: Reset = "sync",
@@ -45,12 +59,12 @@ def emit_top(
     command: str = "",
     both_edges: bool = False,
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`.
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS` or :data:`CLUSTER_TOPS`.
 
     Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other options.
     """
     return emit(
-        TOPS[name](config),
+        _component(name, config),
         name.replace("-", "_"),
         config=config,
         prefix=prefix,

@@ -37,7 +37,7 @@ def _documented(described: object) -> dict[str, str]:
     """
     if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    meanings: dict[str, str] = dict(getattr(type(described), "PORT_MEANINGS", {}))
+    meanings: dict[str, str] = dict(getattr(described, "PORT_MEANINGS", {}))
     section = _SECTION.search(inspect.cleandoc(type(described).__doc__ or ""))
     if section is None:
         return meanings

@@ -5,6 +5,7 @@ offsets within their block.
 """
 
 from enum import IntEnum, IntFlag
+from typing import Any
 
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 
@@ -38,6 +39,9 @@ PRIVATE_DMA = 0x1020_4400
 BLOCK_BYTES = 0x400
 """Size of each block of peripheral registers."""
 
+EVENT_UNIT_BYTES = 2 * BLOCK_BYTES
+"""Size of the shared view of the event unit."""
+
 
 class Control(IntEnum):
     """Cluster control: end of computation, start of cores, result."""
@@ -69,6 +73,27 @@ class Timer(IntEnum):
     START_HIGH = 0x1C
     RESET_LOW = 0x20
     RESET_HIGH = 0x24
+
+
+class TimerConfig(IntFlag):
+    """Bits of ``Timer.CONFIG_LOW`` and ``CONFIG_HIGH``; the prescaler's period less one is in bits 15:8."""
+
+    ENABLE = 1 << 0
+    RESET = 1 << 1
+    """Written as 1 clears the count; reads as 0."""
+    EVENT = 1 << 2
+    """Reaching the comparison is an event."""
+    CLEAR = 1 << 4
+    """The count begins again behind the comparison."""
+    ONE_SHOT = 1 << 5
+    """The timer stops at the comparison."""
+    PRESCALER = 1 << 6
+    CASCADE = 1 << 31
+    """Of ``CONFIG_LOW``: both are one timer of 64 bits, whose other bits of configuration are those of the low one."""
+
+
+TIMER_PRESCALE_LSB = 8
+TIMER_PRESCALE_BITS = 8
 
 
 class EventLine(IntEnum):
@@ -199,3 +224,22 @@ ICACHE_LINE_BYTES = 16
 def hart_number(cluster: int, core: int) -> int:
     """mhartid of a core: the cluster from bit 5 up, the core in bits 3:0."""
     return cluster << 5 | core
+
+
+MASTER_BITS = 5
+"""Width of the number of a master of the TCDM: cores from 0, then the DMA's four ports, then the host."""
+
+NO_MASTER = (1 << MASTER_BITS) - 1
+"""Stands for the second half of a test&set, which no instruction asks for on its own."""
+
+
+def bank_of_word(word: Any, word_bits: int, bank_bits: int) -> Any:
+    """The bank of a word with ``ClusterConfig.bank_hash``: its number's groups of ``bank_bits``, exclusive-or.
+
+    For plain numbers and for values of the hardware description. ``word`` has ``word_bits`` bits; the result counts
+    in its low ``bank_bits`` bits.
+    """
+    bank = word
+    for low in range(bank_bits, word_bits, bank_bits):
+        bank = bank ^ word >> low
+    return bank

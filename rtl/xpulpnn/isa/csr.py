@@ -64,6 +64,9 @@ PERFORMANCE_EVENTS = (
 )
 """Events of the PULP performance counters by counter number."""
 
+CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
+"""Events that only the surroundings of the core know; their counters follow the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Csr:

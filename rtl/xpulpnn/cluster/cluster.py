@@ -1,0 +1,200 @@
+"""The cluster: cores on a shared memory, with what couples them."""
+
+from dataclasses import replace
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.external_port import ExternalPort
+from xpulpnn.cluster.fetch_watch import FetchWatch
+from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.peripherals.bus import PeripheralBus
+from xpulpnn.cluster.peripherals.control import ClusterControl
+from xpulpnn.cluster.peripherals.timer import ClusterTimer
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.tcdm.bank import Bank
+from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.core import Core
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.errors import ConfigError
+from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, EVENT_UNIT, EVENT_UNIT_BYTES, MASTER_BITS, TIMER
+from xpulpnn.isa.machine import XLEN, Interrupt
+from xpulpnn.isa.retirement import MEANINGS, WIDTHS
+
+CLUSTER_ID_BITS = 6
+CORE_ID_BITS = 5
+"""Bits of mhartid below the number of the cluster."""
+
+CLUSTER_EVENTS = 2
+
+_MASTER = (
+    "Number of the master whose access the bank does, valid with one: cores from 0, then the others; 31 for the write "
+    "of a test&set."
+)
+
+
+class Cluster(wiring.Component):
+    """Up to 16 cores on a banked memory, with event unit, timer and control registers.
+
+    Every core reads and writes the shared memory (TCDM) in one cycle unless another has the same bank; what lies
+    elsewhere takes longer: private view of the event unit 1 cycle, other peripherals 2 at least, outside 2 more than
+    the outside takes. Reset is synchronous, of everything together; then a core waits until ``fetch_enable`` or
+    software starts it.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Cores, memory and peripherals.
+
+    Members
+    -------
+    cluster_id : In(6)
+        Number of the cluster, from bit 5 of mhartid up; constant.
+    boot_addr : In(32)
+        Address of the first instruction of every core that software has given no other.
+    fetch_enable : In(1)
+        All cores may start; a core ignores it afterwards.
+    eoc : Out(1)
+        End of computation: software has said that it is done.
+    return_value : Out(32)
+        Result that software has written; bit 31 says that there is one.
+    busy : Out(1)
+        The clock of a core that was started is needed.
+    core_clock_en : Out(N)
+        The clock of each core is needed; the others may be stopped.
+    events : In(2)
+        Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    host : In(ObiSignature)
+        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. One
+        access outstanding at most.
+    ext : Out(ObiSignature)
+        Data accesses of the cores to everything outside.
+    instr : Out(InstructionPortSignature).array(N)
+        Port of the instruction memory of each core.
+    banks : Out(BankSignature).array(banks)
+        The banks of the TCDM, if they are outside.
+    bank_master_* : Out(5)
+        Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a test&set.
+        Valid with an access, on request.
+    ext_hart : Out(5)
+        Number of the core whose request ``ext`` shows; on request.
+    rvfi_* : Out
+        Retirement ports, on request.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        if config.icache_private:
+            raise ConfigError(f"icache_private must be 0, not {config.icache_private}: there is no instruction cache")
+        if config.dma:
+            raise ConfigError("dma must be false, not true: there is no DMA engine")
+        config = replace(config, core=replace(config.core, rvfi=config.rvfi))
+        self.config = config
+        cores = range(config.cores)
+        ports = {
+            "cluster_id": In(CLUSTER_ID_BITS),
+            "boot_addr": In(XLEN),
+            "fetch_enable": In(1),
+            "eoc": Out(1),
+            "return_value": Out(XLEN),
+            "busy": Out(1),
+            "core_clock_en": Out(config.cores),
+            "events": In(CLUSTER_EVENTS),
+            "host": In(ObiSignature()),
+            "ext": Out(ObiSignature()),
+            "instr": Out(InstructionPortSignature()).array(config.cores),
+        }
+        if config.memories == "ports":
+            ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
+        if config.rvfi:
+            ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
+            ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
+            ports["ext_hart"] = Out(MASTER_BITS)
+        super().__init__(ports)
+        self.PORT_MEANINGS = {f"rvfi_{core}_{name}": text for core in cores for name, text in MEANINGS.items()}
+        self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
+
+    def elaborate(self, platform):
+        """Connect the cores with the memory, the event unit, the peripherals and the outside."""
+        m = Module()
+        config = self.config
+        m.submodules.event_unit = event_unit = EventUnit(config)
+        m.submodules.tcdm = tcdm = TcdmInterconnect(config, config.masters)
+        blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
+        m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
+        m.submodules.control = control = ClusterControl(config.cores)
+        m.submodules.timer = timer = ClusterTimer()
+        m.submodules.external = external = ExternalPort(config.cores)
+        connect(m, external.ext, flipped(self.ext))
+        for place, target in zip(bus.peripherals, (control.port, timer.port, event_unit.shared), strict=True):
+            connect(m, place, target)
+        started = Signal(config.cores)
+        enabled = Signal(config.cores)
+        for number in range(config.cores):
+            m.submodules[f"demux{number}"] = demux = CoreDemux(config)
+            connect(m, demux.tcdm, tcdm.ports[number])
+            connect(m, demux.event_unit, event_unit.cores[number])
+            connect(m, demux.peripherals, bus.initiators[number])
+            connect(m, demux.ext, external.cores[number])
+            self._core(m, number, demux, control, event_unit, enabled[number])
+        self._host(m, tcdm.ports[-1], bus.initiators[-1])
+        self._memory(m, tcdm)
+        m.d.comb += [
+            control.boot_addr.eq(self.boot_addr),
+            enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
+            self.eoc.eq(control.eoc),
+            self.return_value.eq(control.return_value),
+            self.busy.eq((started & self.core_clock_en).any()),
+            event_unit.timer_events.eq(timer.events),
+            event_unit.cluster_events.eq(self.events),
+        ]
+        m.d.sync += started.eq(started | enabled)
+        if config.rvfi:
+            m.d.comb += self.ext_hart.eq(external.owner)
+        return m
+
+    def _core(self, m, number, demux, control, event_unit, enabled):
+        """A core, its fetch port and its interrupt line."""
+        m.submodules[f"core{number}"] = core = Core(self.config.core)
+        m.submodules[f"fetches{number}"] = fetches = FetchWatch()
+        connect(m, core.data, demux.core)
+        instr = self.instr[number]
+        connect(m, core.instr, flipped(instr))
+        asleep = core.core_sleep & ~event_unit.irq[number]
+        m.d.comb += [
+            core.hart_id.eq(Cat(Const(number, CORE_ID_BITS), self.cluster_id)),
+            core.boot_addr.eq(control.boot_addresses[number]),
+            core.fetch_enable.eq(enabled),
+            core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
+            fetches.req.eq(instr.req),
+            fetches.gnt.eq(instr.gnt),
+            fetches.rvalid.eq(instr.rvalid),
+            event_unit.fetch_idle[number].eq(fetches.idle),
+            self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
+        ]
+        if self.config.core.rvfi:
+            m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS]
+
+    def _host(self, m, tcdm, peripherals):
+        """The port for the outside: what a core sees, without what is its own."""
+        m.submodules.host_demux = demux = CoreDemux(self.config)
+        connect(m, flipped(self.host), demux.core)
+        connect(m, demux.tcdm, tcdm)
+        connect(m, demux.peripherals, peripherals)
+        for name in ("event_unit", "ext"):
+            m.submodules[f"host_no_{name}"] = hole = Hole()
+            connect(m, getattr(demux, name), hole.port)
+
+    def _memory(self, m, tcdm):
+        """The banks, or ports for them."""
+        for number, bank in enumerate(tcdm.banks):
+            if self.config.memories == "ports":
+                connect(m, bank, flipped(self.banks[number]))
+            else:
+                m.submodules[f"bank{number}"] = memory = Bank(self.config.bank_words)
+                connect(m, bank, memory.port)
+            if self.config.rvfi:
+                m.d.comb += getattr(self, f"bank_master_{number}").eq(tcdm.bank_masters[number])

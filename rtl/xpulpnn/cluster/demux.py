@@ -1,0 +1,156 @@
+"""Where a core's data accesses go."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.config import TCDM_SPACE, ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import (
+    BLOCK_BYTES,
+    CONTROL,
+    PRIVATE_DMA,
+    PRIVATE_EVENT_UNIT,
+    TCDM_ALIAS,
+    TCDM_BASE,
+    TEST_SET_BIT,
+)
+from xpulpnn.isa.csr import CLUSTER_EVENTS
+
+SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL
+"""Size of the peripherals that the cores share."""
+
+
+class Destination(enum.Enum, shape=3):
+    """Who answers."""
+
+    TCDM = 0
+    EVENT_UNIT = 1
+    DMA = 2
+    PERIPHERALS = 3
+    EXT = 4
+    HOLE = 5
+
+
+class CoreDemux(wiring.Component):
+    """Leads each access of a core to its place by the address, and its answer back.
+
+    Combinational, requests and answers alike. The TCDM is at its base, 1 MiB further for test&set, and at its alias;
+    the private views of event unit and DMA and the shared peripherals follow; the rest of the three MiB from the base
+    and of the MiB of the alias is nothing, all other addresses are outside. The core has at most one access
+    outstanding: it requests again when it is answered, or in that cycle.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Size of the TCDM; whether there is a DMA engine.
+
+    Members
+    -------
+    core : In(ObiSignature)
+        The core.
+    tcdm : Out(ObiSignature)
+        The memory that the cores share.
+    event_unit : Out(ObiSignature)
+        Private view of the event unit.
+    dma : Out(ObiSignature)
+        Private command port of the DMA engine, if there is one.
+    peripherals : Out(ObiSignature)
+        Bus of the shared peripherals.
+    ext : Out(ObiSignature)
+        Everything outside of the cluster.
+    events : Out(5)
+        What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        ports = {name: Out(ObiSignature()) for name in ("tcdm", "event_unit", "dma", "peripherals", "ext")}
+        if not config.dma:
+            del ports["dma"]
+        super().__init__({"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
+
+    def elaborate(self, platform):
+        """Decode the address, and remember who will answer."""
+        m = Module()
+        m.submodules.hole = hole = Hole()
+        core = self.core
+        places = {
+            Destination.TCDM: self.tcdm,
+            Destination.EVENT_UNIT: self.event_unit,
+            Destination.PERIPHERALS: self.peripherals,
+            Destination.EXT: self.ext,
+            Destination.HOLE: hole.port,
+        }
+        if self.config.dma:
+            places[Destination.DMA] = self.dma
+        meant = self._decoded(m, list(places))
+        answering = Signal(Destination)
+        grants = []
+        for destination, port in places.items():
+            m.d.comb += [
+                port.req.eq(core.req & meant[destination]),
+                *(getattr(port, name).eq(getattr(core, name)) for name in REQUEST_FIELDS),
+            ]
+            grants.append(meant[destination] & port.gnt)
+            with m.If(core.req & meant[destination] & port.gnt):
+                m.d.sync += answering.eq(destination)
+        m.d.comb += core.gnt.eq(Cat(grants).any())
+        with m.Switch(answering):
+            for destination, port in places.items():
+                with m.Case(destination):
+                    m.d.comb += [core.rvalid.eq(port.rvalid), core.rdata.eq(port.rdata)]
+        self._events(m)
+        return m
+
+    def _decoded(self, m, places):
+        """For each place whether the address belongs to it; exactly one does."""
+        meant = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
+        addr = self.core.addr
+
+        def within(base, size):
+            """Whether the address is in the aligned block at ``base``."""
+            low = exact_log2(size)
+            return addr[low:] == base >> low
+
+        memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
+        at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
+        at_alias = within(TCDM_ALIAS, TCDM_SPACE)
+        ours = Signal()
+        m.d.comb += [
+            ours.eq(at_base | at_alias | within(CONTROL, TCDM_SPACE)),
+            meant[Destination.TCDM].eq((at_base | at_alias) & memory),
+            meant[Destination.EVENT_UNIT].eq(within(PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
+            meant[Destination.PERIPHERALS].eq(within(CONTROL, SHARED_BYTES)),
+            meant[Destination.EXT].eq(~ours),
+            meant[Destination.HOLE].eq(
+                ours & ~Cat(meant[place] for place in places if place not in (Destination.EXT, Destination.HOLE)).any()
+            ),
+        ]
+        if Destination.DMA in meant:
+            m.d.comb += meant[Destination.DMA].eq(within(PRIVATE_DMA, BLOCK_BYTES))
+        return meant
+
+    def _events(self, m):
+        """Loads and stores outside, the cycles from their requests to before their answers, lost arbitration."""
+        ext, tcdm = self.ext, self.tcdm
+        loading, storing = Signal(), Signal()
+        with m.If(ext.req & ext.gnt):
+            m.d.sync += [loading.eq(~ext.we), storing.eq(ext.we)]
+        with m.Elif(ext.rvalid):
+            m.d.sync += [loading.eq(0), storing.eq(0)]
+        m.d.comb += self.events.eq(
+            Cat(
+                {
+                    "ext_loads": ext.req & ext.gnt & ~ext.we,
+                    "ext_stores": ext.req & ext.gnt & ext.we,
+                    "ext_load_cycles": ext.req & ~ext.we | loading & ~ext.rvalid,
+                    "ext_store_cycles": ext.req & ext.we | storing & ~ext.rvalid,
+                    "tcdm_contention": tcdm.req & ~tcdm.gnt,
+                }[name]
+                for name in CLUSTER_EVENTS
+            )
+        )

@@ -1,0 +1,79 @@
+"""Barrier of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
+
+NUMBER_BITS = 3
+
+
+class BarrierUnit(wiring.Component):
+    """Collects triggers until the cores of the trigger mask, and no others, have triggered.
+
+    ``status |= triggers``; in the cycle in which the trigger mask is not 0 and status equals it, the event goes to the
+    cores of the target mask and status starts anew. A trigger of that cycle counts for the next round. If several cores
+    write a mask in the same cycle, the value of the lowest stays. A trigger in cycle t is in ``status`` in t+1, with
+    the event if it was the last. Reset clears all.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores.
+
+    Members
+    -------
+    number : In(3)
+        Which barrier it is; constant.
+    accesses : In(AccessSignature).array(cores)
+        What each core asks for.
+    state : Out(BarrierStateSignature)
+        The registers.
+    events : Out(cores)
+        Cores that get the event in this cycle.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.cores = config.cores
+        super().__init__(
+            {
+                "number": In(NUMBER_BITS),
+                "accesses": In(AccessSignature()).array(self.cores),
+                "state": Out(BarrierStateSignature(self.cores)),
+                "events": Out(self.cores),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the masks, the status and the comparison."""
+        m = Module()
+        own = Signal(self.cores)
+        named = 0
+        complete = Signal()
+        # of the assignments that apply the last one counts
+        for core, access in reversed(list(enumerate(self.accesses))):
+            here = Signal(name=f"here_{core}")
+            triggers = Signal(self.cores, name=f"named_by_{core}")
+            region = Cat(self.number, Const(EventRegister.BARRIER // BARRIER_BYTES >> NUMBER_BITS))
+            m.d.comb += here.eq(access.offset[ceil_log2(BARRIER_BYTES) :] == region)
+            with m.Switch(access.offset[: ceil_log2(BARRIER_BYTES)]):
+                with m.Case(Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR):
+                    m.d.comb += own[core].eq(here & access.read)
+                with m.Case(Barrier.TRIGGER):
+                    m.d.comb += triggers.eq(access.data & (here & access.write).replicate(self.cores))
+                with m.Case(Barrier.TRIGGER_MASK), m.If(here & access.write):
+                    m.d.sync += self.state.trigger_mask.eq(access.data)
+                with m.Case(Barrier.TARGET_MASK), m.If(here & access.write):
+                    m.d.sync += self.state.target_mask.eq(access.data)
+            named |= triggers
+        m.d.comb += [
+            complete.eq(self.state.trigger_mask.any() & (self.state.status == self.state.trigger_mask)),
+            self.events.eq(self.state.target_mask & complete.replicate(self.cores)),
+        ]
+        kept = self.state.status & ~complete.replicate(self.cores)
+        m.d.sync += self.state.status.eq(kept | own | named)
+        return m

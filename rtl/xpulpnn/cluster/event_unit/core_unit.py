@@ -1,0 +1,268 @@
+"""A core's part of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.event_unit.access import (
+    AccessSignature,
+    BarrierStateSignature,
+    SlotSignature,
+    within,
+)
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventLine, EventRegister
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+
+class Wait(enum.Enum, shape=3):
+    """What the core's access waits for."""
+
+    NONE = 0
+    EVENT = 1
+    EVENT_CLEAR = 2
+    """Likewise; the events it is told are cleared."""
+    MUTEX = 3
+    WORD = 4
+    """Of the dispatch queue."""
+    ROOM = 5
+    """In the dispatch queue."""
+
+
+def event_lines(config: ClusterConfig) -> int:
+    """The event lines that anything can drive, a bit each."""
+    lines = [*range(config.sw_events), EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER]
+    lines += [EventLine.CLUSTER, EventLine.CLUSTER + 1]
+    lines += [EventLine.DMA, EventLine.DMA_INTERRUPT] if config.dma else []
+    return sum(1 << line for line in lines)
+
+
+class CoreUnit(wiring.Component):
+    """Event buffer and masks of a core, and the end of its private port, where it waits.
+
+    Accesses are granted at once. Stores and ordinary loads are answered in the next cycle; what waits is answered when
+    it has what it waits for: an event in buffer and mask, a mutex, a word or room in the dispatch queue, two cycles
+    after the request at the earliest. Loads that wait for events tell buffer and mask as they are then. An event of
+    the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables are
+    ignored. The shared view uses cycles in which the core makes no access. Reset clears everything.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores, barriers, mutexes, software events, and whether there is a DMA.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Private view; bits 9:0 of the address count.
+    shared : In(SlotSignature)
+        Access of the shared view.
+    events : In(32)
+        Event lines.
+    access : Out(AccessSignature)
+        What barriers, mutexes, dispatch queue and software events see.
+    barriers : In(BarrierStateSignature).array(barriers)
+        Their registers.
+    summary : In(cores)
+        Cores that have triggered any barrier.
+    team : In(cores)
+        Team of the dispatch queue.
+    locking, granted : Out(mutexes), In(mutexes)
+        The mutex that the core waits for, and that it gets it in this cycle.
+    messages : In(32).array(mutexes)
+        Messages of the mutexes.
+    popping, popped : Out(1), In(1)
+        The core waits for a word, and gets it in this cycle.
+    found : In(32)
+        The word.
+    pushing, pushed : Out(1), In(1)
+        The core waits to push a word, and it is taken in this cycle.
+    word : Out(32)
+        The word.
+    irq : Out(1)
+        An event is in buffer and interrupt mask.
+    fetch_idle : In(1)
+        No instruction fetch of the core is outstanding.
+    core_clock_en : Out(1)
+        The core needs its clock: it does not wait, or fetches, or has what it waits for.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__(
+            {
+                "port": In(ObiSignature()),
+                "shared": In(SlotSignature()),
+                "events": In(XLEN),
+                "access": Out(AccessSignature()),
+                "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),
+                "summary": In(config.cores),
+                "team": In(config.cores),
+                "locking": Out(config.mutexes),
+                "granted": In(config.mutexes),
+                "messages": In(XLEN).array(config.mutexes),
+                "popping": Out(1),
+                "popped": In(1),
+                "found": In(XLEN),
+                "pushing": Out(1),
+                "pushed": In(1),
+                "word": Out(XLEN),
+                "irq": Out(1),
+                "fetch_idle": In(1),
+                "core_clock_en": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the slot of accesses, the registers, and the waiting."""
+        m = Module()
+        wait = Signal(Wait)
+        done = Signal(name="wait_over")
+        mask = Signal(XLEN, name="event_mask")
+        irq_mask = Signal(XLEN)
+        buffer = Signal(XLEN, name="event_buffer")
+        targets = Signal(self.config.cores, name="sw_events_mask")
+        active = Signal(XLEN)
+        own = Signal()
+        wdata = Signal(XLEN)
+        write = Signal()
+        offset = self.access.offset
+        m.d.comb += [
+            self.port.gnt.eq(wait == Wait.NONE),
+            own.eq(self.port.req & self.port.gnt),
+            self.shared.taken.eq(self.shared.valid & ~own),
+            offset.eq(Mux(own, within(self.port.addr), self.shared.offset)),
+            write.eq(Mux(own, self.port.we, self.shared.valid & self.shared.write)),
+            wdata.eq(Mux(own, self.port.wdata, self.shared.wdata)),
+            self.access.read.eq(own & ~self.port.we),
+            self.access.write.eq(write),
+            self.access.data.eq(Mux(write, wdata, targets)),
+            active.eq(buffer & mask),
+            self.irq.eq((buffer & irq_mask).any()),
+            self.core_clock_en.eq((wait == Wait.NONE) | ~self.fetch_idle | done),
+        ]
+        readable = {
+            EventRegister.MASK: mask,
+            EventRegister.IRQ_MASK: irq_mask,
+            EventRegister.STATUS: self.core_clock_en,
+            EventRegister.BUFFER: buffer,
+            EventRegister.BUFFER_MASKED: active,
+            EventRegister.BUFFER_IRQ_MASKED: buffer & irq_mask,
+            EventRegister.SW_EVENTS_MASK: targets,
+            EventRegister.DISPATCH_TEAM: self.team,
+            **self._barrier_registers(active),
+        }
+        with m.Switch(offset):
+            for register, value in readable.items():
+                with m.Case(register):
+                    m.d.comb += self.shared.rdata.eq(value)
+        self._masks(m, write, wdata, mask, irq_mask, targets)
+        self._buffer(m, write, wdata, buffer, active, done & (wait == Wait.EVENT_CLEAR))
+        self._waiting(m, own, wait, done, active)
+        return m
+
+    def _barrier_registers(self, active):
+        found = {}
+        for number, barrier in enumerate(self.barriers):
+            base = EventRegister.BARRIER + BARRIER_BYTES * number
+            found |= {
+                base + Barrier.TRIGGER_MASK: barrier.trigger_mask,
+                base + Barrier.STATUS: barrier.status,
+                base + Barrier.SUMMARY: self.summary,
+                base + Barrier.TARGET_MASK: barrier.target_mask,
+                base + Barrier.TRIGGER_SELF: active,
+            }
+        return found
+
+    def _masks(self, m, write, wdata, mask, irq_mask, targets):
+        """The three masks; each can be written, and bits of it cleared or set."""
+        lines = Const(event_lines(self.config), XLEN)
+        for register, held, bits in (
+            (EventRegister.MASK, mask, lines),
+            (EventRegister.IRQ_MASK, irq_mask, lines),
+            (EventRegister.SW_EVENTS_MASK, targets, Const(-1, len(targets))),
+        ):
+            given = wdata & bits
+            with m.If(write), m.Switch(self.access.offset):
+                with m.Case(register):
+                    m.d.sync += held.eq(given)
+                with m.Case(register + WORD_BYTES):
+                    m.d.sync += held.eq(held & ~given)
+                with m.Case(register + 2 * WORD_BYTES):
+                    m.d.sync += held.eq(held | given)
+
+    def _buffer(self, m, write, wdata, buffer, active, told):
+        """The buffer; what is cleared is what was there before this cycle's events."""
+        cleared = Signal(XLEN)
+        with m.If(write & (self.access.offset == EventRegister.BUFFER_CLEAR)):
+            m.d.comb += cleared.eq(wdata)
+        arriving = self.events & Const(event_lines(self.config), XLEN)
+        m.d.sync += buffer.eq(buffer & ~cleared & ~(active & told.replicate(XLEN)) | arriving)
+
+    def _waiting(self, m, own, wait, done, active):
+        """What the access waits for, what it is told then, and the response register."""
+        config = self.config
+        begins = Signal(Wait)
+        told = Signal(XLEN)
+        for kind, offsets in self._waiting_loads().items():
+            with m.Switch(self.access.offset), m.Case(*offsets), m.If(~self.port.we):
+                m.d.comb += begins.eq(kind)
+        with m.If(self.port.we & (self.access.offset == EventRegister.DISPATCH_FIFO)):
+            m.d.comb += begins.eq(Wait.ROOM)
+
+        with m.Switch(wait):
+            with m.Case(Wait.EVENT, Wait.EVENT_CLEAR):
+                m.d.comb += [done.eq(active.any()), told.eq(active)]
+            with m.Case(Wait.MUTEX):
+                m.d.comb += done.eq(self.granted.any())
+                for number, message in enumerate(self.messages):
+                    with m.If(self.granted[number]):
+                        m.d.comb += told.eq(message)
+            with m.Case(Wait.WORD):
+                m.d.comb += [done.eq(self.popped), told.eq(self.found)]
+            with m.Case(Wait.ROOM):
+                m.d.comb += done.eq(self.pushed)
+        # which mutex is remembered here; while the core does not wait for one it is none
+        wanted = Signal(config.mutexes)
+        for number in range(config.mutexes):
+            offset = EventRegister.MUTEX + WORD_BYTES * number
+            m.d.comb += wanted[number].eq(~self.port.we & (self.access.offset == offset))
+        m.d.comb += [
+            self.popping.eq(wait == Wait.WORD),
+            self.pushing.eq(wait == Wait.ROOM),
+            self.word.eq(self.port.rdata),
+        ]
+
+        with m.If(own):
+            # a word to push is kept where the answer goes
+            m.d.sync += [
+                wait.eq(begins),
+                self.locking.eq(wanted),
+                self.port.rvalid.eq(begins == Wait.NONE),
+                self.port.rdata.eq(Mux(self.port.we, self.port.wdata, self.shared.rdata)),
+            ]
+        with m.Else():
+            m.d.sync += self.port.rvalid.eq(done)
+            with m.If(done):
+                m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(told)]
+
+    def _waiting_loads(self):
+        """Offsets of the loads that wait, by what they wait for."""
+        config = self.config
+        barriers = [EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers)]
+        events = [WORD_BYTES * number for number in range(config.sw_events)]
+        return {
+            Wait.EVENT: [
+                EventRegister.WAIT,
+                *(EventRegister.SW_TRIGGER_WAIT + at for at in events),
+                *(base + Barrier.TRIGGER_WAIT for base in barriers),
+            ],
+            Wait.EVENT_CLEAR: [
+                EventRegister.WAIT_CLEAR,
+                *(EventRegister.SW_TRIGGER_WAIT_CLEAR + at for at in events),
+                *(base + Barrier.TRIGGER_WAIT_CLEAR for base in barriers),
+            ],
+            Wait.MUTEX: [EventRegister.MUTEX + WORD_BYTES * number for number in range(config.mutexes)],
+            Wait.WORD: [EventRegister.DISPATCH_FIFO],
+        }

@@ -1,0 +1,106 @@
+"""Dispatch queue of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from xpulpnn.cluster.event_unit.access import AccessSignature, lowest
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import EventRegister
+from xpulpnn.isa.machine import XLEN
+
+
+class Dispatch(wiring.Component):
+    """Queue of words for teams of cores: every core of a word's team gets it once, each in the order of the pushes.
+
+    A word belongs to the team that is set when it is pushed. Every core has its own place in the queue and passes, one
+    per cycle, words that are not for it. A word's room is free when all cores have passed it. One push per cycle, of
+    the lowest core that waits; if there is no room it waits. A word pushed in cycle t is there in t+1. Reset empties
+    the queue and puts all cores into the team; of several stores to it in the same cycle the lowest core's stays.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores and of words.
+
+    Members
+    -------
+    accesses : In(AccessSignature).array(cores)
+        What each core asks for; sets the team.
+    team : Out(cores)
+        Cores that the next word is for.
+    pushing : In(cores)
+        Cores that wait to push.
+    words : In(32).array(cores)
+        What they push.
+    pushed : Out(cores)
+        The one of them that does in this cycle.
+    popping : In(cores)
+        Cores that wait for a word.
+    popped : Out(cores)
+        Those of them that get one in this cycle.
+    found : Out(32).array(cores)
+        The word each core gets, valid with ``popped``.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.cores = config.cores
+        self.depth = config.dispatch_depth
+        super().__init__(
+            {
+                "accesses": In(AccessSignature()).array(self.cores),
+                "team": Out(self.cores, init=-1),
+                "pushing": In(self.cores),
+                "words": In(XLEN).array(self.cores),
+                "pushed": Out(self.cores),
+                "popping": In(self.cores),
+                "popped": Out(self.cores),
+                "found": Out(XLEN).array(self.cores),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the team, the queue and each core's place in it."""
+        m = Module()
+        # of the assignments that apply the last one counts
+        for access in reversed(list(self.accesses)):
+            with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
+                m.d.sync += self.team.eq(access.data)
+
+        index_bits = ceil_log2(self.depth)
+        words = Array(Signal(XLEN, name=f"word_{entry}") for entry in range(self.depth))
+        teams = Array(Signal(self.cores, name=f"team_{entry}") for entry in range(self.depth))
+        # one bit more than an index tells a full queue from an empty one
+        end = Signal(index_bits + 1)
+        places = [Signal.like(end, name=f"place_{core}") for core in range(self.cores)]
+        full = Signal()
+        for place in places:
+            with m.If(place ^ end == self.depth):
+                m.d.comb += full.eq(1)
+        m.d.comb += self.pushed.eq(lowest(self.pushing) & (~full).replicate(self.cores))
+
+        word = Signal(XLEN)
+        m.d.comb += word.eq(self._chosen())
+        with m.If(self.pushed.any()):
+            m.d.sync += [words[end[:index_bits]].eq(word), teams[end[:index_bits]].eq(self.team), end.eq(end + 1)]
+
+        for core, place in enumerate(places):
+            here = Signal(name=f"here_{core}")
+            mine = Signal(name=f"mine_{core}")
+            m.d.comb += [
+                here.eq(place != end),
+                mine.eq(teams[place[:index_bits]].bit_select(core, 1)),
+                self.popped[core].eq(self.popping[core] & here & mine),
+                self.found[core].eq(words[place[:index_bits]]),
+            ]
+            with m.If(here & (self.popping[core] | ~mine)):
+                m.d.sync += place.eq(place + 1)
+        return m
+
+    def _chosen(self):
+        """The word of the core that pushes."""
+        word = 0
+        for core, offered in enumerate(self.words):
+            word |= offered & self.pushed[core].replicate(XLEN)
+        return word

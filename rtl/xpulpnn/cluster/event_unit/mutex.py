@@ -1,0 +1,61 @@
+"""Mutex of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.event_unit.access import MUTEX_REGION, REGION_BITS, WORD_SHIFT, AccessSignature, lowest
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.machine import XLEN
+
+
+class MutexUnit(wiring.Component):
+    """Lock that cores wait for, with a word that each owner leaves to the next.
+
+    While it is free the lowest core that waits gets it. A store unlocks it, whoever makes it, and leaves the message;
+    a store while it is free only changes the message. Of several stores in the same cycle the lowest core's message
+    stays. Unlocked in cycle t, granted in t+1. Reset frees it and clears the message.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores.
+
+    Members
+    -------
+    number : In(4)
+        Which mutex it is; constant.
+    accesses : In(AccessSignature).array(cores)
+        What each core asks for.
+    waiting : In(cores)
+        Cores that wait for this lock.
+    granted : Out(cores)
+        The one of them that gets it in this cycle.
+    message : Out(32)
+        What the last store left.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        super().__init__(
+            {
+                "number": In(REGION_BITS - WORD_SHIFT),
+                "accesses": In(AccessSignature()).array(config.cores),
+                "waiting": In(config.cores),
+                "granted": Out(config.cores),
+                "message": Out(XLEN),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the lock and the message."""
+        m = Module()
+        locked = Signal()
+        m.d.comb += self.granted.eq(lowest(self.waiting) & (~locked).replicate(len(self.waiting)))
+        # of the assignments that apply the last one counts
+        for access in reversed(list(self.accesses)):
+            here = access.offset == Cat(Const(0, WORD_SHIFT), self.number, Const(MUTEX_REGION))
+            with m.If(access.write & here):
+                m.d.sync += [locked.eq(0), self.message.eq(access.data)]
+        with m.If(self.granted.any()):
+            m.d.sync += locked.eq(1)
+        return m

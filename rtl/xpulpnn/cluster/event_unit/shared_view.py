@@ -1,0 +1,107 @@
+"""Shared view of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, within
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import (
+    BARRIER_BYTES,
+    EVENT_UNIT,
+    MAX_CORES,
+    SHARED_BARRIERS,
+    SHARED_SW_TRIGGERS,
+    Barrier,
+    EventRegister,
+)
+from xpulpnn.isa.machine import WORD_BYTES
+
+VIEW_BITS = 13
+"""Bits of an address that tell the registers of the view apart."""
+
+
+class SharedView(wiring.Component):
+    """Turns accesses of the shared view into accesses of cores' private views.
+
+    The registers of a core are reached through its own slot, barriers and triggers of software events through that of
+    core 0. One access at a time; answered two cycles after its grant, or as many later as the core uses its slot
+    itself. What waits or triggers when it is read is not in this view.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores, barriers and software events.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Bits 12:0 of the address count.
+    slots : Out(SlotSignature).array(cores)
+        Accesses of the private views.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__({"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
+
+    def elaborate(self, platform):
+        """Build the register of the request, its translation, and the response register."""
+        m = Module()
+        pending = Signal()
+        write = Signal()
+        view = Signal(VIEW_BITS)
+        offset = Signal(OFFSET_BITS)
+        core = Signal(ceil_log2(MAX_CORES))
+        exists = Signal()
+        over = Signal()
+        m.d.comb += self.port.gnt.eq(~pending)
+        with m.If(self.port.req & self.port.gnt):
+            # data to write wait where the answer goes
+            m.d.sync += [
+                pending.eq(1),
+                write.eq(self.port.we),
+                view.eq(self.port.addr[:VIEW_BITS] - EVENT_UNIT % (1 << VIEW_BITS)),
+                self.port.rdata.eq(self.port.wdata),
+            ]
+        with m.Elif(over):
+            m.d.sync += [pending.eq(0), self.port.rdata.eq(Mux(exists, self._found(core), 0))]
+        m.d.sync += self.port.rvalid.eq(over)
+        self._translate(m, view, core, offset, exists)
+        m.d.comb += over.eq(pending & (~exists | Cat(slot.taken for slot in self.slots).any()))
+        for number, slot in enumerate(self.slots):
+            m.d.comb += [
+                slot.valid.eq(pending & exists & (core == number)),
+                slot.write.eq(write),
+                slot.offset.eq(offset),
+                slot.wdata.eq(self.port.rdata),
+            ]
+        return m
+
+    def _found(self, core):
+        return Array(slot.rdata for slot in self.slots)[core]
+
+    def _translate(self, m, view, core, offset, exists):
+        """Core, offset in its private view, and whether there is such a register."""
+        config = self.config
+        register = view[: ceil_log2(BARRIER_BYTES)]
+        with m.If(view < SHARED_BARRIERS):
+            m.d.comb += [
+                core.eq(view[REGION_BITS:]),
+                offset.eq(within(view[:REGION_BITS])),
+                exists.eq((core < config.cores) & (offset < EventRegister.WAIT)),
+            ]
+        with m.Elif(view < SHARED_SW_TRIGGERS):
+            barrier = view - SHARED_BARRIERS
+            m.d.comb += [
+                offset.eq(EventRegister.BARRIER + within(barrier)),
+                exists.eq((barrier < BARRIER_BYTES * config.barriers) & (register < Barrier.TRIGGER_SELF)),
+            ]
+        with m.Else():
+            trigger = view - SHARED_SW_TRIGGERS
+            m.d.comb += [
+                offset.eq(EventRegister.SW_TRIGGER + within(trigger)),
+                exists.eq(trigger < WORD_BYTES * config.sw_events),
+            ]

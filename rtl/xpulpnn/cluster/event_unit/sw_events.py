@@ -1,0 +1,62 @@
+"""Software events of the event unit (guide, "The cluster")."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.event_unit.access import REGION_BITS, TRIGGER_REGIONS, AccessSignature
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.machine import WORD_BYTES
+
+
+class SwEvents(wiring.Component):
+    """Events that cores send each other by name.
+
+    A store to a trigger sends its event to the cores of the data, a load of a waiting trigger to those of the loading
+    core's target mask; a mask of 0 means all. Triggers of the same event by several cores in the same cycle reach
+    everybody named. Triggered in cycle t, on the lines in t+1.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores and of events.
+
+    Members
+    -------
+    accesses : In(AccessSignature).array(cores)
+        What each core asks for.
+    events : Out(sw_events).array(cores)
+        Event lines of each core, for one cycle.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.cores = config.cores
+        self.number = config.sw_events
+        super().__init__(
+            {"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
+        )
+
+    def elaborate(self, platform):
+        """Build the decoders of the triggers and the registers of the lines."""
+        m = Module()
+        stored, waiting, clearing = TRIGGER_REGIONS
+        named = [Signal(self.cores, name=f"named_{event}") for event in range(self.number)]
+        found = [0] * self.number
+        for core, access in enumerate(self.accesses):
+            triggers = Signal(name=f"triggers_{core}")
+            targets = Signal(self.cores, name=f"targets_{core}")
+            with m.Switch(access.offset[REGION_BITS:]):
+                with m.Case(stored):
+                    m.d.comb += triggers.eq(access.write)
+                with m.Case(waiting, clearing):
+                    m.d.comb += triggers.eq(access.read)
+            mask = access.data[: self.cores]
+            m.d.comb += targets.eq(Mux(mask.any(), mask, -1) & triggers.replicate(self.cores))
+            for event in range(self.number):
+                hit = access.offset[:REGION_BITS] == WORD_BYTES * event
+                found[event] |= targets & hit.replicate(self.cores)
+        m.d.comb += [lines.eq(value) for lines, value in zip(named, found, strict=True)]
+        for core in range(self.cores):
+            for event in range(self.number):
+                m.d.sync += self.events[core][event].eq(named[event][core])
+        return m

@@ -1,0 +1,139 @@
+"""Event unit of the cluster (guide, "The cluster")."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.event_unit.barrier import BarrierUnit
+from xpulpnn.cluster.event_unit.core_unit import CoreUnit
+from xpulpnn.cluster.event_unit.dispatch import Dispatch
+from xpulpnn.cluster.event_unit.mutex import MutexUnit
+from xpulpnn.cluster.event_unit.shared_view import SharedView
+from xpulpnn.cluster.event_unit.sw_events import SwEvents
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import EventLine
+
+
+class EventUnit(wiring.Component):
+    """Events between cores, and what cores wait for.
+
+    Every access of a private view is granted at once; one that waits is answered when what it waits for is there (see
+    :class:`~xpulpnn.cluster.event_unit.core_unit.CoreUnit`). The last core of a barrier that requests in cycle t is
+    answered in t+3, in the same cycle as all others; likewise whoever waits for a software event triggered in t.
+    An event line that is high in cycle t is seen in the buffer in t+1 and answers a waiting core in t+2. All responses
+    come from registers. Reset clears everything and forgets whoever waits.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores, barriers, mutexes, software events, words of the dispatch queue, and whether there
+        is a DMA.
+
+    Members
+    -------
+    cores : In(ObiSignature).array(cores)
+        Private views; bits 9:0 of the address count.
+    shared : In(ObiSignature)
+        Shared view; bits 12:0 of the address count.
+    dma_events, dma_interrupts : In(cores)
+        Event lines 8 and 9 of each core; with a DMA only.
+    timer_events : In(2)
+        Event lines 10 and 11 of all cores.
+    cluster_events : In(2)
+        Event lines 22 and 23 of all cores.
+    irq : Out(cores)
+        An event is in buffer and interrupt mask of the core.
+    fetch_idle : In(cores)
+        No instruction fetch of the core is outstanding.
+    core_clock_en : Out(cores)
+        The core needs its clock.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        cores = config.cores
+        super().__init__(
+            {
+                "cores": In(ObiSignature()).array(cores),
+                "shared": In(ObiSignature()),
+                "dma_events": In(cores),
+                "dma_interrupts": In(cores),
+                "timer_events": In(2),
+                "cluster_events": In(2),
+                "irq": Out(cores),
+                "fetch_idle": In(cores),
+                "core_clock_en": Out(cores),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the cores' parts and connect them with what they share."""
+        m = Module()
+        config = self.config
+        units = [CoreUnit(config) for _ in range(config.cores)]
+        barriers = [BarrierUnit(config) for _ in range(config.barriers)]
+        mutexes = [MutexUnit(config) for _ in range(config.mutexes)]
+        m.submodules.shared_view = shared_view = SharedView(config)
+        m.submodules.dispatch = dispatch = Dispatch(config)
+        m.submodules.sw_events = sw_events = SwEvents(config)
+        for kind, parts in (("core", units), ("barrier", barriers), ("mutex", mutexes)):
+            for number, part in enumerate(parts):
+                m.submodules[f"{kind}_{number}"] = part
+
+        for part in (*barriers, *mutexes):
+            same = barriers if part in barriers else mutexes
+            m.d.comb += part.number.eq(same.index(part))
+        connect(m, flipped(self.shared), shared_view.port)
+        for core, unit in enumerate(units):
+            connect(m, flipped(self.cores[core]), unit.port)
+            connect(m, shared_view.slots[core], unit.shared)
+            self._lines(m, core, unit, barriers, sw_events)
+            for shared in (dispatch, sw_events, *barriers, *mutexes):
+                connect(m, unit.access, shared.accesses[core])
+            for number, barrier in enumerate(barriers):
+                connect(m, barrier.state, unit.barriers[number])
+            for number, mutex in enumerate(mutexes):
+                m.d.comb += [
+                    mutex.waiting[core].eq(unit.locking[number]),
+                    unit.granted[number].eq(mutex.granted[core]),
+                    unit.messages[number].eq(mutex.message),
+                ]
+            m.d.comb += [
+                unit.summary.eq(self._any_status(barriers)),
+                unit.team.eq(dispatch.team),
+                dispatch.popping[core].eq(unit.popping),
+                unit.popped.eq(dispatch.popped[core]),
+                unit.found.eq(dispatch.found[core]),
+                dispatch.pushing[core].eq(unit.pushing),
+                unit.pushed.eq(dispatch.pushed[core]),
+                dispatch.words[core].eq(unit.word),
+                unit.fetch_idle.eq(self.fetch_idle[core]),
+                self.irq[core].eq(unit.irq),
+                self.core_clock_en[core].eq(unit.core_clock_en),
+            ]
+        return m
+
+    def _lines(self, m, core, unit, barriers, sw_events):
+        """Event lines of a core."""
+        any_barrier = 0
+        for barrier in barriers:
+            any_barrier |= barrier.events[core]
+        lines = {
+            EventLine.TIMER_LOW: self.timer_events[0],
+            EventLine.TIMER_HIGH: self.timer_events[1],
+            EventLine.BARRIER: any_barrier,
+            EventLine.CLUSTER: self.cluster_events[0],
+            EventLine.CLUSTER + 1: self.cluster_events[1],
+        }
+        if self.config.dma:
+            lines |= {EventLine.DMA: self.dma_events[core], EventLine.DMA_INTERRUPT: self.dma_interrupts[core]}
+        m.d.comb += unit.events[: self.config.sw_events].eq(sw_events.events[core])
+        m.d.comb += [unit.events[line].eq(value) for line, value in lines.items()]
+
+    def _any_status(self, barriers):
+        """Cores that have triggered a barrier which is not complete."""
+        found = 0
+        for barrier in barriers:
+            found |= barrier.state.status
+        return found

@@ -1,0 +1,72 @@
+"""The way out of the cluster for data accesses."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.funnel import Funnel
+from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import MASTER_BITS
+
+
+class ExternalPort(wiring.Component):
+    """Leads the accesses of several cores to one port and the answers, which come in the order of the grants, back.
+
+    Requests and answers pass a register each: two cycles more than the outside takes. One request in two cycles at
+    most; each core has one outstanding at most. Reset forgets what is outstanding: the outside must be reset too.
+
+    Parameters
+    ----------
+    cores : int
+        Number of cores.
+
+    Members
+    -------
+    cores : In(ObiSignature).array(cores)
+        Accesses of the cores.
+    ext : Out(ObiSignature)
+        The outside.
+    owner : Out(5)
+        Number of the core whose request ``ext`` shows.
+    """
+
+    def __init__(self, cores: int):
+        self.number = cores
+        super().__init__(
+            {
+                "cores": In(ObiSignature()).array(cores),
+                "ext": Out(ObiSignature()),
+                "owner": Out(MASTER_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Keep the order of the owners."""
+        m = Module()
+        m.submodules.funnel = funnel = Funnel(self.number)
+        m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=self.number)
+        ext, selected = self.ext, funnel.selected
+        answered = Signal(self.number)
+        rdata = Signal.like(ext.rdata)
+        m.d.comb += [
+            ext.req.eq(selected.req),
+            selected.gnt.eq(ext.gnt),
+            *(getattr(ext, name).eq(getattr(selected, name)) for name in REQUEST_FIELDS),
+            self.owner.eq(funnel.owner),
+            order.w_data.eq(funnel.owner),
+            order.w_en.eq(ext.req & ext.gnt),
+            order.r_en.eq(ext.rvalid),
+        ]
+        m.d.sync += rdata.eq(ext.rdata)
+        for number, core in enumerate(self.cores):
+            request = funnel.requests[number]
+            m.d.sync += answered[number].eq(ext.rvalid & (order.r_data == number))
+            m.d.comb += [
+                *(getattr(request, name).eq(getattr(core, name)) for name in ("req", *REQUEST_FIELDS)),
+                core.gnt.eq(request.gnt),
+                core.rvalid.eq(answered[number]),
+                core.rdata.eq(rdata),
+            ]
+        return m

@@ -1,0 +1,32 @@
+"""Whether a core waits for instructions."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.core.prefetch import DEPTH
+
+
+class FetchWatch(wiring.Component):
+    """Counts what a core has fetched and not received yet.
+
+    Members
+    -------
+    req, gnt, rvalid : In(1)
+        Of the core's instruction port.
+    idle : Out(1)
+        Nothing is requested or under way.
+    """
+
+    req: In(1)
+    gnt: In(1)
+    rvalid: In(1)
+    idle: Out(1)
+
+    def elaborate(self, platform):
+        """Build the counter."""
+        m = Module()
+        under_way = Signal(range(DEPTH + 1))
+        m.d.sync += under_way.eq(under_way + (self.req & self.gnt) - self.rvalid)
+        m.d.comb += self.idle.eq(~self.req & (under_way == 0))
+        return m

@@ -1,0 +1,61 @@
+"""One request out of several, kept in a register."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature
+from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.isa.cluster import MASTER_BITS
+
+
+class Funnel(wiring.Component):
+    """Takes one of several requests at a time and offers it from the next cycle on.
+
+    A request is granted when nothing is offered, to whoever the counter arbiter prefers: one request in two cycles at
+    most. Reset drops the request.
+
+    Parameters
+    ----------
+    inputs : int
+        Number of initiators.
+
+    Members
+    -------
+    requests : In(RequestSignature).array(inputs)
+        Initiators.
+    selected : Out(RequestSignature)
+        The request taken.
+    owner : Out(5)
+        Number of its initiator.
+    """
+
+    def __init__(self, inputs: int):
+        self.inputs = inputs
+        super().__init__(
+            {
+                "requests": In(RequestSignature()).array(inputs),
+                "selected": Out(RequestSignature()),
+                "owner": Out(MASTER_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Arbitrate while the register is empty."""
+        m = Module()
+        m.submodules.arbiter = arbiter = Arbiter(self.inputs, "counter")
+        selected = self.selected
+        for number, request in enumerate(self.requests):
+            m.d.comb += [
+                arbiter.req[number].eq(request.req & ~selected.req),
+                request.gnt.eq(arbiter.gnt[number]),
+            ]
+        with m.If(arbiter.gnt.any()):
+            m.d.sync += [selected.req.eq(1), self.owner.eq(chosen(arbiter.gnt, range(self.inputs)))]
+            for name in REQUEST_FIELDS:
+                values = [getattr(request, name) for request in self.requests]
+                m.d.sync += getattr(selected, name).eq(chosen(arbiter.gnt, values))
+        with m.Elif(selected.gnt):
+            m.d.sync += selected.req.eq(0)
+        return m

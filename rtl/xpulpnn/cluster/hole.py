@@ -1,0 +1,26 @@
+"""What answers where nothing is."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from xpulpnn.core.obi import ObiSignature
+
+
+class Hole(wiring.Component):
+    """Grants every access at once and answers it in the next cycle: reads give 0, writes have no effect.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Whoever addresses nothing.
+    """
+
+    port: In(ObiSignature())
+
+    def elaborate(self, platform):
+        """Answer."""
+        m = Module()
+        m.d.comb += self.port.gnt.eq(1)
+        m.d.sync += self.port.rvalid.eq(self.port.req)
+        return m

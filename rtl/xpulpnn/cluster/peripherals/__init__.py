@@ -1,0 +1,1 @@
+"""Peripherals that the cores share, and their bus."""

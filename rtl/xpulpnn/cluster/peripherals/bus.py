@@ -1,0 +1,84 @@
+"""Bus of the peripherals that the cores share."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.funnel import Funnel
+from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import MASTER_BITS
+
+
+class PeripheralBus(wiring.Component):
+    """Leads the accesses of several initiators to peripherals and their answers back.
+
+    A request is offered to its peripheral in the cycle after its grant; with a peripheral that answers at once the
+    answer comes in the second cycle after the grant. One request in two cycles at most. A peripheral has one access
+    outstanding; while it withholds its answer the others are served. Reset forgets what is outstanding.
+
+    Parameters
+    ----------
+    initiators : int
+        Number of initiators, each with one access outstanding at most.
+    blocks : tuple of (int, int)
+        Address and size of each peripheral, the size a power of two that divides the address. Where none is, reads
+        give 0.
+
+    Members
+    -------
+    initiators : In(ObiSignature).array(initiators)
+        Initiators.
+    peripherals : Out(ObiSignature).array(peripherals)
+        Peripherals, in the order of ``blocks``.
+    """
+
+    def __init__(self, initiators: int, blocks: tuple[tuple[int, int], ...]):
+        self.number = initiators
+        self.blocks = blocks
+        super().__init__(
+            {
+                "initiators": In(ObiSignature()).array(initiators),
+                "peripherals": Out(ObiSignature()).array(len(blocks)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Decode the request taken, and remember whose it was until the answer."""
+        m = Module()
+        m.submodules.funnel = funnel = Funnel(self.number)
+        m.submodules.hole = hole = Hole()
+        selected = funnel.selected
+        meant = [selected.addr[exact_log2(size) :] == base >> exact_log2(size) for base, size in self.blocks]
+        meant.append(~Cat(meant).any())
+        grants, answers = [], []
+        for index, (peripheral, here) in enumerate(zip((*self.peripherals, hole.port), meant, strict=True)):
+            outstanding = Signal(name=f"outstanding{index}")
+            owner = Signal(MASTER_BITS, name=f"owner{index}")
+            free = ~outstanding | peripheral.rvalid
+            m.d.comb += [
+                peripheral.req.eq(selected.req & here & free),
+                *(getattr(peripheral, name).eq(getattr(selected, name)) for name in REQUEST_FIELDS),
+            ]
+            taken = peripheral.req & peripheral.gnt
+            with m.If(taken):
+                m.d.sync += [outstanding.eq(1), owner.eq(funnel.owner)]
+            with m.Elif(peripheral.rvalid):
+                m.d.sync += outstanding.eq(0)
+            grants.append(taken)
+            answers.append((peripheral, owner))
+        m.d.comb += selected.gnt.eq(Cat(grants).any())
+        for number, initiator in enumerate(self.initiators):
+            request = funnel.requests[number]
+            mine = [peripheral.rvalid & (owner == number) for peripheral, owner in answers]
+            m.d.comb += [
+                *(getattr(request, name).eq(getattr(initiator, name)) for name in ("req", *REQUEST_FIELDS)),
+                initiator.gnt.eq(request.gnt),
+                initiator.rvalid.eq(Cat(mine).any()),
+            ]
+            for (peripheral, _), answered in zip(answers, mine, strict=True):
+                with m.If(answered):
+                    m.d.comb += initiator.rdata.eq(peripheral.rdata)
+        return m

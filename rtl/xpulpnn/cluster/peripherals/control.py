@@ -1,0 +1,81 @@
+"""Control registers of the cluster."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import Control
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+
+class ClusterControl(wiring.Component):
+    """Start of the cores, their boot addresses, the end of a program and its result.
+
+    Registers: ``Control.EOC`` bit 0; ``FETCH_ENABLE`` a bit per core, beside the input of the cluster; ``CLOCK_GATE``
+    bit 0, set by reset: the clocks of waiting cores may stop; ``BOOT_ADDRESS`` of each core, which reads as the input
+    until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` read as 0: there is nothing to configure, nothing
+    halts a core. Answers in the next cycle.
+
+    Parameters
+    ----------
+    cores : int
+        Number of cores.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Access to the registers; bits 9 to 2 of the address count.
+    boot_addr : In(32)
+        Address of the first instruction of every core that has no other.
+    boot_addresses : Out(32).array(cores)
+        That of each core.
+    fetch_enable : Out(cores)
+        Which cores software has started.
+    clock_gate : Out(1)
+        The clocks of waiting cores may stop.
+    eoc : Out(1)
+        End of computation: software says that it is done.
+    return_value : Out(32)
+        Result of the program; bit 31 says that there is one.
+    """
+
+    def __init__(self, cores: int):
+        self.cores = cores
+        super().__init__(
+            {
+                "port": In(ObiSignature()),
+                "boot_addr": In(XLEN),
+                "boot_addresses": Out(XLEN).array(cores),
+                "fetch_enable": Out(cores),
+                "clock_gate": Out(1, init=1),
+                "eoc": Out(1),
+                "return_value": Out(XLEN),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the registers."""
+        m = Module()
+        port = self.port
+        stored = {
+            Control.EOC: self.eoc,
+            Control.FETCH_ENABLE: self.fetch_enable,
+            Control.CLOCK_GATE: self.clock_gate,
+            Control.RETURN: self.return_value,
+        }
+        values = stored | {Control.CONFIG: Const(0), Control.DEBUG_STATUS: Const(0)}
+        first = Control.BOOT_ADDRESS
+        values |= {first + WORD_BYTES * core: address for core, address in enumerate(self.boot_addresses)}
+        written = serve(m, port, values)
+        for register, value in stored.items():
+            with m.If(written[register]):
+                m.d.sync += value.eq(written_value(port, value))
+        for core, address in enumerate(self.boot_addresses):
+            own = Signal(XLEN, name=f"boot_addr{core}")
+            has_own = Signal(name=f"has_boot_addr{core}")
+            with m.If(written[first + WORD_BYTES * core]):
+                m.d.sync += [own.eq(written_value(port, address)), has_own.eq(1)]
+            m.d.comb += address.eq(Mux(has_own, own, self.boot_addr))
+        return m

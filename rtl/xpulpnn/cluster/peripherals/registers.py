@@ -1,0 +1,54 @@
+"""Registers of a peripheral behind an OBI port."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.utils import exact_log2
+
+from xpulpnn.isa.cluster import BLOCK_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+
+
+def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
+    """Grant every access to ``port`` at once and answer it in the next cycle.
+
+    Parameters
+    ----------
+    m : Module
+        Takes the statements.
+    port : ObiSignature, target's side
+        The port.
+    values : mapping
+        What each register reads as, by its offset in the block.
+
+    Returns
+    -------
+    dict
+        For each register a signal that is high in the cycle in which it is written.
+    """
+    offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
+    written = {}
+    m.d.comb += port.gnt.eq(1)
+    m.d.sync += port.rvalid.eq(port.req)
+    with m.Switch(offset):
+        for address, value in values.items():
+            with m.Case(address // WORD_BYTES):
+                m.d.sync += port.rdata.eq(value)
+        with m.Default():
+            m.d.sync += port.rdata.eq(0)
+    for address in values:
+        written[address] = strobe = Signal(name=f"writes_{address:x}")
+        m.d.comb += strobe.eq(port.req & port.we & (offset == address // WORD_BYTES))
+    return written
+
+
+def written_value(port, value: Value) -> Value:
+    """A register of ``value`` after the write that ``port`` requests: the enabled bytes change."""
+    old = Value.cast(value)
+    width = len(old)
+    parts = []
+    for byte in range(WORD_BYTES):
+        place = slice(byte * BYTE_BITS, min((byte + 1) * BYTE_BITS, width))
+        if place.start < width:
+            parts.append(Mux(port.be[byte], port.wdata[place], old[place]))
+    return Cat(parts)

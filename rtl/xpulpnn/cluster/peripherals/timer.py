@@ -1,0 +1,127 @@
+"""Timer of the cluster."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import TIMER_PRESCALE_BITS, Timer
+from xpulpnn.isa.machine import XLEN
+
+
+class TimerSettings(data.Struct):
+    """The bits of ``TimerConfig`` and the prescaler's period less one."""
+
+    enable: 1
+    reset: 1
+    event: 1
+    unused: 1
+    clear: 1
+    one_shot: 1
+    prescaler: 1
+    unused_source: 1
+    prescale: TIMER_PRESCALE_BITS
+
+
+class _Half:
+    """Registers of one timer."""
+
+    def __init__(self, name: str, config: Timer, count: Timer, compare: Timer, start: Timer, reset: Timer):
+        self.registers = config, count, compare, start, reset
+        self.config = Signal(TimerSettings, name=f"config_{name}")
+        self.count = Signal(XLEN, name=f"count_{name}")
+        self.compare = Signal(XLEN, name=f"compare_{name}")
+        self.divider = Signal(TIMER_PRESCALE_BITS, name=f"divider_{name}")
+        self.tick = Signal(name=f"tick_{name}")
+        self.reached = Signal(name=f"reached_{name}")
+        self.ends = Signal(name=f"ends_{name}")
+
+
+class ClusterTimer(wiring.Component):
+    """Two timers of 32 bits, or one of 64.
+
+    An enabled timer steps in every cycle, with the prescaler in every ``prescale + 1``-th. A step from a count that is
+    equal to the comparison ends a period: it is an event if they are wanted, begins again at 0 with ``CLEAR``, and
+    stops the timer with ``ONE_SHOT``; the timer counts on otherwise. Writing ``START`` enables, writing ``RESET``
+    clears the count, with any value. What software writes wins over a step in the same cycle. In cascade the low
+    timer's configuration counts for both, and the events are those of the low timer. There is neither an event input
+    nor a second clock: the bits for them read as 0. Answers in the next cycle.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Access to the registers; bits 9 to 2 of the address count.
+    events : Out(2)
+        The end of a period, of the low and the high timer; a pulse.
+    """
+
+    port: In(ObiSignature())
+    events: Out(2)
+
+    def elaborate(self, platform):
+        """Build both timers."""
+        m = Module()
+        low = _Half("low", Timer.CONFIG_LOW, Timer.COUNT_LOW, Timer.COMPARE_LOW, Timer.START_LOW, Timer.RESET_LOW)
+        high = _Half(
+            "high", Timer.CONFIG_HIGH, Timer.COUNT_HIGH, Timer.COMPARE_HIGH, Timer.START_HIGH, Timer.RESET_HIGH
+        )
+        cascade = Signal()
+        values = {}
+        for half in (low, high):
+            _, count, compare, start, reset = half.registers
+            values |= {count: half.count, compare: half.compare, start: Const(0), reset: Const(0)}
+        top = XLEN - 1 - len(low.config.as_value())
+        values[Timer.CONFIG_LOW] = Cat(low.config, Const(0, top), cascade)
+        values[Timer.CONFIG_HIGH] = high.config.as_value()
+        written = serve(m, self.port, values)
+        whole = low.reached & high.reached
+        m.d.comb += [
+            low.tick.eq(low.config.enable & (~low.config.prescaler | (low.divider == low.config.prescale))),
+            high.tick.eq(
+                Mux(
+                    cascade,
+                    low.tick & low.count.all(),
+                    high.config.enable & (~high.config.prescaler | (high.divider == high.config.prescale)),
+                )
+            ),
+            low.ends.eq(low.tick & Mux(cascade, whole, low.reached)),
+            high.ends.eq(high.tick & high.reached & ~cascade),
+            self.events.eq(Cat(low.ends & low.config.event, high.ends & high.config.event)),
+        ]
+        for half in (low, high):
+            self._count(
+                m, half, written, clears=Mux(cascade, low.ends & low.config.clear, half.ends & half.config.clear)
+            )
+        with m.If(written[Timer.CONFIG_LOW] & self.port.be[-1]):
+            m.d.sync += cascade.eq(self.port.wdata[-1])
+        return m
+
+    def _count(self, m, half, written, clears):
+        """Step, compare, and take what software writes."""
+        config, count, compare, start, reset = half.registers
+        settings = TimerSettings(written_value(self.port, half.config.as_value()))
+        m.d.comb += half.reached.eq(half.count == half.compare)
+        with m.If(clears):
+            m.d.sync += half.count.eq(0)
+        with m.Elif(half.tick):
+            m.d.sync += half.count.eq(half.count + 1)
+        with m.If(half.config.enable):
+            m.d.sync += half.divider.eq(Mux(half.divider == half.config.prescale, 0, half.divider + 1))
+        with m.If(half.ends & half.config.one_shot):
+            m.d.sync += half.config.enable.eq(0)
+        with m.If(written[config]):
+            m.d.sync += [
+                half.config.eq(settings),
+                half.config.reset.eq(0),
+                half.config.unused.eq(0),
+                half.config.unused_source.eq(0),
+            ]
+        with m.If(written[count]):
+            m.d.sync += half.count.eq(written_value(self.port, half.count))
+        with m.If(written[compare]):
+            m.d.sync += half.compare.eq(written_value(self.port, half.compare))
+        with m.If(written[start]):
+            m.d.sync += half.config.enable.eq(1)
+        with m.If(written[reset] | written[config] & settings.reset):
+            m.d.sync += [half.count.eq(0), half.divider.eq(0)]

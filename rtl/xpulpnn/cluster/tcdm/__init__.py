@@ -1,0 +1,1 @@
+"""The shared memory of the cluster: banks, and the crossbar before them."""

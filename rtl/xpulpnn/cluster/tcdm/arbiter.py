@@ -1,0 +1,92 @@
+"""Arbiter of one resource."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.config import Arbiter as ArbiterKind
+
+
+class Arbiter(wiring.Component):
+    """Grants one of several requests.
+
+    Combinational; in every cycle with a request one is granted. With ``counter`` the inputs are the leaves of a binary
+    tree, and a counter of grants names one of them; where both halves of a node request, the half wins in which the
+    named leaf is. With ``strict`` the next requesting input after the last winner wins, round the circle. In both a
+    request that stays waits for at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and the others
+    may wait for ever. After reset input 0 is preferred.
+
+    Parameters
+    ----------
+    inputs : int
+        Number of requests, at least 1.
+    kind : "counter", "strict" or "fixed"
+        Who wins.
+
+    Members
+    -------
+    req : In(inputs)
+        Requests.
+    gnt : Out(inputs)
+        The one that is granted; 0 without a request.
+    """
+
+    def __init__(self, inputs: int, kind: ArbiterKind):
+        self.inputs = inputs
+        self.kind = kind
+        super().__init__({"req": In(inputs), "gnt": Out(inputs)})
+
+    def elaborate(self, platform):
+        """Build the arbiter of its kind."""
+        m = Module()
+        if self.inputs == 1:
+            m.d.comb += self.gnt.eq(self.req)
+            return m
+        build = {"counter": self._counter, "strict": self._strict, "fixed": self._fixed}[self.kind]
+        build(m)
+        return m
+
+    def _counter(self, m):
+        """A tree of choices whose root is steered by the top bit of the counter.
+
+        An input is granted if it requests and loses at no level. That depends on the requests of the other half of
+        each of its nodes and on the counter only, so that all levels are decided at once.
+        """
+        levels = (self.inputs - 1).bit_length()
+        named = Signal(levels)
+        with m.If(self.req.any()):
+            m.d.sync += named.eq(Mux(named == self.inputs - 1, 0, named + 1))
+        halves = {}
+        for level in range(levels):
+            for low in range(0, self.inputs, 1 << level):
+                half = self.req[low : low + (1 << level)]
+                halves[level, low] = asks = Signal(name=f"asks{low}_{low + len(half) - 1}" if level else f"asks{low}")
+                m.d.comb += asks.eq(half.any())
+        grants = []
+        for number, request in enumerate(self.req):
+            loses = []
+            for level in range(levels):
+                size = 1 << level
+                other = (number ^ size) & -size
+                if other < self.inputs:
+                    loses.append(halves[level, other] & (~named[level] if number & size else named[level]))
+            grants.append(request & ~Cat(loses).any())
+        m.d.comb += self.gnt.eq(Cat(grants))
+
+    def _strict(self, m):
+        """The lowest number above the last winner, else the lowest of all."""
+        above = Signal(self.inputs)
+        preferred = Signal(self.inputs)
+        m.d.comb += preferred.eq(self.req & above)
+        with m.If(self.req.any()):
+            m.d.sync += above.eq(Cat(self.gnt[:number].any() for number in range(self.inputs)))
+        m.d.comb += self.gnt.eq(Mux(preferred.any(), _lowest(preferred), _lowest(self.req)))
+
+    def _fixed(self, m):
+        """The lowest number."""
+        m.d.comb += self.gnt.eq(_lowest(self.req))
+
+
+def _lowest(requests):
+    """The request of the lowest number alone."""
+    return Cat(request & ~requests[:number].any() for number, request in enumerate(requests))

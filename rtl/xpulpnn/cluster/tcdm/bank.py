@@ -1,0 +1,47 @@
+"""Memory bank."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In
+
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
+
+
+class Bank(wiring.Component):
+    """Single-port memory of 32-bit words as an array, the place of a memory macro.
+
+    One access per cycle; the word read appears in the next cycle and stays until the next read. Not reset.
+
+    Parameters
+    ----------
+    words : int
+        Its size, a power of two.
+
+    Members
+    -------
+    port : In(BankSignature)
+        Access.
+    """
+
+    def __init__(self, words: int):
+        self.words = words
+        super().__init__({"port": In(BankSignature(words))})
+
+    def elaborate(self, platform):
+        """Build the array."""
+        m = Module()
+        m.submodules.words = words = Memory(shape=XLEN, depth=self.words, init=[])
+        write = words.write_port(granularity=BYTE_BITS)
+        read = words.read_port()
+        port = self.port
+        m.d.comb += [
+            write.addr.eq(port.addr),
+            write.data.eq(port.wdata),
+            write.en.eq(port.be & (port.req & port.we).replicate(len(port.be))),
+            read.addr.eq(port.addr),
+            read.en.eq(port.req & ~port.we),
+            port.rdata.eq(read.data),
+        ]
+        return m

@@ -1,0 +1,121 @@
+"""Access of all masters to one bank."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.cluster.tcdm.test_set import TestSet
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+PATIENCE_BITS = 4
+"""A master that yields to the cores is served after 2 to the power of this cycles at the latest."""
+
+
+def access_layout(words: int) -> data.StructLayout:
+    """What a master wants of a bank: the number of the word, whether it is a test&set, and the rest as in OBI."""
+    return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
+
+
+class BankAccess(wiring.Component):
+    """One bank: arbitration among the masters, the choice of the winner's access, the second half of test&set.
+
+    Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test&set nobody
+    is granted. With ``dma_priority`` low the cores are served first and the other masters when no core asks, or when
+    one of them has waited for 16 cycles; a core that waits is passed over at most once in 16 cycles then. With
+    ``broadcast`` all loads of the word that the winner loads are granted with it.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Arbiter, size of the bank.
+    masters : int
+        Number of masters, the cores first.
+
+    Members
+    -------
+    req : In(masters)
+        Which masters want the bank.
+    access : In(array of access_layout)
+        What each wants; stable until it is granted.
+    gnt : Out(masters)
+        Which are served in this cycle.
+    bank : Out(BankSignature)
+        The bank.
+    master : Out(5)
+        Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
+    """
+
+    def __init__(self, config: ClusterConfig, masters: int):
+        self.config = config
+        self.masters = masters
+        words = config.bank_words
+        ports = {
+            "req": In(masters),
+            "access": In(data.ArrayLayout(access_layout(words), masters)),
+            "gnt": Out(masters),
+            "bank": Out(BankSignature(words)),
+        }
+        if config.rvfi:
+            ports["master"] = Out(MASTER_BITS)
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Arbitrate, select, and put the write of test&set before the bank."""
+        m = Module()
+        m.submodules.test_set = test_set = TestSet(self.config.bank_words)
+        connect(m, test_set.bank, flipped(self.bank))
+        req = Signal(self.masters)
+        wins = Signal(self.masters)
+        m.d.comb += req.eq(self.req & ~test_set.busy.replicate(self.masters))
+        if self.config.dma_priority == "low" and self.masters > self.config.cores:
+            self._yielding(m, req, wins)
+        else:
+            m.submodules.arbiter = arbiter = Arbiter(self.masters, self.config.arbiter)
+            m.d.comb += [arbiter.req.eq(req), wins.eq(arbiter.gnt)]
+        access, accesses = test_set.access, [self.access[number] for number in range(self.masters)]
+        m.d.comb += [
+            access.req.eq(req.any()),
+            access.addr.eq(chosen(wins, [one.row for one in accesses])),
+            access.we.eq(chosen(wins, [one.we for one in accesses])),
+            access.be.eq(chosen(wins, [one.be for one in accesses])),
+            access.wdata.eq(chosen(wins, [one.wdata for one in accesses])),
+            test_set.start.eq(chosen(wins, [one.test_set & ~one.we for one in accesses])),
+            self.gnt.eq(wins),
+        ]
+        if self.config.broadcast:
+            loads = [
+                asks & ~one.we & ~one.test_set & (one.row == access.addr)
+                for asks, one in zip(req, accesses, strict=True)
+            ]
+            with m.If(~access.we & ~test_set.start):
+                m.d.comb += self.gnt.eq(wins | Cat(loads))
+        if self.config.rvfi:
+            number = chosen(wins, list(range(self.masters)))
+            m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))
+        return m
+
+    def _yielding(self, m, req, wins):
+        """Two arbiters: the other masters are served if no core asks or one of them has waited for long."""
+        cores = self.config.cores
+        others = self.masters - cores
+        m.submodules.core_arbiter = core_arbiter = Arbiter(cores, self.config.arbiter)
+        m.submodules.other_arbiter = other_arbiter = Arbiter(others, self.config.arbiter)
+        waited = Signal(PATIENCE_BITS)
+        impatient = Signal()
+        core_req = Signal(cores)
+        m.d.comb += [
+            impatient.eq(waited.all()),
+            core_req.eq(req[:cores] & ~impatient.replicate(cores)),
+            core_arbiter.req.eq(core_req),
+            other_arbiter.req.eq(req[cores:] & ~core_req.any().replicate(others)),
+            wins.eq(Cat(core_arbiter.gnt, other_arbiter.gnt)),
+        ]
+        with m.If(~self.req[cores:].any() | other_arbiter.req.any()):
+            m.d.sync += waited.eq(0)
+        with m.Elif(~impatient):
+            m.d.sync += waited.eq(waited + 1)

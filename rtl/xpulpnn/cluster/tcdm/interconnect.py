@@ -1,0 +1,89 @@
+"""Crossbar between the masters and the banks of the shared memory."""
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.tcdm.bank_access import BankAccess, access_layout
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import MASTER_BITS, TEST_SET_BIT, bank_of_word
+from xpulpnn.isa.machine import WORD_BYTES
+
+
+class TcdmInterconnect(wiring.Component):
+    """Every master to every bank: one access per bank and cycle.
+
+    Words lie round the banks. A request is granted in the same cycle if it wins its bank, answered in the next,
+    writes too; a master may request in the cycle of the response. Who loses keeps requesting. A load whose address has
+    bit 20 set is a test&set. Of the address only that bit and as many as the memory has count. Reset drops responses.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Banks, arbiter, what is hashed and shared.
+    masters : int
+        Number of ports: the cores, then others.
+
+    Members
+    -------
+    ports : In(ObiSignature).array(masters)
+        The masters.
+    banks : Out(BankSignature).array(banks)
+        The banks.
+    bank_masters : Out(5).array(banks)
+        Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
+    """
+
+    def __init__(self, config: ClusterConfig, masters: int):
+        self.config = config
+        self.masters = masters
+        ports = {
+            "ports": In(ObiSignature()).array(masters),
+            "banks": Out(BankSignature(config.bank_words)).array(config.banks),
+        }
+        if config.rvfi:
+            ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Connect every bank to all masters, and remember whose answer comes from where."""
+        m = Module()
+        banks = self.config.banks
+        bank_bits, word_lsb = exact_log2(banks), exact_log2(WORD_BYTES)
+        word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
+        accesses = Signal(data.ArrayLayout(access_layout(self.config.bank_words), self.masters))
+        wanted = []
+        for number, port in enumerate(self.ports):
+            word = Signal(word_bits, name=f"word{number}")
+            bank = Signal(bank_bits, name=f"bank{number}")
+            access = accesses[number]
+            m.d.comb += [
+                word.eq(port.addr[word_lsb:]),
+                bank.eq(bank_of_word(word, word_bits, bank_bits) if self.config.bank_hash and bank_bits else word),
+                access.row.eq(word[bank_bits:]),
+                access.test_set.eq(port.addr[TEST_SET_BIT]),
+                access.we.eq(port.we),
+                access.be.eq(port.be),
+                access.wdata.eq(port.wdata),
+            ]
+            wanted.append(bank)
+        granted = []
+        for number in range(banks):
+            m.submodules[f"bank{number}"] = place = BankAccess(self.config, self.masters)
+            connect(m, place.bank, flipped(self.banks[number]))
+            m.d.comb += [
+                place.req.eq(Cat(port.req & (bank == number) for port, bank in zip(self.ports, wanted, strict=True))),
+                place.access.eq(accesses),
+            ]
+            if self.config.rvfi:
+                m.d.comb += self.bank_masters[number].eq(place.master)
+            granted.append(place.gnt)
+        answers = Array(bank.rdata for bank in self.banks)
+        for number, (port, bank) in enumerate(zip(self.ports, wanted, strict=True)):
+            source = Signal(bank_bits, name=f"source{number}")
+            m.d.comb += [port.gnt.eq(Cat(gnt[number] for gnt in granted).any()), port.rdata.eq(answers[source])]
+            m.d.sync += [port.rvalid.eq(port.gnt), source.eq(bank)]
+        return m

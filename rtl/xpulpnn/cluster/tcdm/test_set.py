@@ -1,0 +1,63 @@
+"""The second half of a test&set."""
+
+from amaranth.hdl import Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.isa.machine import XLEN
+
+
+class TestSet(wiring.Component):
+    """Writes all ones to the word that a load has just read.
+
+    In the cycle after an access with ``start`` the bank is written with the address and the byte enables of that
+    access, and no other access may be made. In all other cycles accesses pass through. Reset drops the write.
+
+    Parameters
+    ----------
+    words : int
+        Words of the bank.
+
+    Members
+    -------
+    access : In(BankSignature)
+        Access to the bank.
+    start : In(1)
+        The access is the load of a test&set.
+    busy : Out(1)
+        The bank is being written: ``access`` must not request.
+    bank : Out(BankSignature)
+        The bank.
+    """
+
+    def __init__(self, words: int):
+        self.words = words
+        super().__init__(
+            {
+                "access": In(BankSignature(words)),
+                "start": In(1),
+                "busy": Out(1),
+                "bank": Out(BankSignature(words)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Keep what the write needs, and put it before the bank."""
+        m = Module()
+        access, bank = self.access, self.bank
+        addr = Signal.like(access.addr)
+        be = Signal.like(access.be)
+        connect(m, flipped(access), flipped(bank))
+        m.d.sync += self.busy.eq(access.req & self.start)
+        with m.If(access.req & self.start):
+            m.d.sync += [addr.eq(access.addr), be.eq(access.be)]
+        with m.If(self.busy):
+            m.d.comb += [
+                bank.req.eq(1),
+                bank.we.eq(1),
+                bank.addr.eq(addr),
+                bank.be.eq(be),
+                bank.wdata.eq(Const(-1, XLEN)),
+            ]
+        return m
