@@ -1,13 +1,13 @@
-"""Arrays of a set-associative cache."""
+"""Lines of a set-associative cache."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
+from xpulpnn.cluster.icache.way import CacheWay
 
 
 class CacheWays(wiring.Component):
@@ -83,26 +83,41 @@ class CacheWays(wiring.Component):
         return line[self.common : index], line[index:]
 
     def elaborate(self, platform):
-        """Build the ways."""
+        """Build the ways and what tells them apart."""
         m = Module()
-        write_index, _ = self._split(self.write_line)
+        index, _ = self._split(self.line)
+        write_index, write_tag = self._split(self.write_line)
+        forgets = Signal(self.sets)
+        line_forgotten = Signal(self.sets)
+        m.d.comb += [
+            self.same_set.eq(index == write_index),
+            line_forgotten.eq(self.control.flush_line << self._split(self.control.line)[0]),
+            forgets.eq(line_forgotten | (self.control.flush | ~self.control.enable).replicate(self.sets)),
+        ]
         with m.If(self.lookup):
             m.d.sync += self.looked.eq(self.line)
-        lines = [(self.looked, self._split(self.line)[0])]
         if self.ahead:
-            # the number of the set alone, which comes late, is incremented before the lookup
             m.d.comb += self.next_line.eq(self.looked + 1)
-            lines.append((self.next_line, (lines[0][1] + 1)[: exact_log2(self.sets)]))
-        hits, data = [], []
-        for way, turn in enumerate(self._turns(m, write_index)):
-            write = Signal(name=f"write{way}")
-            m.d.comb += write.eq(self.write & turn)
-            hits.append(self._way(m, way, write, lines))
-            data.append(self._lines(m, way, write, lines[0][1]))
-        here, *ahead = (Cat(found) for found in zip(*hits, strict=True))
-        m.d.comb += [self.same_set.eq(lines[0][1] == write_index), self.hit.eq(here.any()), self.data.eq(chosen(here, data))]
+        ways = [CacheWay(self.sets, len(write_tag), ahead=self.ahead) for _ in range(self.ways)]
+        for number, (way, turn) in enumerate(zip(ways, self._turns(m, write_index), strict=True)):
+            m.submodules[f"way{number}"] = way
+            m.d.comb += [
+                way.lookup.eq(self.lookup),
+                way.index.eq(index),
+                way.tag.eq(self._split(self.looked)[1]),
+                way.write.eq(self.write & turn),
+                way.write_index.eq(write_index),
+                way.write_tag.eq(write_tag),
+                way.write_line.eq(self.write_data),
+                way.forget.eq(forgets),
+            ]
+            if self.ahead:
+                # the number of the set comes late: it alone is incremented before the lookup
+                m.d.comb += [way.next_index.eq(index + 1), way.next_tag.eq(self._split(self.next_line)[1])]
+        hits = Cat(way.hit for way in ways)
+        m.d.comb += [self.hit.eq(hits.any()), self.data.eq(chosen(hits, [way.line for way in ways]))]
         if self.ahead:
-            m.d.comb += self.next_absent.eq(~ahead[0].any())
+            m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
         return m
 
     def _turns(self, m, write_index):
@@ -116,45 +131,3 @@ class CacheWays(wiring.Component):
         with m.If(self.write):
             m.d.sync += oldest.word_select(write_index, width).eq(turn + 1)
         return [turn == way for way in range(self.ways)]
-
-    def _way(self, m, way, write, lines):
-        """Tags and valid bits of a way; whether it has each of ``lines``, pairs of a line looked for in the last cycle
-        and the set to look in in this one."""
-        write_index, write_tag = self._split(self.write_line)
-        valid = Signal(self.sets, name=f"valid{way}")
-        m.submodules[f"tags{way}"] = tags = Memory(shape=len(write_tag), depth=self.sets, init=[])
-        port = tags.write_port()
-        m.d.comb += [port.en.eq(write), port.addr.eq(write_index), port.data.eq(write_tag)]
-        with m.If(write):
-            m.d.sync += valid.bit_select(write_index, 1).eq(1)
-        with m.If(self.control.flush_line):
-            m.d.sync += valid.bit_select(self._split(self.control.line)[0], 1).eq(0)
-        with m.If(self.control.flush | ~self.control.enable):
-            m.d.sync += valid.eq(0)
-        hits = []
-        for name, (line, index) in zip(("hit", "next_hit"), lines, strict=False):
-            hit = Signal(name=f"{name}{way}")
-            present = Signal(name=f"{name}{way}_valid")
-            port = tags.read_port()
-            with m.If(self.lookup):
-                m.d.sync += present.eq(valid.bit_select(index, 1))
-            m.d.comb += [
-                port.en.eq(self.lookup),
-                port.addr.eq(index),
-                hit.eq(present & (port.data == self._split(line)[1])),
-            ]
-            hits.append(hit)
-        return hits
-
-    def _lines(self, m, way, write, index):
-        """Lines of a way; that of the set ``index`` in the next cycle."""
-        m.submodules[f"lines{way}"] = lines = Memory(shape=LINE_BITS, depth=self.sets, init=[])
-        write_port, read_port = lines.write_port(), lines.read_port()
-        m.d.comb += [
-            write_port.en.eq(write),
-            write_port.addr.eq(self._split(self.write_line)[0]),
-            write_port.data.eq(self.write_data),
-            read_port.en.eq(self.lookup),
-            read_port.addr.eq(index),
-        ]
-        return read_port.data
