@@ -14,8 +14,8 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 _WORD = exact_log2(WORD_BYTES)
 
 class FetchState(enum.Enum, shape=2):
-    """What is asked of the next level: nothing but what a miss needs at once, a line that is not granted yet, or a line
-    that is under way."""
+    """What is asked of the next level: nothing before this cycle, a line that is not granted yet, or a line that is under
+    way."""
 
     READY = 0
     ASKING = 1
@@ -27,9 +27,10 @@ class PrivateCache(wiring.Component):
 
     A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss asks for
     its line in the cycle in which it could have been answered, and is answered in the cycle in which the line comes;
-    until then nothing is granted, nor in the cycle in which a line is stored a word of the same set. One line is under
-    way at a time. After a lookup, hit or miss, the next line is fetched if it is not there, unless it was the last to
-    be fetched; a miss waits for such a line first, and takes it if it is the one.
+    until then nothing is granted. Nor is in the cycle in which a line is stored, a word of the same set. After a lookup
+    the next line is asked for if it is not there, in the same cycle as a miss would be, unless it was the last one
+    fetched. One line is under way at a time: a miss waits for a line that is fetched ahead, and takes it if it is the
+    one.
 
     A line of which a half could not be read is not kept; a word of that half is answered with the error. What was
     requested before a flush is not kept either, and serves no fetch that is answered behind it. While the cache is not
@@ -103,38 +104,47 @@ class PrivateCache(wiring.Component):
         line, control = self.line, self.control
         state = Signal(FetchState)
         asked = Signal.like(line.addr)
-        # stale: there was a flush since the line was asked for; looked: there was a lookup since the flush
+        # there was a flush since the line was asked for
         stale = Signal(init=1)
-        looked = Signal()
         flushed = Signal()
+        starts = Signal()
+        target = Signal.like(line.addr)
+        ready = state == FetchState.READY
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
-            line.req.eq((state == FetchState.ASKING) | ((state == FetchState.READY) & misses)),
-            line.addr.eq(Mux(state == FetchState.READY, ways.looked, asked)),
+            starts.eq(ready & misses),
+            target.eq(ways.looked),
+            line.req.eq(starts | (state == FetchState.ASKING)),
+            line.addr.eq(Mux(ready, target, asked)),
             comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
             ways.write_line.eq(asked),
             ways.write_data.eq(line.rdata),
         ]
+        if self.config.prefetch:
+            # there was a lookup since the flush
+            looked = Signal()
+            with m.If(flushed):
+                m.d.sync += looked.eq(0)
+            with m.Elif(ways.lookup):
+                m.d.sync += looked.eq(1)
+            wanted = looked & ways.next_absent & (stale | (asked != ways.next_line))
+            with m.If(~misses):
+                m.d.comb += [
+                    starts.eq(ready & control.enable & control.prefetch & wanted),
+                    target.eq(ways.next_line),
+                ]
         with m.Switch(state):
             with m.Case(FetchState.READY):
-                with m.If(misses):
-                    m.d.sync += [
-                        asked.eq(ways.looked),
-                        stale.eq(0),
-                        state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING)),
-                    ]
-                if self.config.prefetch:
-                    wanted = control.enable & control.prefetch & looked & ways.next_absent
-                    with m.Elif(wanted & (stale | (asked != ways.next_line))):
-                        m.d.sync += [asked.eq(ways.next_line), stale.eq(0), state.eq(FetchState.ASKING)]
+                with m.If(starts):
+                    m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
             with m.Case(FetchState.ASKING):
                 with m.If(line.gnt):
                     m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING):
                 with m.If(line.rvalid):
                     m.d.sync += state.eq(FetchState.READY)
-        with m.If(ways.lookup):
-            m.d.sync += looked.eq(1)
         with m.If(flushed):
-            m.d.sync += [stale.eq(1), looked.eq(0)]
+            m.d.sync += stale.eq(1)
+        with m.Elif(starts):
+            m.d.sync += stale.eq(0)
