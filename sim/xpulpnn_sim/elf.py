@@ -13,7 +13,7 @@ from elftools.elf.sections import Section, Symbol, SymbolTableSection
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES
-from xpulpnn_sw.core_note import NOTE_SECTION, CoreNote, read_notes
+from xpulpnn_sw.core_note import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
 
 SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -97,6 +97,8 @@ class Executable:
         Address of its return channel, if the program has one.
     cores : tuple of CoreNote
         The cores its parts were compiled for, as far as they say.
+    cluster : ClusterNote or None
+        The cluster it was compiled for, if any.
     """
 
     path: Path
@@ -107,6 +109,7 @@ class Executable:
     tohost: int
     fromhost: int | None
     cores: tuple[CoreNote, ...] = ()
+    cluster: ClusterNote | None = None
 
     def function_at(self, address: int) -> Function | None:
         """The function that holds ``address``."""
@@ -145,7 +148,7 @@ class _Parsed(NamedTuple):
     zeroes: list[Segment]
     symbols: list[_Symbol]
     code: dict[int, Window]
-    cores: tuple[CoreNote, ...]
+    notes: bytes
 
 
 def parse_number(text: str) -> int:
@@ -212,8 +215,9 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
         raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
     functions = tuple(_functions(parsed.symbols, parsed.code))
     entry = parsed.entry & ~1
+    cores, cluster = read_notes(parsed.notes), read_cluster_note(parsed.notes)
     executable = Executable(
-        path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST), parsed.cores
+        path, entry, segments, symbols, functions, symbols[TOHOST], symbols.get(FROMHOST), cores, cluster
     )
     memory = windows(executable, ram)
     _require_inside(path, memory, "entry", entry, HALF_BYTES)
@@ -280,8 +284,8 @@ def _read(path: Path, elf: ELFFile, size: int) -> _Parsed:
         if isinstance(section, SymbolTableSection)
         for symbol in _symbols(section.iter_symbols(), code)
     ]
-    cores = tuple(note for section in sections if section.name == NOTE_SECTION for note in read_notes(section.data()))
-    return _Parsed(header["e_type"], str(header["e_machine"]), header["e_entry"], loads, zeroes, symbols, code, cores)
+    notes = b"".join(section.data() for section in sections if section.name == NOTE_SECTION)
+    return _Parsed(header["e_type"], str(header["e_machine"]), header["e_entry"], loads, zeroes, symbols, code, notes)
 
 
 def _place(

@@ -8,7 +8,7 @@ A program talks through the word at its symbol ``tohost`` (the host-target inter
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,6 +38,7 @@ class Reason(StrEnum):
     ENDLESS_LOOP = "endless-loop"
     BAD_ACCESS = "bad-access"
     BAD_FETCH = "bad-fetch"
+    DEADLOCK = "deadlock"
     DIFFERENCE = "difference"
 
 
@@ -128,6 +129,28 @@ def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
     """The program continues outside memory at ``pc``; ``previous`` is the instruction executed before, if any."""
     came = "" if previous is None else f", coming from {place(previous, name_of)}"
     return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
+
+
+def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
+    """All cores wait and nothing is under way that could end it.
+
+    Parameters
+    ----------
+    waiting : sequence of (int, int, str)
+        Core, address of its instruction, and what it does there ("waits for barrier 0"), by core.
+    name_of, line_of : callable
+        Symbol and line of the source of an address, empty if there is none.
+    """
+    places: dict[tuple[int, str], list[int]] = {}
+    for core, pc, what in waiting:
+        places.setdefault((pc, what), []).append(core)
+    parts: list[str] = []
+    for (pc, what), cores in places.items():
+        line = line_of(pc)
+        who = f"core{'s' if len(cores) > 1 else ''} {', '.join(map(str, cores))}"
+        parts.append(f"{who}: {what} at {place(pc, name_of)}{f', {line}' if line else ''}")
+    text = f"deadlock: {'; '.join(parts)}"
+    return Exit(Reason.DEADLOCK, 0, waiting[0][1], None, text)
 
 
 def difference(pc: int, name_of: NameOf) -> Exit:

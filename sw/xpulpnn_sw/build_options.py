@@ -9,6 +9,7 @@ from string import Template
 from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+from xpulpnn_sw.cluster_layout import ClusterLayout
 from xpulpnn_sw.compilers import RUNTIME
 from xpulpnn_sw.looppass.optimise import Report
 
@@ -57,6 +58,8 @@ class Options:
         Bytes of the stack, of everything in the data region, of everything in the code region.
     heap : int
         Bytes for malloc where the program calls it; 0: a quarter of the ram.
+    cluster : ClusterLayout or None
+        The program is for the cores of a cluster, its stacks are there, and the ram is the L2; None: for one core.
     loop_pass : bool
         Turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2.
     report : Report or None
@@ -78,6 +81,7 @@ class Options:
     ram: int = DEFAULT_RAM
     rom: int = DEFAULT_ROM
     heap: int = 0
+    cluster: ClusterLayout | None = None
     loop_pass: bool = True
     report: Report | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -85,7 +89,7 @@ class Options:
     def __post_init__(self) -> None:
         if not 0 < self.ram <= MAX_RAM:
             raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
-        if not 0 < self.stack <= self.ram:
+        if self.cluster is None and not 0 < self.stack <= self.ram:
             raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
         if not 0 <= self.heap <= self.ram:
             raise InputError(f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
@@ -107,6 +111,13 @@ def parse_size(text: str, what: str) -> int:
 
 def link_script(options: Options) -> str:
     """The linker script of the runtime."""
-    sizes = {"stack": options.stack, "ram": options.ram, "rom": options.rom}
-    memory_map = sizes | {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}"}
-    return Template((RUNTIME / "link.ld").read_text()).substitute(memory_map)
+    places = {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}", "ram": options.ram}
+    if options.cluster is None:
+        return _script("link.ld", places | {"stack": options.stack, "rom": options.rom})
+    cluster = options.cluster
+    sizes = {"tcdm": cluster.tcdm, "stack": cluster.stack, "core_stack": cluster.core_stack, "cores": cluster.cores}
+    return _script("link_cluster.ld", places | sizes)
+
+
+def _script(name: str, values: dict[str, int | str]) -> str:
+    return Template((RUNTIME / name).read_text()).substitute(values)

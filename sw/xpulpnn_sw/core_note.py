@@ -2,8 +2,10 @@
 
 Every compiled file has one line in it, the linker puts them together:
 ``core xpulpnn; extensions XpulpV2 XpulpNN; widths 16 8 4 2; groups``. A core that has less cannot run the program.
+Files compiled for a cluster have a second line: ``cluster; cores 8; tcdm 131072``.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -84,6 +86,39 @@ def read_notes(section: bytes) -> tuple[CoreNote, ...]:
         if all(width.isdecimal() for width in widths):
             notes.append(CoreNote(name, extensions, frozenset(map(int, widths)), groups))
     return tuple(notes)
+
+
+_CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNote:
+    """The cluster that a program was compiled for.
+
+    Members
+    -------
+    cores : int
+        How many cores.
+    tcdm_bytes : int
+        Size of their shared memory.
+    """
+
+    cores: int
+    tcdm_bytes: int
+
+
+def cluster_note(cores: int, tcdm_bytes: int) -> str:
+    """The assembly text of the note of a cluster; it follows that of the core."""
+    return f'\t.ascii "cluster; cores {cores}; tcdm {tcdm_bytes}\\n"\n'
+
+
+def read_cluster_note(section: bytes) -> ClusterNote | None:
+    """What the parts of a program that are for a cluster need together; None: it is for one core."""
+    found = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
+    if not found:
+        return None
+    cores, sizes = zip(*found, strict=True)
+    return ClusterNote(max(cores), max(sizes))
 
 
 def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, name: str) -> None:

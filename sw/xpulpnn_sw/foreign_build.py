@@ -6,6 +6,7 @@ from string import Template
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sw.build_options import Options, link_script
+from xpulpnn_sw.cluster_layout import ClusterLayout
 from xpulpnn_sw.compilers import LIBRARIES, RUNTIME, TARGETS
 from xpulpnn_sw.toolchain import LIBRARY, OPTIONAL, START_FILE, write_headers
 
@@ -30,16 +31,19 @@ pulp_builtins.h   the built-in functions of the PULP compilers; pmsis.h, pulp.h,
 xp_hwloop.h       hardware loops in C
 xpulpnn_rt.h      traps, interrupts, counters, output
 others            the C library
-link.ld           memory map: code from 0x1C000000, stack and data from 0x10000000; sizes are in it
+link.ld           memory map: code from 0x1C000000; stack and data from 0x10000000, of a cluster stacks and PI_L1
+                  data only; sizes are in it
+xp_cluster.h      of a cluster: event unit, barriers, locks, teams, timer
 runtime/          start-up code and C library
 
 A stock assembler does not know our mnemonics: they are for `xpulpnn cc` only, XP_ASM_... of xpulpnn.h for both.
 """)
 
 
-def write_all(folder: Path, config: CoreConfig, core: str) -> list[Path]:
-    """Write the whole set for the core ``config``, called ``core``, into ``folder``; returns the paths."""
-    paths = write_headers(folder, config)
+def write_all(folder: Path, config: CoreConfig, core: str, cluster: ClusterLayout | None = None) -> list[Path]:
+    """Write the whole set for the core ``config``, called ``core``, or a cluster of it, into ``folder``; returns the
+    paths."""
+    paths = write_headers(folder, config, cluster)
     sources = [path for path in RUNTIME.iterdir() if path.suffix in (".c", ".S", ".h")]
     places = {path: Path("runtime") / path.name for path in sources}
     places |= {path: path.relative_to(RUNTIME / "include") for path in (RUNTIME / "include").rglob("*.h")}
@@ -58,7 +62,7 @@ def write_all(folder: Path, config: CoreConfig, core: str) -> list[Path]:
         zig=" ".join(TARGETS["zig"]),
         gcc_libraries=" ".join(LIBRARIES["gcc"]),
     )
-    for name, text in (("link.ld", link_script(Options(config=config))), ("README.txt", readme)):
+    for name, text in (("link.ld", link_script(Options(config=config, cluster=cluster))), ("README.txt", readme)):
         paths.append(folder / name)
         paths[-1].write_text(text)
     return paths

@@ -18,6 +18,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.build_options import HEAP_SHARE, Options, Stage, link_script
 from xpulpnn_sw.cheaders.generate import headers
+from xpulpnn_sw.cluster_layout import ClusterLayout
 from xpulpnn_sw.compilers import (
     LIBRARIES,
     LINKING,
@@ -30,7 +31,7 @@ from xpulpnn_sw.compilers import (
     run,
     target_flags,
 )
-from xpulpnn_sw.core_note import core_name, core_note
+from xpulpnn_sw.core_note import cluster_note, core_name, core_note
 from xpulpnn_sw.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.source_places import SourcePlaces
 from xpulpnn_sw.stock_assembly import translate
@@ -38,7 +39,8 @@ from xpulpnn_sw.stock_assembly import translate
 START_FILE, LIBRARY = "crt0.S", "runtime.c"
 _MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
-    "malloc.c": ("malloc", "calloc", "realloc", "free"),
+    "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc"),
+    "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free"),
     "math.c": _MATHEMATICS,
     "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
     "setjmp.S": ("setjmp", "longjmp"),
@@ -129,13 +131,17 @@ class _Build:
         if problems:
             raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
-        config = self.options.config
-        _write(written, translated + core_note(config, self.options.core or core_name(config)))
+        _write(written, translated + self._notes())
         command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
         try:
             return places.in_messages(run(command), written)
         except CompileError as error:
             raise CompileError(places.in_messages(error.messages, written)) from None
+
+    def _notes(self) -> str:
+        options = self.options
+        note = core_note(options.config, options.core or core_name(options.config))
+        return note if options.cluster is None else note + cluster_note(options.cluster.cores, options.cluster.tcdm)
 
     def _beside(self, output: Path, suffix: str) -> Path:
         """A file of our own for a step toward ``output``."""
@@ -236,7 +242,7 @@ def _working(compiler: str | None, options: Options) -> Generator[_Build]:
     found = find(compiler)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         work = _Build(found, options, Path(name))
-        write_headers(work.folder / "include", options.config)
+        write_headers(work.folder / "include", options.config, options.cluster)
         yield work
 
 
@@ -323,11 +329,11 @@ def compile_sources(
         )
 
 
-def write_headers(folder: Path, config: CoreConfig) -> list[Path]:
+def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:
     """Write the headers generated for ``config`` into ``folder``, made if it does not exist; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
-    for name, text in headers(config).items():
+    for name, text in headers(config, cluster).items():
         paths.append(folder / name)
         paths[-1].write_text(text)
     return paths

@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
+from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -198,6 +199,15 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
+def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
+    return BenchedUnit(
+        "event_unit",
+        lambda: EventUnit(ClusterConfig(**fields)),
+        lambda: {"cluster": fields, "episodes": episodes},
+        simulators,
+    )
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -243,6 +253,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
+    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
+    "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.cluster_options import described
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_configuration,
     add_json,
-    configuration,
     core_title,
     output,
     require_folder,
@@ -22,6 +23,13 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.commands.loop_report import loop_record, show_loops
 from xpulpnn_sw.build_options import DEFAULT_RAM, DEFAULT_STACK, KIB, MIB, Options, Stage, parse_size
+from xpulpnn_sw.cluster_layout import (
+    DEFAULT_CORE_STACK,
+    DEFAULT_CORES,
+    DEFAULT_MASTER_STACK,
+    DEFAULT_TCDM,
+    ClusterLayout,
+)
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.foreign_build import write_all
 from xpulpnn_sw.looppass.optimise import Report
@@ -106,16 +114,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-T", dest="script", type=Path, metavar="FILE", help="linker script instead of the runtime's")
     parser.add_argument("-nostartfiles", action="store_true", help="without the crt0 of the runtime")
     parser.add_argument(
+        "--cluster", action="store_true", help="for the cores of a cluster: code and data in the L2, PI_L1 in the TCDM"
+    )
+    parser.add_argument(
+        "--cores", type=int, metavar="N", help=f"with --cluster: how many cores (default {DEFAULT_CORES})"
+    )
+    parser.add_argument(
+        "--tcdm", metavar="SIZE", help=f"with --cluster: bytes of the TCDM (default {DEFAULT_TCDM // KIB}K)"
+    )
+    parser.add_argument(
         "--stack",
-        default=f"{DEFAULT_STACK // KIB}K",
         metavar="SIZE",
-        help=f"bytes of the stack (default {DEFAULT_STACK // KIB}K)",
+        help=f"bytes of the stack (default {DEFAULT_STACK // KIB}K); with --cluster of core 0 "
+        f"(default {DEFAULT_MASTER_STACK // KIB}K)",
+    )
+    parser.add_argument(
+        "--core-stack",
+        metavar="SIZE",
+        help=f"with --cluster: bytes of the stack of each other core (default {DEFAULT_CORE_STACK // KIB}K)",
     )
     parser.add_argument(
         "--ram",
         default=f"{DEFAULT_RAM // MIB}M",
         metavar="SIZE",
-        help=f"most bytes of stack, data and heap together (default {DEFAULT_RAM // MIB}M)",
+        help=f"most bytes of stack, data and heap together, with --cluster of everything in the L2 "
+        f"(default {DEFAULT_RAM // MIB}M)",
     )
     parser.add_argument("--heap", metavar="SIZE", help="bytes for malloc (default: a quarter of --ram)")
     parser.add_argument(
@@ -149,11 +172,11 @@ def _add_passed(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
-    config = configuration(arguments)
+    config = _core(arguments)
     require_writable(arguments.json)
     if arguments.headers is not None:
         require_folder(arguments.headers, "--headers")
-        names = write_all(arguments.headers, config, core_title(arguments))
+        names = write_all(arguments.headers, config, core_title(arguments), _cluster(arguments))
         output().print("\n".join(str(path) for path in names), markup=False, soft_wrap=True)
         write_json(arguments.json, {"files": [str(path) for path in names]})
         return OK
@@ -173,9 +196,7 @@ def run(arguments: argparse.Namespace) -> int:
         linking=tuple(_linking(arguments)),
         start_files=not arguments.nostartfiles,
         script=_script(arguments.script),
-        stack=parse_size(arguments.stack, "--stack"),
-        ram=parse_size(arguments.ram, "--ram"),
-        heap=0 if arguments.heap is None else parse_size(arguments.heap, "--heap"),
+        **_memory(arguments),
         loop_pass=not arguments.no_loop_pass,
         report=report,
         **({} if arguments.jobs is None else {"jobs": arguments.jobs}),
@@ -196,6 +217,38 @@ def run(arguments: argparse.Namespace) -> int:
     record = {"files": [str(path) for path in results], "compiler": compiler.kind}
     write_json(arguments.json, record | ({"loop_pass": loop_record(report)} if arguments.loop_report else {}))
     return OK
+
+
+def _memory(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Fields of :class:`Options` about memory and cores."""
+    cluster = _cluster(arguments)
+    sizes = {name: getattr(arguments, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
+    given = {name: parse_size(text, f"--{name}") for name, text in sizes.items() if text is not None}
+    return given | {"cluster": cluster}
+
+
+def _core(arguments: argparse.Namespace) -> CoreConfig:
+    """The core to compile for."""
+    config = described(arguments)
+    return config.core if isinstance(config, ClusterConfig) else config
+
+
+def _cluster(arguments: argparse.Namespace) -> ClusterLayout | None:
+    """The cluster to compile for, if any."""
+    options = ("cores", "tcdm", "core_stack")
+    named = CLUSTER_PRESETS.get(arguments.preset)
+    if not arguments.cluster and named is None:
+        for name in options:
+            if getattr(arguments, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
+        return None
+    given = {name: getattr(arguments, name) for name in (*options, "stack") if getattr(arguments, name) is not None}
+    sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
+    sizes |= {
+        name: value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
+        for name, value in given.items()
+    }
+    return ClusterLayout(**sizes)
 
 
 def _linking(arguments: argparse.Namespace) -> list[str]:

@@ -65,13 +65,18 @@ def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PR
 
 def configuration(arguments: argparse.Namespace) -> CoreConfig:
     """The configuration that ``--preset`` and ``--set`` describe."""
+    return apply_settings(preset(arguments.preset), assignments(arguments))
+
+
+def assignments(arguments: argparse.Namespace) -> dict[str, str]:
+    """The keys and values of ``--set``."""
     settings: dict[str, str] = {}
     for text in arguments.settings:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise InputError(f"--set must be KEY=VALUE, not {text}")
         settings[key] = value
-    return apply_settings(preset(arguments.preset), settings)
+    return settings
 
 
 def core_title(arguments: argparse.Namespace) -> str:

@@ -12,8 +12,10 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn_sim.cluster_program import cluster_windows, require_cluster, require_one_core
 from xpulpnn_sim.commands.common import core_title, require_folder
 from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
@@ -90,13 +92,22 @@ def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str]
     parser.add_argument("--profile", action="store_true", help=f"{unit} by function")
 
 
-def load_program(arguments: argparse.Namespace, config: CoreConfig) -> tuple[Executable, tuple[Window, ...]]:
-    """The program and the memory beside it; raises :class:`InputError` also for bad limits and another core."""
+def load_program(
+    arguments: argparse.Namespace, config: CoreConfig | ClusterConfig
+) -> tuple[Executable, tuple[Window, ...]]:
+    """The program and the memory beside it; raises :class:`InputError` also for bad limits, another core, and another
+    number of cores."""
     if arguments.limit < 1:
         raise InputError(f"--max-cycles must be at least 1, not {arguments.limit}")
     ram = tuple(parse_ram(text) for text in arguments.ram)
-    executable = load(arguments.program, ram=ram)
-    require_core(executable.cores, config, str(executable.path), core_title(arguments))
+    if isinstance(config, ClusterConfig):
+        executable = load(arguments.program, ram=(*ram, (TCDM_BASE, config.tcdm_bytes)))
+        require_cluster(executable, config)
+    else:
+        executable = load(arguments.program, ram=ram)
+        require_one_core(executable)
+    core = config.core if isinstance(config, ClusterConfig) else config
+    require_core(executable.cores, core, str(executable.path), core_title(arguments))
     return executable, ram
 
 
@@ -116,9 +127,15 @@ def hart_id(arguments: argparse.Namespace) -> int:
     return number
 
 
-def dumps(arguments: argparse.Namespace, executable: Executable, ram: Sequence[Window]) -> tuple[Dump, ...]:
+def dumps(
+    arguments: argparse.Namespace,
+    executable: Executable,
+    ram: Sequence[Window],
+    config: CoreConfig | ClusterConfig | None = None,
+) -> tuple[Dump, ...]:
     """The pieces of memory to write; raises :class:`InputError` unless each can be."""
-    memory = windows(executable, ram)
+    is_cluster = isinstance(config, ClusterConfig)
+    memory = cluster_windows(executable, config, ram) if is_cluster else windows(executable, ram)
     found: list[Dump] = []
     for text in arguments.dump:
         where, _, rest = text.partition(":")

@@ -18,7 +18,7 @@ from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.harness.testbench import TOP, Rig
+from xpulpnn_sim.harness.testbench import CONTROL, TOP, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts
 from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator
 
@@ -152,7 +152,7 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
         (folder / "cxx").write_text(_compiler_command(chosen))
         (folder / "cxx").chmod(0o755)
         flags += ["-CFLAGS", f"-I{folder}", "-MAKEFLAGS", f"CXX={folder / 'cxx'} LINK={folder / 'cxx'} {make_flags}"]
-        inputs = [str(folder / file) for file in (f"{TOP}.sv", *sources, "model.cpp")]
+        inputs = [str(folder / file) for file in (CONTROL, f"{TOP}.sv", *sources, "model.cpp")]
         _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *inputs], folder, environment)
         (folder / "model.so").rename(library)
     return library

@@ -122,6 +122,9 @@ class RetirementCheck:
         Symbol of an address.
     errors : sequence of (int, int)
         Addresses that the bus answers with an error when they are fetched from.
+    has_tcdm : bool
+        Whether the harts are those of a cluster: its memory has several addresses, what its devices answer is taken
+        over, and its interrupt lines are not known.
     """
 
     def __init__(
@@ -137,7 +140,9 @@ class RetirementCheck:
         sparse: bool = False,
         name_of: NameOf = lambda pc: "",
         errors: Sequence[Window] = (),
+        has_tcdm: bool = False,
     ) -> None:
+        self._lines_are_known = not has_tcdm
         self._name_of, self._harts = name_of, range(len(hart_ids))
         self._describer = Describer(enabled(config.extensions, config.widths))
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
@@ -146,7 +151,7 @@ class RetirementCheck:
         # where there is no such word, an odd address that no word has
         tohost, fromhost = (*host_words, 1, 1)[:2]
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
-        settings |= {"has_front_end": has_front_end, "sparse": sparse}
+        settings |= {"has_front_end": has_front_end, "sparse": sparse, "has_tcdm": has_tcdm}
         csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
         self._chain = Chain(library, settings, memory, csrs, errors)
         self._host_words = {address & ~3 for address in host_words}
@@ -154,9 +159,11 @@ class RetirementCheck:
     def __call__(self, block: Block) -> Findings:
         """Check the next block.
 
-        With the interrupt lines of the block it is also checked that the most urgent interrupt is taken, and soon.
+        With the interrupt lines of the block, where they are known, it is also checked that the most urgent interrupt
+        is taken, and soon.
         """
-        return self.check([block.records(hart) for hart in self._harts], block.grants, [*map(block.lines, self._harts)])
+        lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
+        return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
     def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
         """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""

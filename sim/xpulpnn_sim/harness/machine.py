@@ -29,11 +29,14 @@ class Machine:
     bus_errors : tuple of (int, int)
         Base and size, multiples of 4, of addresses from which a fetch is answered with an error.
     hart_id : int
-        Value of mhartid of the first hart; the others follow.
+        Value of mhartid of the first hart; the others follow. Of a cluster 0.
     grant_stalls, fetch_grant_stalls : float
         Probability in [0, 1) that the data or instruction memory withholds a grant in a cycle.
     response_latency, fetch_latency : int
         Responses take 1 to this many cycles, at random.
+    l2_latency : int
+        Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for comes on
+        top. Banks answer in the next cycle.
     irq_rate : float
         Probability per cycle that one of the usable interrupt lines rises. A line falls when its interrupt is taken.
     irqs : tuple of (int, int)
@@ -51,6 +54,7 @@ class Machine:
     response_latency: int = 1
     fetch_grant_stalls: float = 0.0
     fetch_latency: int = 1
+    l2_latency: int = 1
     irq_rate: float = 0.0
     irqs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
@@ -65,7 +69,13 @@ class Machine:
         for base, size in self.bus_errors:
             if base % WORD_BYTES or size % WORD_BYTES or size < WORD_BYTES:
                 raise InputError(f"--bus-error must be words at a multiple of 4, not 0x{base:x}:{size}")
-        for name, least in (("response_latency", 1), ("fetch_latency", 1), ("max_cycles", 1), ("seed", 0)):
+        for name, least in (
+            ("response_latency", 1),
+            ("fetch_latency", 1),
+            ("l2_latency", 1),
+            ("max_cycles", 1),
+            ("seed", 0),
+        ):
             if getattr(self, name) < least:
                 raise InputError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
 
@@ -74,6 +84,7 @@ class Machine:
         return {
             "grant_stall": int(self.grant_stalls * _FULL_SCALE),
             "response_latency": self.response_latency,
+            "data_latency": self.l2_latency,
             "fetch_grant_stall": int(self.fetch_grant_stalls * _FULL_SCALE),
             "fetch_latency": self.fetch_latency,
             "irq_rate": int(self.irq_rate * _FULL_SCALE),

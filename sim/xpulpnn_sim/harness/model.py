@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import HALF_BYTES
-from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.schema import (
     CHECK_ERROR,
     CHECK_INSN,
@@ -22,6 +21,7 @@ from xpulpnn_sim.harness.schema import (
     INTERRUPT,
     KEPT_ERRORS,
     SETTINGS,
+    STALLS,
     STATUS,
     VALUE_FIELDS,
     Event,
@@ -215,8 +215,8 @@ class Model:
         return int(self.status["cycles"])
 
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
-        """Count the cycles of a hart: an array of (half words of text and one for everything else, WaitCause)."""
-        rows = np.zeros((size // HALF_BYTES + 1, len(WaitCause)), np.uint64)
+        """Count the cycles of a hart: an array of (half words of text and one for everything else, STALLS)."""
+        rows = np.zeros((size // HALF_BYTES + 1, len(STALLS)), np.uint64)
         self._kept.append(rows)
         self._library.model_account(self._handle, hart, base, size, _place(rows))
         return rows

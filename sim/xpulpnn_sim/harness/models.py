@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import xpulpnn
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
-from xpulpnn_sim.harness.schema import DATA, FETCH, HART, RETIRE, STREAM, PortKind
+from xpulpnn_sim.harness.schema import BANK, DATA, FETCH, HART, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
@@ -54,9 +54,30 @@ def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
 
 
+def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The cluster with its banks as ports, a fetch port for each core and their retirement ports.
+
+    All cores start at once where the driver says; the cluster has the number 0.
+    """
+    names = [port["name"] for port in manifest["ports"]]
+    cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
+    banks = sum(name.startswith("bank_master_") for name in names)
+    ext = _bus(DATA, "ext")
+    adapters = [replace(ext, ports={**ext.ports, "hart": "ext_hart"})]
+    for core in range(cores):
+        # what drives one core's start drives that of all
+        start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
+        adapters += [_bus(FETCH, f"instr__{core}"), Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
+    for bank in range(banks):
+        macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
+        adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))
+    return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated="core")
+
+
 RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "stream": ("backend", backend_rig),
     "core": ("core", core_rig),
+    "cluster": ("cluster", cluster_rig),
 }
 """Top and ports of each engine."""
 
@@ -66,7 +87,9 @@ def _sources() -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*.py")))
 
 
-def cached_emission(top: str, config: CoreConfig, *, both_edges: bool = False) -> tuple[str, dict[str, Any]]:
+def cached_emission(
+    top: str, config: CoreConfig | ClusterConfig, *, both_edges: bool = False
+) -> tuple[str, dict[str, Any]]:
     """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
     digest = hashlib.sha256(f"{version('amaranth')} {both_edges} {_key(config)}".encode())
     for path in _sources():
@@ -100,33 +123,42 @@ def _key(config: object) -> str:
     return repr(sorted(config)) if isinstance(config, frozenset) else repr(config)
 
 
-def simulated(config: CoreConfig) -> CoreConfig:
-    """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array.
+Config = TypeVar("Config", CoreConfig, ClusterConfig)
+
+
+def simulated(config: Config) -> Config:
+    """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array; of a
+    cluster its core.
 
     Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, finds a word
     in an array faster than in a tree of selections, and computes only the format that is asked for where each has
     operators of its own. ``xpulpnn equivalence`` proves the dot-product structures equal.
     """
+    if isinstance(config, ClusterConfig):
+        return replace(config, core=simulated(config.core))
     dotp = replace(config.dotp, multipliers="replicated", adders="inferred")
     if dotp.isolation == "and":
         dotp = replace(dotp, isolation="none")
     return replace(config, regfile="array", multiplier="inferred", shifter="inferred", dotp=dotp)
 
 
-def model_library(engine: str, config: CoreConfig, *, trace: bool = False) -> Path:
+def model_library(engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False) -> Path:
     """Shared library simulating ``config`` with its retirement port, compiled if need be.
 
     Parameters
     ----------
     engine : str
         Key of :data:`RIGS`.
-    config : CoreConfig
-        Its ``rvfi`` is replaced by true.
+    config : CoreConfig or ClusterConfig
+        Its ``rvfi`` is replaced by true; the memories of a cluster are those of the driver.
     trace : bool
         Whether the model can write waveforms.
     """
     top, rig = RIGS[engine]
     # a waveform shows a clock that rises once in a cycle
     both_edges = not trace
-    emitted = cached_emission(top, replace(config, rvfi=True), both_edges=both_edges)
+    observed = replace(config, rvfi=True)
+    if isinstance(observed, ClusterConfig):
+        observed = replace(observed, memories="ports")
+    emitted = cached_emission(top, observed, both_edges=both_edges)
     return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace)

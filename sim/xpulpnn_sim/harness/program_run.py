@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window
@@ -16,13 +17,15 @@ from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
 from xpulpnn_sim.harness.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
+from xpulpnn_sim.harness.target import Target
 from xpulpnn_sim.iss.lockstep import Lockstep
+from xpulpnn_sim.source_lines import SourceLines
 from xpulpnn_sw.core_note import core_name, require_core
 
 
 def run_program(
     executable: Executable,
-    config: CoreConfig,
+    config: CoreConfig | ClusterConfig,
     machine: Machine | None = None,
     *,
     check: bool = False,
@@ -35,22 +38,23 @@ def run_program(
     library: Path | None = None,
     harts: int = 1,
 ) -> RunResult:
-    """Run a program on the core until it ends.
+    """Run a program on the core, or on all cores of a cluster, until it ends.
 
     Parameters
     ----------
     executable : Executable
         The program.
-    config : CoreConfig
-        The core.
+    config : CoreConfig or ClusterConfig
+        The core, or the cluster: its whole TCDM is memory, beside the program's segments. All cores start at the entry.
     machine : Machine or None
         Its surroundings; None: ideal memory and no interrupts.
     check : bool
         Check every retirement: operands, results, memory, next address (fast).
     lockstep : bool
-        Compare every retirement with the instruction-set simulator; the run ends at the first difference. One hart.
+        Compare every retirement with the instruction-set simulator; the run ends at the first difference. Not of a
+        cluster.
     observer : callable or None
-        Takes the retirements of the first hart.
+        Takes the retirements.
     account : bool
         Count where the cycles go, over the text of :func:`text_window`.
     output : callable or None
@@ -60,35 +64,51 @@ def run_program(
     waves : Waves or None
         Waveforms to write.
     library : Path or None
-        Compiled model to run; None: that of the core.
+        Compiled model to run; None: that of the configuration.
     harts : int
-        Harts of the model; all start at the entry.
+        Cores of a model that is no cluster.
 
-    Raises :class:`ToolError` if the model cannot be built.
+    Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
+    built.
     """
-    require_core(executable.cores, config, str(executable.path), core_name(config))
     machine = machine or Machine()
-    library = library or model_library("core", config, trace=waves is not None)
-    memory = load_memory(executable, machine.ram)
+    target = Target.of(config, machine, harts)
+    require_core(executable.cores, target.core, str(executable.path), core_name(target.core))
+    target.require(executable, machine.ram)
+    library = library or model_library(target.engine, config, trace=waves is not None)
+    memory = load_memory(executable, (*machine.ram, *target.memory))
     checkers: list[Checker] = []
     checked = None
     if check:
-        checked = retirement_check(executable, config, machine, library, harts=harts)
+        checked = retirement_check(executable, target, machine, library)
         checkers.append(checked)
     if lockstep:
+        if target.cluster is not None:
+            raise InputError("lock step must be that of one core, not of a cluster")
         checkers.append(
-            lockstep_checker(Lockstep(executable, config, hart_id=machine.hart_id, errors=machine.bus_errors))
+            lockstep_checker(Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors))
         )
-    settings = {"boot_addr": executable.entry, "tohost": executable.tohost}
-    session = Session(library, harts, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
-    name_of = executable.symbol_at
+    settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
+    cores = len(target.hart_ids)
+    session = Session(
+        library,
+        cores,
+        settings,
+        memory,
+        machine,
+        waves=waves,
+        checkers=checkers,
+        observer=observer,
+        together=target.cluster is not None,
+    )
+    name_of, lines = executable.symbol_at, SourceLines(executable.path)
     try:
-        accounts = [session.model.account(hart, *text_window(executable)) for hart in range(harts if account else 0)]
+        accounts = [session.model.account(hart, *text_window(executable)) for hart in range(cores if account else 0)]
         host = _Host(session, executable, memory, output)
         end = None
         while end is None:
             session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
-            end = host.served() or session.ended(name_of)
+            end = host.served() or session.ended(name_of, lines.at)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             if progress is not None:
@@ -104,18 +124,17 @@ def run_program(
     return result
 
 
-def retirement_check(
-    executable: Executable, config: CoreConfig, machine: Machine, library: Path, *, harts: int = 1
-) -> RetirementCheck:
+def retirement_check(executable: Executable, target: Target, machine: Machine, library: Path) -> RetirementCheck:
     """The check of every retirement of a program."""
     hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
     return RetirementCheck(
         library,
-        config,
-        load_memory(executable, machine.ram),
+        target.core,
+        load_memory(executable, (*machine.ram, *target.memory)),
         entry=executable.entry,
         host_words=hosts,
-        hart_ids=[machine.hart_id + hart for hart in range(harts)],
+        hart_ids=target.hart_ids,
+        has_tcdm=target.cluster is not None,
         name_of=executable.symbol_at,
         errors=machine.bus_errors,
     )

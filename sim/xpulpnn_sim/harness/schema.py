@@ -9,7 +9,8 @@ from enum import IntEnum, IntFlag, auto
 
 import numpy as np
 
-from xpulpnn.isa import machine
+from xpulpnn.config import TCDM_SPACE
+from xpulpnn.isa import cluster, machine
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
@@ -102,6 +103,26 @@ class BusField(IntEnum):
     BUS_WDATA = auto()
 
 
+class DeviceWait(IntEnum):
+    """What a core of a cluster waits for where its own port says no more than GRANT or RESPONSE; goes on where
+    :class:`~xpulpnn.isa.retirement.WaitCause` ends.
+    """
+
+    BANK_CONFLICT = len(WaitCause)
+    """The bank of the TCDM serves another one."""
+    BARRIER = auto()
+    """A barrier of the event unit."""
+    EVENT = auto()
+    """Anything else of the event unit: events, mutexes, dispatch."""
+    PERIPHERAL = auto()
+    """Other registers inside the cluster."""
+    EXTERNAL = auto()
+    """Memory outside the cluster."""
+
+
+STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
+"""Columns of an account."""
+
 VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
     *("rd", "base", "address", "store", "word", "pc", "position"),
@@ -122,10 +143,12 @@ def _dtype(wide: str, words: str) -> np.dtype[np.void]:
 SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
-    "collect watchdog sparse dump_instructions unused",
+    "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes",
 )
 """Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
-addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform."""
+addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
+``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random; ``bank_hash``,
+``tcdm_bytes``: of a cluster."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position",
@@ -136,13 +159,14 @@ events and the hart of the last; word written to tohost; grants recorded; positi
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
-    "pc previous_pc cause address write mask records lines trap_pc trap_cause",
+    "pc previous_pc next_pc cause address write mask records lines trap_pc trap_cause resting wait_cause wait_address",
 )
-"""State of a hart: pc of the last retirement and of the one before, its cause; access outside memory; records in the
-buffer; interrupt lines; the last exception, its cause 0 before the first one."""
+"""State of a hart: pc of the last retirement, of the one before and of the next, its cause; access outside memory;
+records in the buffer; interrupt lines; the last exception, its cause 0 before the first one; the event that keeps it
+from going on, or 0, why it last waited, and the address if for an answer."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
-"""One granted access of a data bus."""
+"""One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
 
 INTERRUPT = _dtype("cycle", "line unused")
 """A line that rises at a cycle, of hart 0."""
@@ -153,8 +177,9 @@ STREAM_INSN = _dtype("", "word pc kind")
 POKE = _dtype("position", "address word")
 """A word of memory that changes just before the stream position ``position`` executes."""
 
-CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse")
-"""Parameters of a check; without a front end retirements do not say where they continue."""
+CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse has_tcdm")
+"""Parameters of a check; without a front end retirements do not say where they continue; with a TCDM there are its
+other addresses, and devices."""
 
 CHECK_INSN = np.dtype(
     [
@@ -197,8 +222,13 @@ FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
-RETIRE = PortKind("retire", ("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"), ())
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE)
+_RETIRE_SEEN = (
+    *("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"),
+    *("mem_addr", "mem_rmask", "mem_wmask"),
+)
+RETIRE = PortKind("retire", _RETIRE_SEEN, ())
+BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK)
 """In the order in which they travel."""
 
 _STRUCTS = {
@@ -215,11 +245,13 @@ _STRUCTS = {
     "CsrState": CSR_STATE,
     "CheckError": CHECK_ERROR,
 }
-_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, WaitCause, ExceptionCause)
+_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, WaitCause, DeviceWait, ExceptionCause)
 _CONSTANTS = {
     "KEPT_ERRORS": KEPT_ERRORS,
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
+    "STALLS": len(STALLS),
+    "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
     "CAUSE_CODE": CAUSE_CODE,
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
@@ -233,6 +265,15 @@ _CONSTANTS = {
             "NNRF_ENTRIES",
         )
     },
+    **{
+        name: getattr(cluster, name)
+        for name in (
+            *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
+            *("PRIVATE_EVENT_UNIT", "BLOCK_BYTES"),
+        )
+    },
+    "TCDM_SPACE": TCDM_SPACE,
+    "PRIVATE_BARRIERS": cluster.EventRegister.BARRIER,
     **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
     **{f"CSR_{name.upper()}": csr_address(name) for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0")},
 }
@@ -267,6 +308,7 @@ def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "DATA_PORTS": counts["data"],
         "STREAMS": counts["stream"],
         "HARTS": counts["retire"],
+        "BANKS": counts["bank"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

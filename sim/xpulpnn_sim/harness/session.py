@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim import exits
+from xpulpnn_sim.event_waits import waits_for
 from xpulpnn_sim.exits import Exit, NameOf, Reason
 from xpulpnn_sim.harness.check import Checker, Checks
 from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine, Memory, Waves
 from xpulpnn_sim.harness.model import Block, Model, Windows
-from xpulpnn_sim.harness.schema import OUTSIDE, Event
+from xpulpnn_sim.harness.schema import OUTSIDE, STALLS, Event
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.trap_report import Trapped, fetched_word
 
@@ -25,8 +26,17 @@ BLOCK = 1 << 16
 CHUNK_CYCLES = 1 << 20
 """Cycles between two looks at the progress when nothing is recorded."""
 
-Observer = Callable[[Records], None]
-"""Takes blocks of retirements of the first hart in program order; valid only during the call."""
+RESTING = Event.ENDLESS_LOOP | Event.STUCK
+
+_WITHOUT_ANSWER = {
+    WaitCause.START: "has not started",
+    WaitCause.FETCH: "waits for an instruction",
+    WaitCause.GRANT: "waits for the grant of an access",
+    WaitCause.SLEEP: "sleeps in wfi",
+}
+
+Observer = Callable[[Sequence[Records]], None]
+"""Takes the retirements of each hart in a piece of the run, in program order; valid only during the call."""
 
 Progress = Callable[[int], None]
 """Takes the count of cycles, or of instructions of a stream, from time to time."""
@@ -56,7 +66,7 @@ class RunResult:
         What the program printed to its standard output.
     memory : dict of int to numpy array of uint8
         Final memory by base address.
-    accounts : list of uint64[half words of text + 1, WaitCause]
+    accounts : list of uint64[half words of text + 1, STALLS]
         Where the cycles of each hart went, on request.
     """
 
@@ -79,16 +89,29 @@ class RunResult:
         return self.cycles / self.wall_s if self.wall_s else 0.0
 
     @property
+    def account(self) -> NDArray[np.uint64]:
+        """Where the cycles of all harts went together."""
+        return np.sum(self.accounts, axis=0)
+
+    @property
     def stalls(self) -> dict[str, int]:
         """Cycles without a retirement by cause, of all harts; empty if nothing was counted."""
-        if not self.accounts:
-            return {}
-        totals = np.sum([account.sum(axis=0) for account in self.accounts], axis=0)
-        return {cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause}
+        stalls: dict[str, int] = {}
+        for account in self.accounts:
+            for cause, cycles in stalls_of(account, devices=len(self.accounts) > 1).items():
+                stalls[cause] = stalls.get(cause, 0) + cycles
+        return stalls
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes of the final memory; raises :class:`InputError` outside it."""
         return Memory(self.memory).read(address, size)
+
+
+def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
+    """Cycles without a retirement by cause in the account of a hart, with those of a cluster's devices or without."""
+    totals = account.sum(axis=0)
+    causes = STALLS if devices else tuple(WaitCause)
+    return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
 
 
 class Session:
@@ -112,6 +135,8 @@ class Session:
         What takes the retirements.
     observer : Observer or None
         Takes them too.
+    together : bool
+        Whether what a hart waits for may come from other harts or devices of the design, as if there were several.
     """
 
     def __init__(
@@ -125,6 +150,7 @@ class Session:
         waves: Waves | None = None,
         checkers: Sequence[Checker] = (),
         observer: Observer | None = None,
+        together: bool = False,
     ) -> None:
         collects = bool(checkers) or observer is not None
         settings = machine.settings() | settings | {"collect": collects} | (waves.settings() if waves else {})
@@ -134,9 +160,9 @@ class Session:
         self.checks = Checks(checkers)
         self.limit = machine.max_cycles
         self._observer = observer
-        self._harts = range(harts)
+        self._harts, self._together = range(harts), together or harts > 1
         # one block is being checked while the other is being filled
-        self._blocks = [Block(harts, BLOCK if collects else 1) for _ in range(2)]
+        self._blocks = [Block(harts, max(BLOCK // harts, 1) if collects else 1) for _ in range(2)]
         self.model.collect(self._blocks[0])
         self._started = time.perf_counter()
 
@@ -153,14 +179,35 @@ class Session:
         hart = int(self.model.status["hart"])
         if self.model.events & OUTSIDE and block.filled[hart]:
             block.drop_last(hart)
-        if self._observer is not None and block.filled[0]:
-            self._observer(block.records())
+        if self._observer is not None and any(block.filled):
+            self._observer([block.records(hart) for hart in self._harts])
         self.checks.feed(block)
         self._blocks.reverse()
         self.model.collect(self._blocks[0])
 
-    def ended(self, name_of: NameOf) -> Exit | None:
-        """The end that the last events mean, if they mean one."""
+    def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
+        """The end that the last events mean, if they mean one; of several cores with the number of the one it is."""
+        if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
+            return self._at_rest(name_of, line_of)
+        end = self._ended(name_of)
+        if end is None or not self._together:
+            return end
+        return replace(end, text=f"core {int(self.model.status['hart'])}: {end.text}")
+
+    def _at_rest(self, name_of: NameOf, line_of: NameOf) -> Exit:
+        """Why no core goes on."""
+        waiting: list[tuple[int, int, str]] = []
+        for core, hart in enumerate(self.model.harts):
+            cause, at = WaitCause(int(hart["wait_cause"])), int(hart["next_pc"])
+            if Event.ENDLESS_LOOP in Event(int(hart["resting"])):
+                waiting.append((core, int(hart["pc"]), "is in an endless loop"))
+            elif cause is WaitCause.RESPONSE:
+                waiting.append((core, at, waits_for(int(hart["wait_address"]))))
+            else:
+                waiting.append((core, at, _WITHOUT_ANSWER.get(cause, f"waits ({cause.name.lower()})")))
+        return exits.deadlock(waiting, name_of, line_of)
+
+    def _ended(self, name_of: NameOf) -> Exit | None:
         events, status = self.model.events, self.model.status
         hart = self.model.harts[int(status["hart"])]
         pc = int(hart["pc"])

@@ -17,6 +17,9 @@ from xpulpnn_sim.retirement import WORD_FIELDS
 TOP = "testbench"
 """Module of the wrapper."""
 
+CONTROL = f"{TOP}.vlt"
+"""File of instructions to the simulator."""
+
 RECORD_BITS = 32 * len(WORD_FIELDS)
 
 _CLOCKING = ("clk", "rst")
@@ -53,12 +56,15 @@ class Rig:
         One retirement port for each hart, in their order; inputs that no adapter drives are 0.
     both_edges : bool
         Whether every change of the clock is an edge of the design.
+    repeated : str
+        Module of which there are several instances, compiled once for all; empty: everything becomes one function.
     """
 
     verilog: str
     manifest: Mapping[str, Any]
     adapters: tuple[Adapter, ...]
     both_edges: bool = False
+    repeated: str = ""
 
     def __post_init__(self) -> None:
         known = {port["name"] for port in self.manifest["ports"]}
@@ -69,8 +75,13 @@ class Rig:
             )
 
     def sources(self) -> dict[str, str]:
-        """Generated files: the wrapper and the C++ header."""
-        return {f"{TOP}.sv": self._wrapper(), "schema.hpp": header(self._counts(), both_edges=self.both_edges)}
+        """Generated files: the wrapper, what the simulator is told of modules, and the C++ header."""
+        kept = f'no_inline -module "{self.repeated}"\n' if self.repeated else ""
+        return {
+            f"{TOP}.sv": self._wrapper(),
+            CONTROL: f"`verilator_config\n{kept}",
+            "schema.hpp": header(self._counts(), both_edges=self.both_edges),
+        }
 
     def _of(self, kind: PortKind) -> list[Adapter]:
         return [adapter for adapter in self.adapters if adapter.kind is kind]

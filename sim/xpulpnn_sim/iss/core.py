@@ -111,8 +111,7 @@ class Iss:
         self._loop_ends = self.csrs.loop_ends
         self._stop: int | None = None
         self._halted = False
-        # a memory of another class may give another word at each fetch
-        self._bursts = type(self.memory) is Memory
+        self._bursts = self.memory.keeps_code
         self.memory.watchers.append(self._forget)
 
     @classmethod

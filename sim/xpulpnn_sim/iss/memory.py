@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 
-_PAGE_BITS = 12
-_PAGE = 1 << _PAGE_BITS
+PAGE_BITS = 12
+_PAGE = 1 << PAGE_BITS
 _ADDRESS_MASK = ADDRESS_SPACE - 1
 
 Listener = Callable[[int, int], None]
@@ -30,6 +30,20 @@ class AccessError(Exception):
 
 class BusError(Exception):
     """A fetch that the bus answers with an error: an instruction access fault."""
+
+
+class PostponedError(Exception):
+    """An access to a peripheral that cannot be made now; the instruction is to be executed again later.
+
+    Members
+    -------
+    waits : bool
+        The peripheral withholds its answer; else the access was met in a burst and needs an exact step.
+    """
+
+    def __init__(self, *, waits: bool) -> None:
+        super().__init__()
+        self.waits = waits
 
 
 class Memory:
@@ -60,6 +74,12 @@ class Memory:
         self.watchers: list[Listener] = []
         self.errors: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def keeps_code(self) -> bool:
+        """A word that is fetched changes by stores only, of which the watchers are told; a class derived from this one
+        has to say so."""
+        return type(self) is Memory
+
     def inside(self, address: int, size: int) -> bool:
         """Whether ``size`` bytes from ``address`` are memory."""
         if self._windows is None:
@@ -71,7 +91,7 @@ class Memory:
 
     def watch(self, address: int) -> None:
         """Report stores into the page that holds ``address``."""
-        number = address >> _PAGE_BITS
+        number = address >> PAGE_BITS
         self._watched.add(number)
         self._unwatched.pop(number, None)
 
@@ -79,12 +99,22 @@ class Memory:
         """The page, allocated if need be."""
         page = self._pages.get(number)
         if page is None:
-            page = self._pages[number] = bytearray(_PAGE)
-            if self.inside(number << _PAGE_BITS, _PAGE):
-                self._whole[number] = page
-                if number not in self._watched:
-                    self._unwatched[number] = page
+            page = bytearray(_PAGE)
+            self._place(number, page)
         return page
+
+    def _place(self, number: int, page: bytearray) -> None:
+        self._pages[number] = page
+        if self.inside(number << PAGE_BITS, _PAGE):
+            self._whole[number] = page
+            if number not in self._watched:
+                self._unwatched[number] = page
+
+    def _share(self, *numbers: int) -> None:
+        """Make several pages, none of which is allocated yet, one and the same."""
+        page = bytearray(_PAGE)
+        for number in numbers:
+            self._place(number, page)
 
     def read_bytes(self, address: int, count: int) -> bytes:
         """``count`` bytes from ``address``, wrapping at 2**32; zeros outside memory."""
@@ -93,7 +123,7 @@ class Memory:
             where = (address + len(data)) & _ADDRESS_MASK
             offset = where % _PAGE
             piece = min(_PAGE - offset, count - len(data))
-            page = self._pages.get(where >> _PAGE_BITS)
+            page = self._pages.get(where >> PAGE_BITS)
             data += bytes(piece) if page is None else page[offset : offset + piece]
         return bytes(data)
 
@@ -104,12 +134,12 @@ class Memory:
             where = (address + done) & _ADDRESS_MASK
             offset = where % _PAGE
             piece = data[done : done + _PAGE - offset]
-            self._page(where >> _PAGE_BITS)[offset : offset + len(piece)] = piece
+            self._page(where >> PAGE_BITS)[offset : offset + len(piece)] = piece
             done += len(piece)
 
     def read(self, address: int, size: int) -> int:
         """The ``size``-byte number at ``address``, zero-extended; raises :class:`AccessError`."""
-        page, offset = self._whole.get(address >> _PAGE_BITS), address & (_PAGE - 1)
+        page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
             return int.from_bytes(page[offset : offset + size], "little")
         return self._read(address, size, "load")
@@ -118,7 +148,7 @@ class Memory:
         if not self.inside(address, size):
             raise AccessError(kind, address, size)
         if self._windows is not None:
-            self._page(address >> _PAGE_BITS)
+            self._page(address >> PAGE_BITS)
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
@@ -135,7 +165,7 @@ class Memory:
                     raise BusError
                 return half
         in_page = address & (_PAGE - 1) <= _PAGE - WORD_BYTES
-        if (in_page and address >> _PAGE_BITS in self._whole) or self.inside(address, WORD_BYTES):
+        if (in_page and address >> PAGE_BITS in self._whole) or self.inside(address, WORD_BYTES):
             return self.read(address, WORD_BYTES)
         half = self._read(address, HALF_BYTES, "fetch")
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
@@ -146,14 +176,20 @@ class Memory:
     def write(self, address: int, size: int, value: int) -> None:
         """Store the low ``size`` bytes of ``value`` at ``address``; raises :class:`AccessError`."""
         data = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-        page, offset = self._unwatched.get(address >> _PAGE_BITS), address & (_PAGE - 1)
+        page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
             page[offset : offset + size] = data
             return
+        self._write(address, size, data)
+
+    def _write(self, address: int, size: int, data: bytes) -> None:
         if not self.inside(address, size):
             raise AccessError("store", address, size)
         self.write_bytes(address, data)
         last = (address + size - 1) & _ADDRESS_MASK
-        if self._watched and (address >> _PAGE_BITS in self._watched or last >> _PAGE_BITS in self._watched):
-            for watcher in self.watchers:
-                watcher(address, size)
+        if self._watched and (address >> PAGE_BITS in self._watched or last >> PAGE_BITS in self._watched):
+            self._tell(address, size)
+
+    def _tell(self, address: int, size: int) -> None:
+        for watcher in self.watchers:
+            watcher(address, size)

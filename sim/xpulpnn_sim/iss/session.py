@@ -1,6 +1,7 @@
 """A program on the simulator: from the executable to the reason it ended."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import MCAUSE_INTERRUPT, WORD_BYTES
@@ -27,6 +28,19 @@ _CHUNK = 1 << 17
 """Instructions between two reports of progress."""
 
 
+class Halting(Protocol):
+    """Who can be stopped while it executes."""
+
+    @property
+    def memory(self) -> Memory:
+        """Its memory."""
+        ...
+
+    def halt(self) -> None:
+        """Stop after the instruction under way."""
+        ...
+
+
 class HostChannel:
     """Serves the exit channel of a program.
 
@@ -34,8 +48,8 @@ class HostChannel:
     ----------
     executable : Executable
         Says where the channel is.
-    iss : Iss
-        The hart that runs it; halted by a final value.
+    runner : Halting
+        The hart or harts that run it; halted by a final value.
     output : callable
         Takes what the program prints.
 
@@ -45,11 +59,11 @@ class HostChannel:
         The final value written.
     """
 
-    def __init__(self, executable: Executable, iss: Iss, output: Callable[[Output], None]) -> None:
+    def __init__(self, executable: Executable, runner: Halting, output: Callable[[Output], None]) -> None:
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
-        self._iss, self._memory, self._output = iss, iss.memory, output
+        self._runner, self._memory, self._output = runner, runner.memory, output
         self.final: int | None = None
-        memory = iss.memory
+        memory = runner.memory
         memory.watch(self._tohost)
         memory.watchers.append(self._stored)
 
@@ -64,7 +78,7 @@ class HostChannel:
         printed = host_call(value, memory.read_bytes, memory.inside)
         if printed is None:
             self.final = value
-            self._iss.halt()
+            self._runner.halt()
             return
         self._output(printed)
         memory.write_bytes(tohost, bytes(WORD_BYTES))
@@ -76,9 +90,14 @@ def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Se
     """The memory of a run with the program in it, and with ``errors`` that cannot be fetched from."""
     memory = Memory(windows(executable, ram))
     memory.errors = tuple(errors)
+    fill(memory, executable)
+    return memory
+
+
+def fill(memory: Memory, executable: Executable) -> None:
+    """Put a program into memory."""
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
-    return memory
 
 
 class Session:
@@ -153,6 +172,11 @@ class Session:
                 return bad_fetch(pc, iss.last_pc, self._name_of)
             return bad_access(error.kind, error.address, error.size, pc, self._name_of)
         return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+
+    @property
+    def executed(self) -> int:
+        """Instructions executed."""
+        return self.iss.executed
 
     @property
     def trapped(self) -> Trapped | None:

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CsrGroup
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
+from xpulpnn_sw.cheaders.cluster import cluster_defines, cluster_map
 from xpulpnn_sw.cheaders.encoding import FUNCT3, FUNCT7, OPCODE, RS2, piece
 from xpulpnn_sw.cheaders.intrinsics import Intrinsic, intrinsics
 from xpulpnn_sw.cheaders.pulp import pulp_header
+from xpulpnn_sw.cluster_layout import ClusterLayout
 
 GENERATOR = "xpulpnn_sw.cheaders.generate"
 
@@ -108,12 +110,15 @@ _T0 = 5
 """Number of the register."""
 
 
-def config_header(config: CoreConfig) -> str:
-    """``xp_config.h``: which groups of instructions, element widths and counters the core has."""
+def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> str:
+    """``xp_config.h``: which groups of instructions, element widths and counters the core has, and its cluster."""
     defines = [f"#define {macro} 1" for ext, macro in _MACROS.items() if ext in config.extensions]
     defines += [f"#define XP_HAVE_WIDTH_{width} 1" for width in sorted(config.widths, reverse=True)]
     if CsrGroup.PERFORMANCE in config.csr_groups:
         defines.append("#define XP_HAVE_PERFORMANCE_COUNTERS 1")
+        defines.append(f"#define XP_PERFORMANCE_EVENTS {len(PERFORMANCE_EVENTS)}")
+    if cluster is not None:
+        defines += cluster_defines(cluster.cores, cluster.tcdm)
     return _CONFIG.format(generator=GENERATOR, defines="\n".join(defines) or "/* RV32IMC only */")
 
 
@@ -135,11 +140,12 @@ def intrinsics_header(insns: Iterable[Insn]) -> str:
     return _INTRINSICS.format(generator=GENERATOR, out_of_range=_OUT_OF_RANGE, sections=sections, includes=includes)
 
 
-def headers(config: CoreConfig) -> dict[str, str]:
-    """Names and texts of the headers for a core."""
+def headers(config: CoreConfig, cluster: ClusterLayout | None = None) -> dict[str, str]:
+    """Names and texts of the headers for a core, or for a cluster of it."""
     insns = enabled(config.extensions - BASE_EXTENSIONS, config.widths, aliases=True)
     return {
-        "xp_config.h": config_header(config),
+        "xp_config.h": config_header(config, cluster),
+        "xp_cluster_map.h": cluster_map(GENERATOR),
         "xpulpnn.h": intrinsics_header(insns),
         "pulp_builtins.h": pulp_header(insns, GENERATOR),
     }

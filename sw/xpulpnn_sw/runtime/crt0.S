@@ -16,6 +16,7 @@
 #define FRAME_LOOPS WORDS(36)
 #define LINE_MASK 31
 #define VECTORED 1
+#define CORE_MASK 31
 
 #define CALLER_SAVED 1, 6, 7, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31
 #define CALLEE_SAVED 3, 4, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
@@ -50,6 +51,17 @@ _start:
     la sp, __stack_top
     la t0, xp_vectors + VECTORED
     csrw mtvec, t0
+#ifdef XP_CLUSTER
+    /* core 0 goes on as a single core does, the others have their stacks above its */
+    csrr t0, mhartid
+    andi t0, t0, CORE_MASK
+    beqz t0, 3f
+    la t1, __core_stack_size
+    mul t1, t1, t0
+    add sp, sp, t1
+    tail xp_worker
+3:
+#endif
     la t0, __bss_start
     la t1, __bss_end
 1:
@@ -58,6 +70,9 @@ _start:
     addi t0, t0, 4
     j 1b
 2:
+#ifdef XP_CLUSTER
+    call xp_cluster_start
+#endif
     li a0, 0
     li a1, 0
     call main

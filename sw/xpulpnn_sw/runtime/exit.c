@@ -2,7 +2,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <xp_team.h>
 #include <xpulpnn_rt.h>
+
+#include "locks.h"
 
 enum { HOST_WRITE = 64, ERROR_FILE = 2, PASS = 1, INTERRUPT_CAUSE = 31 };
 
@@ -14,6 +17,7 @@ static volatile uint32_t *word(volatile uint64_t *place) { return (volatile uint
 
 __attribute__((weak, noinline)) void xp_write(int file, const void *bytes, uint32_t count) {
     static volatile uint64_t call[4];
+    xp_lock(XP_LOCK_HOST);
     call[0] = HOST_WRITE;
     call[1] = (uint32_t)file;
     call[2] = (uintptr_t)bytes;
@@ -25,12 +29,14 @@ __attribute__((weak, noinline)) void xp_write(int file, const void *bytes, uint3
     }
     *word(&fromhost) = 0;
     __asm__ volatile("" : : : "memory");
+    xp_unlock(XP_LOCK_HOST);
 }
 
 static __attribute__((noreturn)) void finish(uint32_t code) {
     uint32_t value = code << 1 | 1;
     if (code != 0 && value == PASS)
         value |= 2; /* the top bit, which is lost, was the only one */
+    xp_cluster_end(code);
     *word(&tohost) = value;
     for (;;) {
     }
@@ -51,6 +57,7 @@ void exit(int code) {
     while (handler_count != 0)
         handlers[--handler_count]();
     fflush(NULL);
+    xp_cluster_check();
     finish((uint32_t)code);
 }
 

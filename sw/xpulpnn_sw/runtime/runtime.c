@@ -3,3 +3,7 @@
 #include "stdio.c"
 #include "stdlib.c"
 #include "string.c"
+#include "perf.c"
+#ifdef XP_CLUSTER
+#include "cluster.c"
+#endif

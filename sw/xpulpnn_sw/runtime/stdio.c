@@ -10,12 +10,18 @@
 #include <string.h>
 #include <xpulpnn_rt.h>
 
+#include "locks.h"
+
 enum { LINE = 256, DIGITS = 22, NO_PRECISION = -1 };
+
+struct xp_line {
+    unsigned count;
+    char text[LINE];
+};
 
 struct xp_file {
     int number;
-    unsigned count;
-    char line[LINE];
+    struct xp_line lines[XP_CALLERS]; /* each core's own, so that cores do not print into each other's lines */
 };
 
 FILE xp_stdout = {.number = 1};
@@ -29,26 +35,34 @@ struct sink {
     size_t count;
 };
 
-static void send(FILE *file) {
-    if (file->count != 0)
-        xp_write(file->number, file->line, file->count);
-    file->count = 0;
+static void send(FILE *file, unsigned caller) {
+    struct xp_line *line = &file->lines[caller];
+    if (line->count != 0)
+        xp_write(file->number, line->text, line->count);
+    line->count = 0;
+}
+
+static void send_all(FILE *file) {
+    for (unsigned caller = 0; caller < XP_CALLERS; ++caller)
+        send(file, caller);
 }
 
 int fflush(FILE *file) {
     if (file == NULL) {
-        send(stdout);
-        send(stderr);
+        send_all(stdout);
+        send_all(stderr);
     } else {
-        send(file);
+        send(file, XP_CALLER);
     }
     return 0;
 }
 
 int fputc(int character, FILE *file) {
-    file->line[file->count++] = (char)character;
-    if (character == '\n' || file->count == LINE)
-        send(file);
+    unsigned caller = XP_CALLER;
+    struct xp_line *line = &file->lines[caller];
+    line->text[line->count++] = (char)character;
+    if (character == '\n' || line->count == LINE)
+        send(file, caller);
     return (unsigned char)character;
 }
 

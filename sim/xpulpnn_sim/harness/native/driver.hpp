@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "account.hpp"
+#include "bank.hpp"
 #include "ends.hpp"
 #include "memory.hpp"
 #include "obi.hpp"
@@ -23,12 +24,17 @@ struct Records {
 class Driver {
   public:
     explicit Driver(const Settings& chosen)
-        : settings(chosen), memory(chosen.sparse), stream(memory), random_(chosen.seed + 0x51ED) {
+        : settings(chosen),
+          memory(chosen.sparse),
+          stream(memory),
+          banks_(chosen.bank_hash),
+          random_(chosen.seed + 0x51ED) {
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
-            fetches_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, chosen.fetch_latency, 0);
+            fetches_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, 1, chosen.fetch_latency, 0);
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.response_latency, FAULT_DATA);
+            buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.data_latency,
+                                chosen.response_latency, FAULT_DATA);
         }
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
@@ -51,6 +57,11 @@ class Driver {
     Grant* grants = nullptr;
     uint32_t capacity = 0, grant_capacity = 0;
 
+    void add_memory(uint32_t base, uint32_t size, uint8_t* bytes) {
+        memory.add_window(base, size, bytes);
+        if (BANKS && base == TCDM_BASE) banks_.attach(bytes);
+    }
+
     // The clock edge: sees the cycle that ends, chooses the inputs of the next one.
     void edge(const Observed& seen) {
         const uint64_t cycle = ++status.cycles;
@@ -63,8 +74,12 @@ class Driver {
             if (seen.data[port].req && buses_[port].grant) access(cycle, port, seen.data[port]);
             buses_[port].advance(cycle + 1);
         }
+        for (uint32_t bank = 0; bank < BANKS; ++bank) {
+            if (seen.bank[bank].req) access(cycle, bank, seen.bank[bank]);
+        }
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
+        if (TOGETHER) give_up();
         for (uint32_t hart = 0; hart < HARTS; ++hart) raise(cycle, hart, seen.hart[hart]);
         drive();
     }
@@ -83,6 +98,9 @@ class Driver {
 
   private:
     static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
+    static constexpr bool TOGETHER = HARTS > 1 || BANKS;  // a hart that rests may be woken by others, or by a device
+    static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
+    static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t FIRST_WORD = 2 * sizeof(uint64_t);  // in a record, behind the fields sampled here
 
     uint32_t seed(uint32_t port) const { return (settings.seed + 0x2545F491u * port) * 2; }
@@ -97,13 +115,33 @@ class Driver {
         }
     }
 
+    void log(const Grant& grant) {
+        if (!settings.collect) return;
+        grants[status.grants++] = grant;
+        if (status.grants + DATA_PORTS + BANKS > grant_capacity) status.events |= RECORDS_FULL;
+    }
+
+    void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
+        const uint32_t address = banks_.address(bank, out);
+        banks_.access(address, out, driven.bank[bank].rdata);
+        log({cycle, out.master, address, out.we, out.be, out.wdata, 0});
+        if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
+    }
+
+    // The word `tohost` has been written.
+    void tell(uint32_t hart) {
+        uint32_t word;
+        std::memcpy(&word, memory.locate(settings.tohost), sizeof word);
+        if (!word) return;
+        status.events |= TOHOST;
+        status.value = word;
+        status.hart = hart < HARTS ? hart : 0;
+    }
+
     void access(uint64_t cycle, uint32_t port, const DataOut& out) {
-        HartStatus& state = harts[out.hart];
+        HartStatus& state = harts[out.hart < HARTS ? out.hart : 0];
         const bool inside = buses_[port].request(cycle, out.addr, out.we, out.be, out.wdata);
-        if (settings.collect) {
-            grants[status.grants++] = {cycle, out.hart, out.addr, out.we, out.be, out.wdata, 0};
-            if (status.grants + DATA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
-        }
+        log({cycle, out.hart, out.addr, out.we, out.be, out.wdata, 0});
         if (__builtin_expect(!inside, 0)) {
             if (!state.bad_since) {
                 state.bad_since = cycle;
@@ -112,13 +150,7 @@ class Driver {
                 state.mask = out.be;
             }
         } else if (__builtin_expect(out.we && out.addr == settings.tohost, 0)) {
-            uint32_t word;
-            std::memcpy(&word, memory.locate(out.addr), sizeof word);
-            if (word) {
-                status.events |= TOHOST;
-                status.value = word;
-                status.hart = out.hart;
-            }
+            tell(out.hart);
         }
     }
 
@@ -131,33 +163,60 @@ class Driver {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
             events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS > 0);
+            if (BANKS && (out.mem_rmask | out.mem_wmask)) events |= outside(cycle, state, out);
             ++state.retired;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
             state.pc = out.pc_rdata;
+            state.next_pc = out.pc_wdata;
             state.cause = out.cause;
             // a handler that traps at its first instruction says nothing of how it was entered
             if (__builtin_expect(out.trap && out.pc_rdata != out.pc_wdata, 0)) {
                 state.trap_pc = out.pc_rdata;
                 state.trap_cause = out.cause;
             }
-            if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata);
+            if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata, out.mem_addr);
         } else {
-            events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, settings.watchdog);
+            const uint32_t patience = TOGETHER ? PATIENCE : settings.watchdog;
+            events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
         }
-        const bool endless = events & ENDLESS_LOOP;
-        if (__builtin_expect(endless != endless_[hart], 0)) {
-            endless_[hart] = endless;
-            if (endless) ++idle_harts_;
-            else --idle_harts_;
-        }
-        // harts that wait for others end nothing
-        if (idle_harts_ < HARTS) events &= ~uint32_t{ENDLESS_LOOP};
+        rest(state, out, events);
+        if (TOGETHER) events &= ~uint32_t{RESTING};
         if (__builtin_expect(events, 0)) {
             status.events |= events;
             status.hart = hart;
         }
+    }
+
+    // An access inside the cluster where nothing is; what is not there cannot be seen on a bus.
+    uint32_t outside(uint64_t cycle, HartStatus& state, const RetireOut& out) {
+        if (__builtin_expect(AddressMap::answers(out.mem_addr, settings.tcdm_bytes), 1)) return 0;
+        state.bad_since = cycle;
+        state.address = out.mem_addr & ~3u;
+        state.write = out.mem_wmask != 0;
+        state.mask = (out.mem_rmask | out.mem_wmask) << (out.mem_addr & 3);
+        return BAD_ACCESS;
+    }
+
+    // Whether a hart can go on by itself: one that retires something else can, one that waits stays as it is.
+    void rest(HartStatus& state, const RetireOut& out, uint32_t events) {
+        const uint32_t now = events & RESTING;
+        if (__builtin_expect(now != state.resting && (out.valid || now), 0)) {
+            resting_ += (now != 0) - (state.resting != 0);
+            state.resting = now;
+            state.wait_cause = out.wait;
+            // an access that waits for its answer is shown as long as it does
+            state.wait_address = out.wait == RESPONSE ? out.mem_addr : 0;
+        }
+    }
+
+    // All harts have been resting for too long.
+    void give_up() {
+        still_ = resting_ < HARTS ? 0 : still_ + 1;
+        if (__builtin_expect(still_ <= settings.watchdog, 1)) return;
+        for (const HartStatus& state : harts) status.events |= state.resting;
+        status.hart = 0;
     }
 
     void raise(uint64_t cycle, uint32_t hart, const HartOut& seen) {
@@ -177,10 +236,10 @@ class Driver {
     }
 
     std::vector<Obi> fetches_, buses_;
+    Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
-    std::array<bool, HARTS> endless_{};
-    uint32_t idle_harts_ = 0;
+    uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
     Random random_;
     size_t next_ = 0;
 };

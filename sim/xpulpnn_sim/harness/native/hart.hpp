@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "address_map.hpp"
 #include "order.hpp"
 #include "schema.hpp"
 #include "text.hpp"
@@ -211,6 +212,11 @@ class Hart {
         const uint32_t bits = insn.access == 4 ? ~0u : (1u << 8 * insn.access) - 1;
         const uint32_t skipped = r.mem_addr & 3, shift = 8 * skipped;
         const uint32_t enables = lanes << skipped;
+        if (settings_.has_tcdm && AddressMap::is_device(r.mem_addr)) {
+            // what a device says is its own affair
+            if (loads && r.mem_rdata & ~bits) add(offsetof(Retirement, mem_rdata), r.mem_rdata & bits, r.mem_rdata);
+            return;
+        }
         uint64_t word = transfer(r.mem_addr & ~3u, stores, enables & 0xF, r.mem_wdata << shift);
         if (enables >> 4) {
             const uint32_t rest = static_cast<uint32_t>(uint64_t{r.mem_wdata} << shift >> 32);
@@ -218,7 +224,7 @@ class Hart {
         }
         const uint32_t loaded = static_cast<uint32_t>(word >> shift) & bits;
         if (loads && __builtin_expect(loaded != r.mem_rdata, 0) &&
-            ((loaded ^ r.mem_rdata) & (known_bits(r.mem_addr) | ~bits))) {
+            ((loaded ^ r.mem_rdata) & (known_bits(in_memory(r.mem_addr)) | ~bits))) {
             add(offsetof(Retirement, mem_rdata), loaded, r.mem_rdata);
         }
     }
@@ -226,12 +232,13 @@ class Hart {
     // One access of the bus; returns the word that was there.
     uint32_t transfer(uint32_t address, bool we, uint32_t be, uint32_t wdata) {
         const Access* access = order_.claim(number_, record_->cycle);
+        const uint32_t place = in_memory(address);
         if (!access) {
             add(BUS_REQ, 1, 0);
-            return shadow_.load(address);
+            return shadow_.load(place);
         }
         const Grant& grant = access->grant;
-        if (grant.address != address) add(BUS_ADDR, address, grant.address);
+        if (grant.address != place) add(BUS_ADDR, place, grant.address);
         if (grant.we != we) add(BUS_WE, we, grant.we);
         if (we) {
             uint32_t mask = 0;
@@ -239,7 +246,24 @@ class Hart {
             if (grant.be != be) add(BUS_BE, be, grant.be);
             if ((grant.wdata ^ wdata) & mask) add(BUS_WDATA, wdata & mask, grant.wdata & mask);
         }
+        if (settings_.has_tcdm && !we && AddressMap::tests_and_sets(address)) marked(*access, be);
         return access->word;
+    }
+
+    // A test&set is followed by a write of ones into the bytes it has read, before anybody reads the word.
+    void marked(const Access& access, uint32_t be) {
+        const Access* mark = order_.following(&access);
+        const bool writes = mark && mark->grant.hart == NO_MASTER && mark->grant.we;
+        if (!writes) {
+            add(BUS_WE, 1, 0);
+            return;
+        }
+        if (mark->grant.be != be) add(BUS_BE, be, mark->grant.be);
+        if (mark->grant.wdata != ~0u) add(BUS_WDATA, ~0u, mark->grant.wdata);
+    }
+
+    uint32_t in_memory(uint32_t address) const {
+        return settings_.has_tcdm ? AddressMap::canonical(address) : address;
     }
 
     // Writes of registers. Those of x0 are not reported; with rd = rs1 the incremented base may be.

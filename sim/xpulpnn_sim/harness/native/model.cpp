@@ -98,7 +98,7 @@ EXPORT void model_destroy(void* handle) { delete static_cast<Model*>(handle); }
 EXPORT int model_open_wave(void* handle, const char* path) { return static_cast<Model*>(handle)->open_wave(path); }
 
 EXPORT void model_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
-    static_cast<Model*>(handle)->driver.memory.add_window(base, size, bytes);
+    static_cast<Model*>(handle)->driver.add_memory(base, size, bytes);
 }
 
 EXPORT void model_add_errors(void* handle, uint32_t base, uint32_t size) {

@@ -24,10 +24,15 @@ class Random {
 
 class Obi {
   public:
-    // A grant is withheld when a random number is below `grant_stall`; a response takes 1 to `latency` cycles.
-    // `fault_data` answers reads outside the memory.
-    Obi(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t latency, uint32_t fault_data)
-        : memory_(memory), random_(seed), grant_stall_(grant_stall), latency_(latency), fault_data_(fault_data) {}
+    // A grant is withheld when a random number is below `grant_stall`; a response takes `least` cycles and up to
+    // `spread` - 1 more. `fault_data` answers reads outside the memory.
+    Obi(Memory& memory, uint32_t seed, uint32_t grant_stall, uint32_t least, uint32_t spread, uint32_t fault_data)
+        : memory_(memory),
+          random_(seed),
+          grant_stall_(grant_stall),
+          least_(least),
+          spread_(spread),
+          fault_data_(fault_data) {}
 
     bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
@@ -42,7 +47,7 @@ class Obi {
             std::memcpy(&word, bytes, sizeof word);
             if (we) memory_.write(bytes, word, be, wdata);
         }
-        const uint64_t latency = latency_ == 1 ? 1 : 1 + random_.next() % latency_;
+        const uint64_t latency = least_ + (spread_ == 1 ? 0 : random_.next() % spread_);
         ready_at_ = std::max(ready_at_ + 1, cycle + latency);
         responses_[tail_++ % DEPTH] = {ready_at_, word, memory_.fails(address)};
         return bytes != nullptr;
@@ -69,7 +74,7 @@ class Obi {
 
     Memory& memory_;
     Random random_;
-    uint32_t grant_stall_, latency_, fault_data_;
+    uint32_t grant_stall_, least_, spread_, fault_data_;
     uint64_t ready_at_ = 0;
     Response responses_[DEPTH];
     uint32_t head_ = 0, tail_ = 0;

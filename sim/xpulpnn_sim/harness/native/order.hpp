@@ -21,7 +21,8 @@ class Order {
 
     void append(const Grant* grants, uint32_t count) {
         for (uint32_t i = 0; i < count; ++i) {
-            waiting_[grants[i].hart].push_back(first_ + log_.size());
+            // what DMA, host and test&set do takes effect in its turn, and is no instruction's
+            if (grants[i].hart < waiting_.size()) waiting_[grants[i].hart].push_back(first_ + log_.size());
             log_.push_back({grants[i], 0});
         }
     }
@@ -35,6 +36,15 @@ class Order {
         own.pop_front();
         apply(number + 1);
         return &log_[number - first_];
+    }
+
+    // The next access to the word of a claimed one; nullptr if there is none yet.
+    const Access* following(const Access* access) const {
+        const Access* end = log_.data() + log_.size();
+        for (const Access* later = access + 1; later < end; ++later) {
+            if (later->grant.address == access->grant.address) return later;
+        }
+        return nullptr;
     }
 
     // Forgets what has taken effect and been claimed.

@@ -31,7 +31,7 @@ struct xp_frame {
 /* Handlers a program may define. Without one, a trap ends the program with the code XP_FAIL_EXCEPTION + mcause or
    XP_FAIL_INTERRUPT + line, after a message. */
 void xp_exception(struct xp_frame *frame);
-enum { XP_FAIL_EXCEPTION = 0x1000, XP_FAIL_INTERRUPT = 0x2000, XP_FAIL_ABORT = 0x3000 };
+enum { XP_FAIL_EXCEPTION = 0x1000, XP_FAIL_INTERRUPT = 0x2000, XP_FAIL_ABORT = 0x3000, XP_FAIL_STACK = 0x4000 };
 
 /* Interrupts by line: 3 software, 7 timer, 11 external, 16..31 custom. */
 static inline void xp_irq_enable(unsigned line) { XP_CSR_SET(XP_MIE, 1u << line); }

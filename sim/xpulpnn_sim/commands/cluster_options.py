@@ -1,0 +1,58 @@
+"""Options of the subcommands that run a program on a cluster as well as on one core."""
+
+import argparse
+from dataclasses import replace
+
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import assignments, configuration, simulated_configuration
+
+_OF_CLUSTERS = ("banks", "l2_latency")
+
+
+def add_cores(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cores``."""
+    parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="run on a cluster of N cores; without it on one core alone, or on the cluster of a --preset "
+        f"{', '.join(CLUSTER_PRESETS)}",
+    )
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cores``, ``--banks`` and ``--l2-latency``."""
+    add_cores(parser)
+    parser.add_argument("--banks", type=int, metavar="B", help="banks of the cluster's TCDM (default 16)")
+    parser.add_argument(
+        "--l2-latency", type=int, metavar="N", help="cycles of an access to memory outside the cluster (default 1)"
+    )
+
+
+def described(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
+    """The core, or with ``--cores`` or a preset of a cluster the cluster, that the options describe."""
+    named = CLUSTER_PRESETS.get(arguments.preset)
+    if named is None and arguments.cores is None:
+        return configuration(arguments)
+    config = named or ClusterConfig(core=preset(arguments.preset))
+    given = {name: getattr(arguments, name, None) for name in ("cores", "banks")}
+    config = replace(config, **{name: value for name, value in given.items() if value is not None})
+    return apply_settings(config, assignments(arguments))
+
+
+def target_configuration(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
+    """What to simulate: the core or the cluster that the options describe, in the structure models have."""
+    config = described(arguments)
+    if isinstance(config, CoreConfig):
+        for name in _OF_CLUSTERS:
+            value = getattr(arguments, name)
+            if value is not None:
+                raise InputError(f"--{name.replace('_', '-')} must come with --cores, not alone with {value}")
+        return simulated_configuration(arguments)
+    if arguments.exact:
+        return config
+    # the models need packages that not every subcommand does
+    from xpulpnn_sim.harness.models import simulated
+
+    return simulated(config)

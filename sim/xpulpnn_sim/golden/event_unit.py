@@ -1,0 +1,387 @@
+"""The cluster's event unit, cycle by cycle, in sets and queues."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.cluster import (
+    BARRIER_BYTES,
+    SHARED_BARRIERS,
+    SHARED_CORE_BYTES,
+    SHARED_SW_TRIGGERS,
+    Barrier,
+    EventLine,
+    EventRegister,
+)
+from xpulpnn.isa.machine import WORD_BYTES
+
+_BARRIER_TRIGGERS = (Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)
+_GROUP = 0x40
+"""Bytes of a group of registers."""
+
+_TRIGGERS = tuple(
+    register // _GROUP
+    for register in (EventRegister.SW_TRIGGER, EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
+)
+"""Groups of the triggers of software events: plain, waiting, waiting and clearing."""
+
+
+class Access(NamedTuple):
+    """A granted access: byte offset in the view, whether it is a store, its data."""
+
+    offset: int
+    write: bool = False
+    data: int = 0
+
+
+class Answer(NamedTuple):
+    """A response in the next cycle.
+
+    Members
+    -------
+    core : int or None
+        Whose; None for the shared view.
+    data : int or None
+        What a load finds; None for a store.
+    error : bool
+        There is no such register.
+    """
+
+    core: int | None
+    data: int | None
+    error: bool = False
+
+
+@dataclass(slots=True)
+class _Core:
+    """Registers of a core, and what it waits for: "event", "mutex", "word", "room", or nothing."""
+
+    mask: set[int] = field(default_factory=set[int])
+    irq_mask: set[int] = field(default_factory=set[int])
+    buffer: set[int] = field(default_factory=set[int])
+    targets: set[int] = field(default_factory=set[int])
+    waits: str = ""
+    clears: bool = False
+    mutex: int = 0
+    word: int = 0
+    queue: deque[tuple[int, bool]] = field(default_factory=deque[tuple[int, bool]])
+    """Words of the dispatch queue it has not passed yet, and whether it is in their team."""
+
+
+@dataclass(slots=True)
+class _Barrier:
+    trigger_mask: set[int] = field(default_factory=set[int])
+    target_mask: set[int] = field(default_factory=set[int])
+    status: set[int] = field(default_factory=set[int])
+
+
+@dataclass(slots=True)
+class _Mutex:
+    locked: bool = False
+    message: int = 0
+
+
+def numbers(word: int) -> set[int]:
+    """The bits of a word that are set."""
+    return {bit for bit in range(word.bit_length()) if word >> bit & 1}
+
+
+def word(bits: Iterable[int]) -> int:
+    """The word with these bits set."""
+    return sum(1 << bit for bit in bits)
+
+
+class EventUnit:
+    """The event unit as software sees it, cycle by cycle.
+
+    Loads and what waits see the registers as they are when the cycle begins; then the stores of the cycle take effect,
+    then its events arrive.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Tells the number of cores, barriers, mutexes, software events, words of the dispatch queue, and whether there
+        is a DMA.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self.cores = [_Core() for _ in range(config.cores)]
+        self._everybody = set(range(config.cores))
+        self._barriers = [_Barrier() for _ in range(config.barriers)]
+        self._mutexes = [_Mutex() for _ in range(config.mutexes)]
+        self._sw_events = config.sw_events
+        self._depth = config.dispatch_depth
+        self._team = set(self._everybody)
+        self._sent: list[tuple[int, int]] = []
+        """Software events on their way: core and line."""
+        self._lines = {EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER}
+        self._lines |= {EventLine.CLUSTER, EventLine.CLUSTER + 1, *range(config.sw_events)}
+        if config.dma:
+            self._lines |= {EventLine.DMA, EventLine.DMA_INTERRUPT}
+        self._shared: Access | None = None
+
+    def interrupts(self) -> int:
+        """Cores whose interrupt line is high."""
+        return word(number for number, core in enumerate(self.cores) if core.buffer & core.irq_mask)
+
+    def waiting(self) -> int:
+        """Cores whose access waits."""
+        return word(number for number, core in enumerate(self.cores) if core.waits)
+
+    @property
+    def shared_busy(self) -> bool:
+        """An access of the shared view is not answered yet."""
+        return self._shared is not None
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing happens until the next access or event line."""
+        passing = any(core.queue and not core.queue[0][1] for core in self.cores)
+        complete = any(self._complete(barrier) for barrier in self._barriers)
+        return not (self._sent or passing or complete or self._ready_cores() or self.shared_busy)
+
+    def awake(self, fetching: int) -> int:
+        """Cores that need their clock; ``fetching`` are those with an instruction fetch outstanding."""
+        asleep = self.waiting() & ~fetching & ~word(self._ready_cores())
+        return word(self._everybody) & ~asleep
+
+    def cycle(
+        self,
+        accesses: Mapping[int, Access],
+        events: Iterable[tuple[int, int]] = (),
+        shared: Access | None = None,
+        fetching: int = 0,
+    ) -> list[Answer]:
+        """Let a cycle pass.
+
+        Parameters
+        ----------
+        accesses : mapping
+            Access of each core that is granted one in this cycle; of cores that do not wait.
+        events : iterable of (int, int)
+            Core and number of the event lines that are high.
+        shared : Access, optional
+            Access granted to the shared view, which must not be busy.
+        fetching : int
+            Cores with an instruction fetch outstanding.
+
+        Returns
+        -------
+        list of Answer
+            Responses of the next cycle.
+        """
+        awake = self.awake(fetching)
+        answers: list[Answer] = []
+        arriving = [*self._sent, *events]
+        self._sent = []
+        slots = {core: (access, True) for core, access in accesses.items()}
+        if self._shared is not None:
+            core, access = self._translated(self._shared)
+            if core is None:
+                answers.append(Answer(None, None if access.write else 0, error=True))
+            elif core not in slots:
+                slots[core] = access, False
+            if core is None or not slots[core][1]:
+                self._shared = None
+        if shared is not None:
+            self._shared = shared
+        found = {core: self._value(core, access.offset, awake) for core, (access, _) in slots.items()}
+        arriving += self._completed_barriers()
+        granted = self._waits_over(answers)
+        # of several stores to the same register the lowest core's stays
+        for core in sorted(slots, reverse=True):
+            access, own = slots[core]
+            if own:
+                self._load(core, access)
+            if access.write:
+                self._store(core, access, granted)
+            if not (own and self.cores[core].waits):
+                data = None if access.write else found[core]
+                answers.append(Answer(core if own else None, data, error=not self._exists(access.offset)))
+        for core, line in arriving:
+            if line in self._lines:
+                self.cores[core].buffer.add(line)
+        return answers
+
+    def _exists(self, offset: int) -> bool:
+        group, rest = divmod(offset, _GROUP)
+        if offset >= EventRegister.BARRIER:
+            return (offset - EventRegister.BARRIER) // BARRIER_BYTES < len(self._barriers)
+        if group in _TRIGGERS:
+            return rest < WORD_BYTES * self._sw_events
+        if group == EventRegister.MUTEX // _GROUP:
+            return rest < WORD_BYTES * len(self._mutexes)
+        return group == 0 or offset in (EventRegister.DISPATCH_FIFO, EventRegister.DISPATCH_TEAM)
+
+    def _barrier(self, offset: int) -> tuple[_Barrier, int] | None:
+        """The barrier and the register of an offset."""
+        if offset < EventRegister.BARRIER or not self._exists(offset):
+            return None
+        number, register = divmod(offset - EventRegister.BARRIER, BARRIER_BYTES)
+        return self._barriers[number], register
+
+    @staticmethod
+    def _complete(barrier: _Barrier) -> bool:
+        return bool(barrier.trigger_mask) and barrier.status == barrier.trigger_mask
+
+    def _completed_barriers(self) -> list[tuple[int, int]]:
+        """Empty the barriers that are complete; the events."""
+        found = [barrier for barrier in self._barriers if self._complete(barrier)]
+        for barrier in found:
+            barrier.status = set()
+        return [(core, int(EventLine.BARRIER)) for barrier in found for core in barrier.target_mask]
+
+    def _translated(self, access: Access) -> tuple[int | None, Access]:
+        """Whose slot an access of the shared view takes and what it is there; None if there is no such register."""
+        offset = access.offset
+        if offset < SHARED_BARRIERS:
+            core, there = divmod(offset, SHARED_CORE_BYTES)
+            exists = core < len(self.cores) and there < EventRegister.WAIT
+        elif offset < SHARED_SW_TRIGGERS:
+            core, there = 0, offset - SHARED_BARRIERS + EventRegister.BARRIER
+            exists = there < EventRegister.BARRIER + len(self._barriers) * BARRIER_BYTES
+            exists = exists and there % BARRIER_BYTES < Barrier.TRIGGER_SELF
+        else:
+            core, there = 0, offset - SHARED_SW_TRIGGERS + EventRegister.SW_TRIGGER
+            exists = there < EventRegister.SW_TRIGGER + WORD_BYTES * self._sw_events
+        return (core if exists else None), access._replace(offset=there)
+
+    def _value(self, number: int, offset: int, awake: int) -> int:
+        """What a load that does not wait finds."""
+        core = self.cores[number]
+        active = word(core.buffer & core.mask)
+        if here := self._barrier(offset):
+            barrier, register = here
+            registers: dict[int, int] = {
+                Barrier.TRIGGER_MASK: word(barrier.trigger_mask),
+                Barrier.STATUS: word(barrier.status),
+                Barrier.SUMMARY: word(set[int]().union(*(each.status for each in self._barriers))),
+                Barrier.TARGET_MASK: word(barrier.target_mask),
+                Barrier.TRIGGER_SELF: active,
+            }
+            return registers.get(register, 0)
+        registers = {
+            EventRegister.MASK: word(core.mask),
+            EventRegister.IRQ_MASK: word(core.irq_mask),
+            EventRegister.STATUS: awake >> number & 1,
+            EventRegister.BUFFER: word(core.buffer),
+            EventRegister.BUFFER_MASKED: active,
+            EventRegister.BUFFER_IRQ_MASKED: word(core.buffer & core.irq_mask),
+            EventRegister.SW_EVENTS_MASK: word(core.targets),
+            EventRegister.DISPATCH_TEAM: word(self._team),
+        }
+        return registers.get(offset, 0)
+
+    def _load(self, number: int, access: Access) -> None:
+        """What an access of the private view triggers and begins to wait for."""
+        core, offset = self.cores[number], access.offset
+        if access.write:
+            if offset == EventRegister.DISPATCH_FIFO:
+                core.waits, core.word = "room", access.data
+            return
+        if not self._exists(offset):
+            return
+        group, rest = divmod(offset, _GROUP)
+        if here := self._barrier(offset):
+            barrier, register = here
+            if register in _BARRIER_TRIGGERS:
+                barrier.status.add(number)
+            if register in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR):
+                core.waits, core.clears = "event", register == Barrier.TRIGGER_WAIT_CLEAR
+        elif offset in (EventRegister.WAIT, EventRegister.WAIT_CLEAR):
+            core.waits, core.clears = "event", offset == EventRegister.WAIT_CLEAR
+        elif offset == EventRegister.DISPATCH_FIFO:
+            core.waits = "word"
+        elif group == EventRegister.MUTEX // _GROUP:
+            core.waits, core.mutex = "mutex", rest // WORD_BYTES
+        elif group in _TRIGGERS[1:]:
+            self._send(rest // WORD_BYTES, core.targets)
+            core.waits, core.clears = "event", group == _TRIGGERS[2]
+
+    def _store(self, number: int, access: Access, granted: set[int]) -> None:
+        """A store; ``granted`` are the mutexes that somebody gets in this cycle."""
+        core, offset, bits = self.cores[number], access.offset, numbers(access.data)
+        group, rest = divmod(offset, _GROUP)
+        cores = bits & self._everybody
+        if not self._exists(offset):
+            return
+        if here := self._barrier(offset):
+            barrier, register = here
+            if register == Barrier.TRIGGER_MASK:
+                barrier.trigger_mask = cores
+            elif register == Barrier.TARGET_MASK:
+                barrier.target_mask = cores
+            elif register == Barrier.TRIGGER:
+                barrier.status |= cores
+        elif group == _TRIGGERS[0]:
+            self._send(rest // WORD_BYTES, cores)
+        elif group == EventRegister.MUTEX // _GROUP:
+            mutex = self._mutexes[rest // WORD_BYTES]
+            mutex.message = access.data
+            mutex.locked = rest // WORD_BYTES in granted
+        elif offset == EventRegister.DISPATCH_TEAM:
+            self._team = cores
+        elif offset == EventRegister.BUFFER_CLEAR:
+            core.buffer -= bits
+        elif offset <= EventRegister.MASK_OR:
+            core.mask = _masked(core.mask, offset - EventRegister.MASK, bits & self._lines)
+        elif offset <= EventRegister.IRQ_MASK_OR:
+            core.irq_mask = _masked(core.irq_mask, offset - EventRegister.IRQ_MASK, bits & self._lines)
+        elif EventRegister.SW_EVENTS_MASK <= offset <= EventRegister.SW_EVENTS_MASK_OR:
+            core.targets = _masked(core.targets, offset - EventRegister.SW_EVENTS_MASK, cores)
+
+    def _send(self, event: int, cores: set[int]) -> None:
+        self._sent += [(core, event) for core in cores or self._everybody]
+
+    def _ready_cores(self) -> set[int]:
+        """Cores that have what they wait for."""
+        found: set[int] = set()
+        full = any(len(core.queue) == self._depth for core in self.cores)
+        pushing = [number for number, core in enumerate(self.cores) if core.waits == "room"]
+        found |= set() if full else set(pushing[:1])
+        for number, mutex in enumerate(self._mutexes):
+            waiting = [at for at, core in enumerate(self.cores) if core.waits == "mutex" and core.mutex == number]
+            found |= set() if mutex.locked else set(waiting[:1])
+        for number, core in enumerate(self.cores):
+            if core.waits == "event" and core.buffer & core.mask:
+                found.add(number)
+            if core.waits == "word" and core.queue and core.queue[0][1]:
+                found.add(number)
+        return found
+
+    def _waits_over(self, answers: list[Answer]) -> set[int]:
+        """Answer all who have what they wait for; the mutexes that are taken now."""
+        taken: set[int] = set()
+        pushed: list[int] = []
+        ready = self._ready_cores()
+        for number, core in enumerate(self.cores):
+            passes = core.queue and not core.queue[0][1]
+            if number in ready:
+                data: int | None = None
+                match core.waits:
+                    case "event":
+                        data = word(core.buffer & core.mask)
+                        core.buffer -= core.mask if core.clears else set()
+                    case "mutex":
+                        data = self._mutexes[core.mutex].message
+                        self._mutexes[core.mutex].locked = True
+                        taken.add(core.mutex)
+                    case "word":
+                        data = core.queue.popleft()[0]
+                    case _:
+                        pushed.append(core.word)
+                core.waits = ""
+                answers.append(Answer(number, data))
+            if passes:
+                core.queue.popleft()
+        for pushed_word in pushed:
+            for number, core in enumerate(self.cores):
+                core.queue.append((pushed_word, number in self._team))
+        return taken
+
+
+def _masked(old: set[int], way: int, bits: set[int]) -> set[int]:
+    """A mask after a store to the first, second or third of its registers."""
+    return (bits, old - bits, old | bits)[way // WORD_BYTES]

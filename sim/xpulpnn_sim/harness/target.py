@@ -1,0 +1,100 @@
+"""What a program runs on: a core or a cluster, as far as its surroundings have to know."""
+
+from dataclasses import dataclass
+
+from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT, hart_number
+from xpulpnn_sim.cluster_program import require_cluster, require_one_core
+from xpulpnn_sim.elf import Executable, Window
+from xpulpnn_sim.harness.machine import Machine
+
+_CLUSTER_SPACES = {
+    TCDM_ALIAS: "the alias of the TCDM",
+    TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
+    CONTROL: "the peripherals of the cluster",
+}
+"""Addresses of a cluster where nothing can be loaded to, each as large as that of the TCDM."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A design that runs programs.
+
+    Parameters
+    ----------
+    config : CoreConfig or ClusterConfig
+        Its configuration.
+    hart_ids : tuple of int
+        Value of mhartid of each core.
+    """
+
+    config: CoreConfig | ClusterConfig
+    hart_ids: tuple[int, ...]
+
+    @classmethod
+    def of(cls, config: CoreConfig | ClusterConfig, machine: Machine, harts: int = 1) -> "Target":
+        """``harts`` cores alone, or a cluster in the surroundings ``machine``, which must suit it."""
+        if isinstance(config, CoreConfig):
+            if machine.l2_latency != 1:
+                raise InputError(f"--l2-latency must be 1 without a cluster, not {machine.l2_latency}")
+            return cls(config=config, hart_ids=tuple(machine.hart_id + hart for hart in range(harts)))
+        for option, value in (
+            ("--hart-id", machine.hart_id),
+            ("--irq-rate", machine.irq_rate),
+            ("--irq", machine.irqs),
+        ):
+            if value:
+                raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")
+        return cls(config=config, hart_ids=tuple(hart_number(0, core) for core in range(config.cores)))
+
+    @property
+    def cluster(self) -> ClusterConfig | None:
+        """The cluster, if it is one."""
+        return self.config if isinstance(self.config, ClusterConfig) else None
+
+    @property
+    def core(self) -> CoreConfig:
+        """Configuration of each core."""
+        return self.config.core if isinstance(self.config, ClusterConfig) else self.config
+
+    @property
+    def engine(self) -> str:
+        """Its key among the models."""
+        return "core" if self.cluster is None else "cluster"
+
+    @property
+    def memory(self) -> tuple[Window, ...]:
+        """Its own memory."""
+        return () if self.cluster is None else ((TCDM_BASE, self.cluster.tcdm_bytes),)
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """What it adds to the settings of a run."""
+        if self.cluster is None:
+            return {}
+        return {"bank_hash": self.cluster.bank_hash, "tcdm_bytes": self.cluster.tcdm_bytes}
+
+    def require(self, executable: Executable, ram: tuple[Window, ...]) -> None:
+        """Raise :class:`InputError` unless the program is for this design and lies, as ``ram``, where memory can be."""
+        if self.cluster is None:
+            require_one_core(executable)
+            return
+        require_cluster(executable, self.cluster)
+        size = self.cluster.tcdm_bytes
+        segments = [(segment.address, segment.size) for segment in executable.segments]
+        for who, pieces in ((str(executable.path), segments), ("--ram", list(ram))):
+            for base, length in pieces:
+                if overlap(base, length, TCDM_BASE, TCDM_SPACE) and base + length > TCDM_BASE + size:
+                    raise InputError(
+                        f"{who} must fit into the TCDM of {size} bytes at 0x{TCDM_BASE:08x}, "
+                        f"not have {length} bytes at 0x{base:08x}"
+                    )
+                for first, name in _CLUSTER_SPACES.items():
+                    if overlap(base, length, first, TCDM_SPACE):
+                        raise InputError(f"{who} must keep out of {name}, not have {length} bytes at 0x{base:08x}")
+
+
+def overlap(base: int, size: int, other: int, other_size: int) -> bool:
+    """Whether two pieces of memory have a byte in common."""
+    return base < other + other_size and other < base + size
