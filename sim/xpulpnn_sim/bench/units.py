@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
+from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
@@ -209,6 +210,13 @@ def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
     )
 
 
+def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
+    """``stride``: of the lengths that are tried at every alignment."""
+    numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
+    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
+
+
 def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> BenchedUnit:
     """A small memory with a host, or with as many masters beside the cores."""
     chosen = {"cores": 4, "banks": 4, "tcdm_bytes": 1024, "rvfi": True} | settings
@@ -266,6 +274,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "event-unit": _event_unit(6, *SIMULATORS, dma=True),
     "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
     "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
+    "dma": _dma(ClusterConfig(), 60, 150, "verilator"),
+    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 220, 60, "icarus"),
     "tcdm": _tcdm(400, *SIMULATORS),
     "tcdm-strict": _tcdm(400, "verilator", arbiter="strict", bank_hash=True, cores=5, others=3),
     "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
