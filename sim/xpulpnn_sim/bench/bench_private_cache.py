@@ -129,7 +129,9 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
     rng, board = await _start(dut), Scoreboard()
     for latency in (1, 2, 7, 40):
         first = _first_line(rng)
-        fetcher, _ = await _fetch_all(dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency))
+        fetcher, _ = await _fetch_all(
+            dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
+        )
         board.equal([fetch.answered - fetch.granted for fetch in fetcher.fetches], [1 + latency] * 2, "latency")
 
 

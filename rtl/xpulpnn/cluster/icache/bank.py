@@ -143,15 +143,12 @@ class CacheBank(wiring.Component):
         with m.If(self.miss | flushed):
             m.d.sync += stale.eq(flushed)
         with m.Switch(state):
-            with m.Case(BankState.LOOKUP):
-                with m.If(self.miss):
-                    m.d.sync += state.eq(BankState.ASKING)
-            with m.Case(BankState.ASKING):
-                with m.If(self.miss_gnt):
-                    m.d.sync += state.eq(BankState.WAITING)
-            with m.Case(BankState.WAITING):
-                with m.If(ends):
-                    m.d.sync += state.eq(BankState.STORING)
+            with m.Case(BankState.LOOKUP), m.If(self.miss):
+                m.d.sync += state.eq(BankState.ASKING)
+            with m.Case(BankState.ASKING), m.If(self.miss_gnt):
+                m.d.sync += state.eq(BankState.WAITING)
+            with m.Case(BankState.WAITING), m.If(ends):
+                m.d.sync += state.eq(BankState.STORING)
             with m.Case(BankState.STORING):
                 m.d.sync += state.eq(BankState.LOOKUP)
         return m

@@ -13,6 +13,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 _WORD = exact_log2(WORD_BYTES)
 
+
 class FetchState(enum.Enum, shape=2):
     """What is asked of the next level: nothing before this cycle, a line that is not granted yet, or a line that is under
     way."""
@@ -135,15 +136,12 @@ class PrivateCache(wiring.Component):
                     target.eq(ways.next_line),
                 ]
         with m.Switch(state):
-            with m.Case(FetchState.READY):
-                with m.If(starts):
-                    m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
-            with m.Case(FetchState.ASKING):
-                with m.If(line.gnt):
-                    m.d.sync += state.eq(FetchState.WAITING)
-            with m.Case(FetchState.WAITING):
-                with m.If(line.rvalid):
-                    m.d.sync += state.eq(FetchState.READY)
+            with m.Case(FetchState.READY), m.If(starts):
+                m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
+            with m.Case(FetchState.ASKING), m.If(line.gnt):
+                m.d.sync += state.eq(FetchState.WAITING)
+            with m.Case(FetchState.WAITING), m.If(line.rvalid):
+                m.d.sync += state.eq(FetchState.READY)
         with m.If(flushed):
             m.d.sync += stale.eq(1)
         with m.Elif(starts):
