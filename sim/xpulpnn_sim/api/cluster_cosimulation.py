@@ -36,6 +36,7 @@ def cosim_cluster(
     banks: Sequence[int] = DEFAULT_BANKS,
     arbiters: Sequence[Arbiter] = ("counter",),
     placements: Sequence[Placement] = ("padded",),
+    icache: int = 0,
     config: CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = True,
@@ -46,8 +47,8 @@ def cosim_cluster(
 ) -> tuple[Result, ...]:
     """Run a kernel on clusters in every combination of what is given, and check it.
 
-    The cores share the work; instructions are fetched without delay, operands and results lie in the TCDM. The first
-    run of a cluster compiles a model, which takes about a minute.
+    The cores share the work; operands and results lie in the TCDM. The first run of a cluster compiles a model, which
+    takes about a minute.
 
     Parameters
     ----------
@@ -60,6 +61,9 @@ def cosim_cluster(
     placements : sequence of str
         How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
         than the one before, or ``aligned``, all from the same bank on.
+    icache : int
+        Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
+        outside; the figures are those of a second pass. 0: instructions are fetched without delay.
     config : CoreConfig or str
         Every core, or the name of a preset.
     machine : Machine or None
@@ -89,7 +93,9 @@ def cosim_cluster(
         check=check,
         specialise=specialise,
     )
-    clustered = cluster_cases(cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements)
+    clustered = cluster_cases(
+        cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
+    )
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
         results.append(result)
@@ -105,6 +111,7 @@ def cluster_cases(
     banks: Sequence[int],
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
+    icache: int = 0,
 ) -> list[ClusterCase]:
     """Every combination, checked before anything runs; parameters and errors as in :func:`cosim_cluster`."""
     for placement in placements:
@@ -112,10 +119,9 @@ def cluster_cases(
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
     clustered: list[ClusterCase] = []
     for case in cases:
-        # caches would hold the program, but the figures are those of the memory
-        ideal = ClusterConfig(core=case.config, icache_private=0, dma=False)
+        plain = ClusterConfig(core=case.config, icache_private=icache, dma=False)
         for number, arbiter, placement, count in product(banks, arbiters, placements, cores):
-            cluster = replace(ideal, cores=count, banks=number, arbiter=arbiter)
+            cluster = replace(plain, cores=count, banks=number, arbiter=arbiter)
             clustered.append(ClusterCase(case=case, cluster=cluster, placement=placement))
     for chosen in clustered:
         chosen.check()
