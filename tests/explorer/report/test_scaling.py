@@ -11,7 +11,10 @@ SAME = {"kernel": "conv", "layer": "4x4x4:4x3x3", "variant": "nn_4x4", "arbiter"
 
 def record(cores: int, cycles: int, banks: int = 16, precision: str = "8x8x8") -> dict:
     return SAME | {
-        **{"cores": cores, "cycles": cycles, "banks": banks, "precision": precision},
+        "cores": cores,
+        "cycles": cycles,
+        "banks": banks,
+        "precision": precision,
         "macs_per_cycle": 1000 / cycles,
     }
 
