@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
+from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
@@ -212,6 +213,11 @@ def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> Be
     return BenchedUnit("tcdm", lambda: Tcdm(config, masters), lambda: data, simulators)
 
 
+def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
+    config = ClusterConfig(**settings)
+    return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -262,6 +268,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
     "tcdm-equal": _tcdm(300, "verilator", dma_priority="equal", cores=8, banks=2),
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
+    "core-demux": _core_demux(*SIMULATORS),
+    "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
