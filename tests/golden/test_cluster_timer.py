@@ -46,9 +46,9 @@ class Stepped:
         config = self.config[number]
         if not config & 1:
             return False
-        is_end = self.divider[number] == config >> 8 & 255
+        is_end = self.divider[number] == config >> 8 & 255 or not config >> 6 & 1
         self.divider[number] = 0 if is_end else (self.divider[number] + 1) % 256
-        return is_end or not config >> 6 & 1
+        return is_end
 
     def _ended(self, number: int) -> list[int]:
         raised = [number] if self.config[number] >> 2 & 1 else []

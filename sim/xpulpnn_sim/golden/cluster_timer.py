@@ -38,7 +38,10 @@ class _Half:
         return steps * self.period - self.position if self.config & TimerConfig.PRESCALER else steps
 
     def divide(self, cycles: int) -> None:
-        """Let the prescaler run."""
+        """Let the prescaler run, which stays at the start where it is not used."""
+        if not self.config & TimerConfig.PRESCALER:
+            self.divider = 0 if cycles else self.divider
+            return
         position = self.position + cycles
         self.divider = position % self.period if position >= 0 else position + _PRESCALE_MASK + 1
 
