@@ -90,7 +90,7 @@ def test_equal_to_a_timer_that_steps():
             assert first == until, where
         else:
             assert first is None, where
-        assert sorted(timer.advance(cycles)) == sorted(sum(passed, [])), where
+        assert sorted(timer.advance(cycles)) == sorted(number for events in passed for number in events), where
         found = [timer.read(Timer[f"{what}_{name}"]) for what in ("COUNT", "CONFIG") for name in ("LOW", "HIGH")]
         assert found == [*stepped.count, *stepped.config], where
     assert foreseen > ROUNDS // 20

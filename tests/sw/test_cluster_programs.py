@@ -238,9 +238,9 @@ def test_programs_larger_than_the_memory_do_not_link(build: Build, kind: str):
         return
     path = build(LARGE, kind=kind, layout=layout, define=("SIZE=12000",))
     assert simulate(path, 2, tcdm_bytes=16 << 10)[0].ok
-    with pytest.raises(InputError, match="^tcdm_bytes must be at least 16384, which .* is compiled for, not 8192$"):
+    with pytest.raises(InputError, match=r"^tcdm_bytes must be at least 16384, which .* is compiled for, not 8192$"):
         simulate(path, 2, tcdm_bytes=8 << 10)
-    with pytest.raises(InputError, match="^--cores must be at least 2, which .* is compiled for, not 1$"):
+    with pytest.raises(InputError, match=r"^--cores must be at least 2, which .* is compiled for, not 1$"):
         simulate(path, 1)
 
 
