@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.cluster import Cluster
-from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.core import Core
@@ -38,7 +38,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
-    "tcdm": lambda config: TcdmInterconnect(config, config.masters),
+    "tcdm": lambda config: Tcdm(config, config.masters),
 }
 """Builders of the components of a cluster."""
 

@@ -1,6 +1,6 @@
 """The trace of a program: one line for each retired instruction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from xpulpnn.isa.insn import Insn
@@ -12,6 +12,8 @@ from xpulpnn_sw.disasm import render
 from xpulpnn_sw.registers import ABI_NAMES
 
 HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
+
+HEADER_OF_CORES = f"core {HEADER}"
 
 EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
 """Names of the causes of exceptions."""
@@ -84,3 +86,10 @@ def lines(records: Records) -> Iterator[str]:
     """One line for each record."""
     for values in records.tolist():
         yield line_of(dict(zip(FIELDS, values, strict=True)))
+
+
+def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
+    """One line for each record of several cores, by cycle, with the number of the core in front."""
+    rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
+    for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
+        yield f"{core:>4} {line_of(dict(zip(FIELDS, record.tolist(), strict=True)))}"

@@ -7,7 +7,7 @@ the next layer's input and no kernel meets a partial word.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,15 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
 MAX_DATA = 1 << 27
 """Most bytes of operands: they end well below the text."""
 
+BANKED_WORDS = 32
+"""Words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again."""
+
+Placement = Literal["padded", "aligned"]
+"""How what is read side by side lies in banks of memory: each piece some banks further than the one before, or all from
+the same bank on."""
+
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
 
@@ -27,6 +36,12 @@ def padded_channels(channels: int, bits: int) -> int:
     """Channels in memory: the next multiple of a word's elements and of four."""
     unit = max(WORD_BITS // bits, CHANNELS_PER_BLOCK)
     return -(-channels // unit) * unit
+
+
+def banked_words(words: int, placement: Placement, banks: int) -> int:
+    """The least distance of pieces of so many words, each ``banks`` further than the one before if they are padded."""
+    offset = banks if placement == "padded" else 0
+    return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
 
 def pad_axis(values: Ints, axis: int, length: int) -> Ints:

@@ -223,7 +223,7 @@ def test_pokes_appear_for_the_instruction_at_their_position():
         sparse=True,
         pokes=pokes,
         check=False,
-        observer=lambda records: loaded.extend(records["rd_wdata"].tolist()),
+        observer=lambda records: loaded.extend(records[0]["rd_wdata"].tolist()),
     )
     assert loaded[1:] == [0, 11, 22]
 

@@ -109,6 +109,31 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
     check(ConvLayer.parse("7x4x4:4x3x3:s=2x1,p=2x1x1x0"), Precision.uniform(bits), name, cores=cores)
 
 
+@pytest.mark.parametrize("specialise", [False, True])
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize("name", ["rv32im_2x2", "simd_4x2", "nn_4x4"])
+def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
+    """What a core writes are the groups of its turns, and no others."""
+    layer, precision = ConvLayer.parse("7x6x4:4x2x3:s=1x2"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(5))
+    run = conv_kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
+    output, pixel_bytes = run.image.symbols["output"], run.output.pixel_bytes
+    fill = bytes([255, 0, 255, 0])
+    writers: dict[int, list[int]] = {}
+    for core in range(cores):
+        memory = kernel_memory(run)
+        memory.write_bytes(output.address, fill * (output.length // len(fill)))
+        for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
+            pass
+        for group in range(-(-layer.pixels // run.variant.npx)):
+            size = run.variant.npx * pixel_bytes
+            content = memory.read_bytes(output.address + group * size, size)
+            if any(content[at : at + len(fill)] != fill for at in range(0, size, len(fill))):
+                writers.setdefault(group, []).append(core)
+    assert writers == {group: [(group + group // cores) % cores] for group in writers}
+    assert len(writers) == -(-layer.pixels // run.variant.npx)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_shares_at_the_same_time(name: str):
     """Three harts on one memory, a few instructions of each in turn: one function, buffers and stacks of their own."""
@@ -228,9 +253,9 @@ def test_calling_convention(name: str, bits: int, specialise: bool):
     assert {register: hart.state.regs[register] for register in kept} == kept
 
 
-@pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("bits", [16, 8, 4, 2])
 def test_random_results_spread_over_their_range(bits: int):
-    """All values occur, none takes half; constant outputs would hide every fault. Sums of 16-bit products wrap."""
+    """All values occur, none takes half; constant outputs would hide every fault."""
     layer, precision = ConvLayer.parse("8x8x32:16x3x3"), Precision.uniform(bits)
     for seed in range(3):
         tensors = random_tensors(layer, precision, np.random.default_rng(seed))

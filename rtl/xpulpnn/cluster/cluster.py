@@ -15,8 +15,7 @@ from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import BankSignature
-from xpulpnn.cluster.tcdm.bank import Bank
-from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -122,7 +121,7 @@ class Cluster(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.event_unit = event_unit = EventUnit(config)
-        m.submodules.tcdm = tcdm = TcdmInterconnect(config, config.masters)
+        m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
@@ -141,7 +140,9 @@ class Cluster(wiring.Component):
             connect(m, demux.ext, external.cores[number])
             self._core(m, number, demux, control, event_unit, enabled[number])
         self._host(m, tcdm.ports[-1], bus.initiators[-1])
-        self._memory(m, tcdm)
+        if config.memories == "ports":
+            for bank, outside in zip(tcdm.banks, self.banks, strict=True):
+                connect(m, bank, flipped(outside))
         m.d.comb += [
             control.boot_addr.eq(self.boot_addr),
             enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
@@ -154,6 +155,9 @@ class Cluster(wiring.Component):
         m.d.sync += started.eq(started | enabled)
         if config.rvfi:
             m.d.comb += self.ext_hart.eq(external.owner)
+            m.d.comb += [
+                getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank]) for bank in range(config.banks)
+            ]
         return m
 
     def _core(self, m, number, demux, control, event_unit, enabled):
@@ -187,14 +191,3 @@ class Cluster(wiring.Component):
         for name in ("event_unit", "ext"):
             m.submodules[f"host_no_{name}"] = hole = Hole()
             connect(m, getattr(demux, name), hole.port)
-
-    def _memory(self, m, tcdm):
-        """The banks, or ports for them."""
-        for number, bank in enumerate(tcdm.banks):
-            if self.config.memories == "ports":
-                connect(m, bank, flipped(self.banks[number]))
-            else:
-                m.submodules[f"bank{number}"] = memory = Bank(self.config.bank_words)
-                connect(m, bank, memory.port)
-            if self.config.rvfi:
-                m.d.comb += getattr(self, f"bank_master_{number}").eq(tcdm.bank_masters[number])

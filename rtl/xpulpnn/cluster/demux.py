@@ -137,7 +137,8 @@ class CoreDemux(wiring.Component):
     def _events(self, m):
         """Loads and stores outside, the cycles from their requests to before their answers, lost arbitration."""
         ext, tcdm = self.ext, self.tcdm
-        loading, storing = Signal(), Signal()
+        loading = Signal()
+        storing = Signal()
         with m.If(ext.req & ext.gnt):
             m.d.sync += [loading.eq(~ext.we), storing.eq(ext.we)]
         with m.Elif(ext.rvalid):

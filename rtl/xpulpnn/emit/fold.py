@@ -123,8 +123,8 @@ def known_result(cell: Cell) -> Sig | None:
         if known is not None:
             return (Const(str(int(known))),)
         return _tested_bit(cell)
-    if kind in REDUCTIONS and sig_width(ports["A"]) == 1:
-        return ports["A"]
+    if kind in REDUCTIONS and sig_width(ports["A"]) <= 1:
+        return ports["A"] or (Const(str(int(kind == "$reduce_and"))),)
     width = sig_width(ports["Y"]) if "Y" in ports else 0
     if kind in ("$add", "$or", "$xor") and not ports["A"]:
         # The first step of sum(...) adds to nothing.

@@ -153,7 +153,8 @@ def _parse_sig(text: str, wires: dict[str, Wire]) -> Sig:
             chunks[-1] = Slice(wire, int(low), int(high) - int(low) + 1)
         elif token[0] in "\\$":
             wire = token
-            chunks.append(Slice(token, 0, wires[token].width))
+            if wires[token].width:
+                chunks.append(Slice(token, 0, wires[token].width))
         else:
             bits = token.partition("'")[2]
             if bits:
@@ -197,7 +198,9 @@ class _Parser:
             if keyword == "wire":
                 self._wire(" ".join(rest), attributes)
             elif keyword == "connect":
-                self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
+                # a net without a bit has no value
+                if self.module.wires[rest[0]].width:
+                    self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
             elif keyword == "cell":
                 self._cell(rest[0], rest[1])
             elif keyword == "memory":

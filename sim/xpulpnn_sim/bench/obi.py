@@ -15,8 +15,8 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
-OUTSTANDING_LIMIT = {"instr": 4, "data": 1}
-"""Requests granted and not answered at most, by port."""
+OUTSTANDING_LIMIT = {"instr": 4}
+"""Requests granted and not answered at most, by port; one at others."""
 
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
@@ -91,7 +91,7 @@ class ObiResponder(Background):
     dut : handle
         Unit with the port.
     port : str
-        "data" or "instr".
+        Its name, such as "data" or "instr".
     memory : WordMemory
         What is accessed.
     timing : ObiTiming
@@ -151,7 +151,8 @@ class ObiResponder(Background):
                     self.log.append(access)
                     ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
                     responses.append((ready_at, self._perform(access), int(self._memory.fails(access.address))))
-                    assert len(responses) <= OUTSTANDING_LIMIT[self._port], f"{len(responses)} requests outstanding"
+                    limit = OUTSTANDING_LIMIT.get(self._port, 1)
+                    assert len(responses) <= limit, f"{len(responses)} requests outstanding"
             else:
                 assert waiting is None, f"{waiting} withdrawn before its grant"
             await RisingEdge(clk)

@@ -7,7 +7,10 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
-from xpulpnn.config import CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.tcdm.tcdm import Tcdm
+from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
@@ -192,6 +195,29 @@ def _csr_file(config: CoreConfig, *simulators: str) -> BenchedUnit:
     return BenchedUnit("csr_file", lambda: CsrFile(config), lambda: names, simulators)
 
 
+def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
+    return BenchedUnit(
+        "event_unit",
+        lambda: EventUnit(ClusterConfig(**fields)),
+        lambda: {"cluster": fields, "episodes": episodes},
+        simulators,
+    )
+
+
+def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> BenchedUnit:
+    """A small memory with a host, or with as many masters beside the cores."""
+    chosen = {"cores": 4, "banks": 4, "tcdm_bytes": 1024, "rvfi": True} | settings
+    config = ClusterConfig(**chosen)
+    masters = config.cores + others
+    data = {"config": chosen, "masters": masters, "cycles": cycles}
+    return BenchedUnit("tcdm", lambda: Tcdm(config, masters), lambda: data, simulators)
+
+
+def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
+    config = ClusterConfig(**settings)
+    return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -234,6 +260,16 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
+    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
+    "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
+    "tcdm": _tcdm(400, *SIMULATORS),
+    "tcdm-strict": _tcdm(400, "verilator", arbiter="strict", bank_hash=True, cores=5, others=3),
+    "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
+    "tcdm-equal": _tcdm(300, "verilator", dma_priority="equal", cores=8, banks=2),
+    "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
+    "core-demux": _core_demux(*SIMULATORS),
+    "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

@@ -16,6 +16,7 @@ from xpulpnn_sim.api.cosimulation import (
     kernel_cases,
     run_cases,
 )
+from xpulpnn_sim.commands import cosim_cluster
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -74,7 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program from memory (default stream)",
     )
     add_specialise(parser)
-    parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores; only 1")
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument("--response-latency", type=int, default=1, metavar="N", help="responses take 1 to N cycles")
     parser.add_argument(
@@ -90,10 +90,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="waveforms around the first mismatch")
     parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
+    cosim_cluster.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
+    cosim_cluster.require_its_options(arguments)
     cases = _cases(arguments)
     window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
     if arguments.engine == "core" and arguments.waves is not None:
@@ -103,6 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
+    if arguments.cores is not None:
+        return cosim_cluster.run(arguments, cases)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
         for result in run_cases(cases, arguments.engine, arguments.jobs):
@@ -122,13 +126,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
     config = simulated_configuration(arguments)
-    if arguments.cores != 1:
-        raise InputError(f"--cores must be 1, not {arguments.cores}")
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     machine = Machine(
         grant_stalls=arguments.grant_stalls,
         response_latency=arguments.response_latency,
+        l2_latency=arguments.l2_latency,
         irq_rate=arguments.irq_rate,
         seed=arguments.seed,
         max_cycles=MOST_CYCLES,

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn_sim import trace
+from xpulpnn_sim.commands.cluster_options import add_cluster, target_configuration
+from xpulpnn_sim.commands.cluster_report import core_records, cores_table
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -26,7 +28,6 @@ from xpulpnn_sim.commands.common import (
     progress_bar,
     require_folder,
     require_writable,
-    simulated_configuration,
     write_json,
 )
 from xpulpnn_sim.commands.program import (
@@ -50,10 +51,12 @@ from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.profile import MEANING, Profile
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
+from xpulpnn_sim.harness.target import Target
 from xpulpnn_sim.retirement import Records
 
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
+_TIMING = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "l2_latency", "irq_rate")
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 
@@ -61,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     add_program(parser, limit_options=("--max-cycles",), unit="cycles")
     add_configuration(parser)
+    add_cluster(parser)
     add_exact(parser)
     parser.add_argument("--check", action="store_true", help="check every instruction: operands, result, memory, pc")
     parser.add_argument(
@@ -90,18 +94,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
-    config = simulated_configuration(arguments)
-    executable, ram = load_program(arguments, config)
+    config = target_configuration(arguments)
+    core = config.core if isinstance(config, ClusterConfig) else config
+    executable, ram = load_program(arguments, core)
     machine = _machine(arguments, ram)
-    pieces = dumps(arguments, executable, ram)
+    target = Target.of(config, machine)
+    target.require(executable, ram)
+    if arguments.lockstep and target.cluster is not None:
+        raise InputError("--lockstep must come with one core, not with a cluster: --check follows all of them")
+    pieces = dumps(arguments, executable, (*ram, *target.memory))
     require_writable(arguments.json)
     require_file(arguments.trace, "--trace")
     window = _wave_window(arguments)
     _require_waves(arguments.waves)
     with progress_bar("compiling the model", None):
-        model_library("core", config, trace=arguments.waves is not None)
+        model_library(target.engine, config, trace=arguments.waves is not None)
     with ExitStack() as stack:
-        observer = None if arguments.trace is None else stack.enter_context(_tracing(arguments.trace))
+        observer = None if arguments.trace is None else stack.enter_context(_tracing(arguments.trace, target))
         waves = None
         if arguments.waves is not None:
             first, last = window
@@ -121,11 +130,16 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.waves is not None:
         _write_save_file(arguments.waves, executable, config)
-    profile = Profile(executable, result.accounts[0]) if arguments.profile else None
-    ending = Ending(executable, result.exit, result.trapped, config, core_title(arguments))
+    profile = Profile(executable, result.account) if arguments.profile else None
+    ending = Ending(executable, result.exit, result.trapped, core, core_title(arguments))
     record = _record(arguments, ending, machine, result, profile)
+    if target.cluster is not None:
+        record |= {"engine": "cluster", "by_core": core_records(result)}
+        record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
     _tell(ending, result, record)
     if profile is not None:
+        if target.cluster is not None:
+            output().print(cores_table(record["by_core"]))
         output().print(_profile_table(record["profile"]))
     write_dumps(pieces, result.read)
     write_json(arguments.json, record)
@@ -142,6 +156,7 @@ def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
         response_latency=arguments.response_latency,
         fetch_grant_stalls=arguments.fetch_grant_stalls,
         fetch_latency=arguments.fetch_latency,
+        l2_latency=arguments.l2_latency or 1,
         irq_rate=arguments.irq_rate,
         irqs=tuple(_irq(text) for text in arguments.irq),
         seed=arguments.seed,
@@ -182,18 +197,24 @@ def _require_waves(path: Path | None) -> None:
     require_folder(folder, "--waves")
 
 
-def _write_save_file(path: Path, executable: Executable, config: CoreConfig) -> None:
+def _write_save_file(path: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
     from xpulpnn_sim.harness.waves import write_save_file
 
     write_save_file(path, executable, config)
 
 
 @contextmanager
-def _tracing(path: Path) -> Generator[Callable[[Records], None]]:
-    """An observer that writes the trace."""
+def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records]], None]]:
+    """An observer that writes the trace, of several cores by cycle."""
+    alone = target.cluster is None
     with replacing(path) as temporary, temporary.open("w") as file:
-        file.write(trace.HEADER + "\n")
-        yield lambda records: file.writelines(f"{line}\n" for line in trace.lines(records))
+        file.write((trace.HEADER if alone else trace.HEADER_OF_CORES) + "\n")
+
+        def write(blocks: Sequence[Records]) -> None:
+            lines = trace.lines(blocks[0]) if alone else trace.lines_of_cores(blocks)
+            file.writelines(f"{line}\n" for line in lines)
+
+        yield write
 
 
 def _record(
@@ -256,8 +277,9 @@ def _tell(ending: Ending, result: RunResult, record: dict[str, Any]) -> None:
 def _stall_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if record["stalls"] is None:
         return []
+    core_cycles = max(record["cycles"], 1) * max(len(record.get("by_core", ())), 1)
     return [
-        (f"stalls, {cause}", f"{cycles} ({cycles / max(record['cycles'], 1):.1%}): {MEANING[cause]}")
+        (f"stalls, {cause}", f"{cycles} ({cycles / core_cycles:.1%}): {MEANING[cause]}")
         for cause, cycles in record["stalls"].items()
         if cycles
     ]
@@ -270,15 +292,13 @@ def _mismatches(record: dict[str, Any]) -> str:
 
 
 def _conditions(conditions: dict[str, Any]) -> str:
-    """Configuration, and what differs from ideal memory without interrupts."""
+    """Configuration, cores and banks of a cluster, and what differs from ideal memory without interrupts."""
     plain = asdict(Machine())
-    changed = [
-        f"{name.replace('_', ' ')} {conditions[name]}"
-        for name in ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate")
-        if conditions[name] != plain[name]
-    ]
+    changed = [f"{name.replace('_', ' ')} {conditions[name]}" for name in _TIMING if conditions[name] != plain[name]]
     random = [f"seed {conditions['seed']}"] if changed else []
-    return ", ".join([" ".join([conditions["preset"], *conditions["set"]]), *(changed or ["ideal memory"]), *random])
+    cluster = [f"{conditions[name]} {name}" for name in ("cores", "banks") if name in conditions]
+    configured = " ".join([conditions["preset"], *conditions["set"]])
+    return ", ".join([configured, *cluster, *(changed or ["ideal memory"]), *random])
 
 
 def _profile_table(rows: list[dict[str, Any]]) -> Table:

@@ -187,8 +187,8 @@ class EventUnit:
                 self._shared = None
         if shared is not None:
             self._shared = shared
-        arriving += self._completed_barriers()
         found = {core: self._value(core, access.offset, awake) for core, (access, _) in slots.items()}
+        arriving += self._completed_barriers()
         granted = self._waits_over(answers)
         # of several stores to the same register the lowest core's stays
         for core in sorted(slots, reverse=True):

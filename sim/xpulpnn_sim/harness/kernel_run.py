@@ -26,6 +26,7 @@ from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
@@ -111,10 +112,12 @@ class KernelFigures:
         Cores that shared the work.
     engine : str
         One of :data:`ENGINES`.
-    instructions, cycles : int
+    instructions : int
+        Of the kernel function, on all cores together.
+    cycles : int
         Of the kernel function.
     matmul_cycles : int
-        Of its MatMul alone.
+        Of its MatMul alone, of all cores together.
     sdotp, macs : int
         Dot-product instructions executed, and multiply-accumulates of the layer.
     cycles_per_sdotp : float
@@ -280,11 +283,27 @@ def case_tensors(case: Case) -> LayerTensors:
     return random_tensors(case.layer, case.precision, np.random.default_rng(case.machine.seed))
 
 
-def case_kernel(case: Case, tensors: LayerTensors) -> KernelRun:
-    """The kernel of a case."""
+def case_kernel(case: Case, tensors: LayerTensors, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
+    """The kernel of a case, with room for ``cores`` cores."""
     if isinstance(case.layer, ConvLayer):
-        return conv_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
-    return matmul_kernel(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)
+        return conv_kernel(
+            case.layer,
+            case.precision,
+            case.variant,
+            tensors,
+            cores=cores,
+            specialise=case.specialise,
+            placement=placement,
+        )
+    return matmul_kernel(
+        case.layer,
+        case.precision,
+        case.variant,
+        tensors,
+        cores=cores,
+        specialise=case.specialise,
+        placement=placement,
+    )
 
 
 def reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
@@ -328,6 +347,7 @@ def figures(
     mismatches: int,
     wall_s: float,
     simulated_cycles: int,
+    cores: int = 1,
 ) -> KernelFigures:
     """The figures of a case.
 
@@ -351,6 +371,8 @@ def figures(
         Seconds of simulation.
     simulated_cycles : int
         Cycles simulated in them.
+    cores : int
+        That shared the work, whose executions, cycles and stalls these are together.
     """
     program, layer = kernel.function, kernel.layer
     matmul = int(cycles_at[program.region("matmul")].sum())
@@ -362,7 +384,7 @@ def figures(
         bits=case.bits,
         precision=str(case.precision),
         variant=case.variant,
-        cores=1,
+        cores=cores,
         engine=engine,
         instructions=int(executions.sum()),
         cycles=cycles,

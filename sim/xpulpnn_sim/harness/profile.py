@@ -15,6 +15,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.machine import Memory, load_memory
 from xpulpnn_sim.harness.program_run import text_window
+from xpulpnn_sim.harness.schema import STALLS
 from xpulpnn_sim.trace import text_of
 
 MEANING = {
@@ -34,6 +35,11 @@ MEANING = {
     "loop": "end of a hardware loop too short to be foreseen",
     "sync": "fence.i, wfi: what is older completes",
     "sleep": "wfi",
+    "bank_conflict": "the bank of the TCDM serves another one",
+    "barrier": "barrier of the event unit",
+    "event": "event unit: events, mutexes, dispatch",
+    "peripheral": "other registers inside the cluster",
+    "external": "memory outside the cluster",
 }
 """What each cause of a stall stands for."""
 
@@ -45,8 +51,9 @@ class Profile:
     ----------
     executable : Executable
         The program; instructions are shown as they are in it.
-    account : uint64[half words of its text and one for the rest, WaitCause]
-        Retirements and waits, from :func:`~xpulpnn_sim.harness.program_run.run_program`.
+    account : uint64[half words of its text and one for the rest, STALLS]
+        Retirements and waits, from :func:`~xpulpnn_sim.harness.program_run.run_program`; of one core or of all
+        together.
     """
 
     def __init__(self, executable: Executable, account: NDArray[np.uint64]) -> None:
@@ -92,5 +99,5 @@ class Profile:
             "share": round(cycles / max(self.cycles, 1), 4),
             "instructions": retired,
             "cpi": round(cycles / max(retired, 1), 3),
-            "stalls": {cause.name.lower(): int(counts[cause]) for cause in WaitCause if cause and counts[cause]},
+            "stalls": {cause.name.lower(): int(counts[cause]) for cause in STALLS if cause and counts[cause]},
         }

@@ -54,7 +54,7 @@ def run_program(
         Compare every retirement with the instruction-set simulator; the run ends at the first difference. Not of a
         cluster.
     observer : callable or None
-        Takes the retirements of the first hart.
+        Takes the retirements.
     account : bool
         Count where the cycles go, over the text of :func:`text_window`.
     output : callable or None

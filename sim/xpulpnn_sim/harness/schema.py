@@ -123,9 +123,6 @@ class DeviceWait(IntEnum):
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
 """Columns of an account."""
 
-UNCLAIMED = 31
-"""Master of the accesses to the TCDM that no instruction stands for: the second half of a test&set."""
-
 VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
     *("rd", "base", "address", "store", "word", "pc", "position"),
@@ -146,11 +143,12 @@ def _dtype(wide: str, words: str) -> np.dtype[np.void]:
 SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
-    "collect watchdog sparse dump_instructions data_latency bank_hash unused",
+    "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes",
 )
 """Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
 addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
-``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random."""
+``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random; ``bank_hash``,
+``tcdm_bytes``: of a cluster."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position",
@@ -224,7 +222,11 @@ FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
-RETIRE = PortKind("retire", ("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn", "mem_addr"), ())
+_RETIRE_SEEN = (
+    *("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"),
+    *("mem_addr", "mem_rmask", "mem_wmask"),
+)
+RETIRE = PortKind("retire", _RETIRE_SEEN, ())
 BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
 KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK)
 """In the order in which they travel."""
@@ -249,7 +251,7 @@ _CONSTANTS = {
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
     "STALLS": len(STALLS),
-    "UNCLAIMED": UNCLAIMED,
+    "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
     "CAUSE_CODE": CAUSE_CODE,
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
@@ -266,9 +268,8 @@ _CONSTANTS = {
     **{
         name: getattr(cluster, name)
         for name in (
-            *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "EVENT_UNIT", "PRIVATE_EVENT_UNIT", "BLOCK_BYTES"),
-            "SHARED_BARRIERS",
-            "SHARED_SW_TRIGGERS",
+            *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
+            *("PRIVATE_EVENT_UNIT", "BLOCK_BYTES"),
         )
     },
     "TCDM_SPACE": TCDM_SPACE,

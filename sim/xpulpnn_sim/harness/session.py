@@ -35,8 +35,8 @@ _WITHOUT_ANSWER = {
     WaitCause.SLEEP: "sleeps in wfi",
 }
 
-Observer = Callable[[Records], None]
-"""Takes blocks of retirements of the first hart in program order; valid only during the call."""
+Observer = Callable[[Sequence[Records]], None]
+"""Takes the retirements of each hart in a piece of the run, in program order; valid only during the call."""
 
 Progress = Callable[[int], None]
 """Takes the count of cycles, or of instructions of a stream, from time to time."""
@@ -87,6 +87,11 @@ class RunResult:
     def sim_cycles_per_s(self) -> float:
         """Simulation speed."""
         return self.cycles / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def account(self) -> NDArray[np.uint64]:
+        """Where the cycles of all harts went together."""
+        return np.sum(self.accounts, axis=0)
 
     @property
     def stalls(self) -> dict[str, int]:
@@ -174,8 +179,8 @@ class Session:
         hart = int(self.model.status["hart"])
         if self.model.events & OUTSIDE and block.filled[hart]:
             block.drop_last(hart)
-        if self._observer is not None and block.filled[0]:
-            self._observer(block.records())
+        if self._observer is not None and any(block.filled):
+            self._observer([block.records(hart) for hart in self._harts])
         self.checks.feed(block)
         self._blocks.reverse()
         self.model.collect(self._blocks[0])

@@ -71,10 +71,12 @@ class Target:
     @property
     def settings(self) -> dict[str, int]:
         """What it adds to the settings of a run."""
-        return {} if self.cluster is None else {"bank_hash": self.cluster.bank_hash}
+        if self.cluster is None:
+            return {}
+        return {"bank_hash": self.cluster.bank_hash, "tcdm_bytes": self.cluster.tcdm_bytes}
 
     def require(self, executable: Executable, ram: tuple[Window, ...]) -> None:
-        """Raise :class:`InputError` unless the program is for this design and lies, like ``ram``, where memory can be."""
+        """Raise :class:`InputError` unless the program is for this design and lies, as ``ram``, where memory can be."""
         if self.cluster is None:
             require_one_core(executable)
             return

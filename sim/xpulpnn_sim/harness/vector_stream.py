@@ -137,7 +137,7 @@ class VectorBench:
             sparse=True,
             pokes=_pokes(frame, vectors, setup),
             check=False,
-            observer=lambda records: blocks.append(records.copy()),
+            observer=lambda records: blocks.append(records[0].copy()),
         )
         return list(_judge(frame, vectors, np.concatenate(blocks)[setup:]))
 

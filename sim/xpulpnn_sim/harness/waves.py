@@ -1,18 +1,21 @@
 """The GTKWave save file of a waveform of the core: signals in groups, instructions and states by name.
 
+In the waveform of a cluster every core has its groups in a view of its own.
 GTKWave finds names through translate filter files, which lie in a folder beside the save file. Which signals and
 enumerations there are follows from the manifest of the emitted Verilog.
 """
 
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from vcd.gtkw import GTKWSave, make_translation_filter
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
@@ -85,7 +88,21 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 }
 """Signals by group and instance, with the names their values have; those a configuration lacks are left out."""
 
+_CLUSTER = "cluster"
+_CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "cluster": {
+        _CLUSTER: "clk rst fetch_enable busy core_clock_en eoc return_value "
+        "ext__req ext__gnt ext__addr ext__we ext__be ext__wdata ext__rvalid ext__rdata ext_hart",
+        f"{_CLUSTER}.event_unit": "barrier_0_events barrier_1_events core_0_barriers__0__status "
+        "core_0_barriers__1__status dispatch_team irq",
+    },
+}
+"""What the cores share."""
+
+_IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
 _CLOSED = frozenset({"retirement"})
+_NESTED = "/"
+"""Between the names of a group and of the one it is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +112,7 @@ class Shown:
     Members
     -------
     instance, name : str
-        Path from ``core`` and name in the Verilog.
+        Path from the top and name in the Verilog.
     width : int
         Bits.
     filter : str or None
@@ -119,7 +136,7 @@ def save_files(waveform: Path) -> tuple[Path, Path]:
     return waveform.with_suffix(SAVE_SUFFIX), waveform.with_suffix(FILTERS_SUFFIX)
 
 
-def write_save_file(waveform: Path, executable: Executable, config: CoreConfig) -> None:
+def write_save_file(waveform: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
     """Write the save file of ``waveform`` and its filters; the folders must exist or be possible to make."""
     save_file, folder = save_files(waveform.absolute())
     groups, filters = contents(executable, config)
@@ -133,19 +150,48 @@ def write_save_file(waveform: Path, executable: Executable, config: CoreConfig) 
     save.dumpfile(str(waveform.absolute()))
     save.savefile(str(save_file))
     save.sst_expanded(True)
-    save.treeopen(f"{SCOPE}.core")
-    for group, signals in groups.items():
-        with save.group(group, closed=group in _CLOSED):
-            for shown in signals:
-                place = None if shown.filter is None else str(folder / shown.filter)
-                alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
-                save.trace(shown.path, alias=alias, translate_filter_file=place)
+    save.treeopen(f"{SCOPE}.{next(iter(groups.values()))[0].instance}")
+    for view, inside in groupby(groups.items(), lambda item: item[0].rpartition(_NESTED)[0]):
+        with save.group(view, closed=True) if view else nullcontext():
+            for name, signals in inside:
+                group = name.rpartition(_NESTED)[2]
+                with save.group(group, closed=group in _CLOSED):
+                    _write_signals(save, signals, folder)
     write_text(save_file, text.getvalue())
 
 
-def contents(executable: Executable, config: CoreConfig) -> tuple[dict[str, list[Shown]], dict[str, str]]:
-    """The signals of each group and the text of each filter file."""
-    design = _Design(emit_top("core", replace(config, rvfi=True)).manifest)
+def _write_signals(save: GTKWSave, signals: Iterable[Shown], folder: Path) -> None:
+    for shown in signals:
+        place = None if shown.filter is None else str(folder / shown.filter)
+        alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
+        save.trace(shown.path, alias=alias, translate_filter_file=place)
+
+
+def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:
+    """The groups of the design: of the core, or of the cluster and within a view for each core."""
+    if isinstance(config, CoreConfig):
+        return GROUPS
+    views = dict(_CLUSTER_GROUPS)
+    banks = " ".join(f"banks__{bank}__req bank_master_{bank}" for bank in range(config.banks))
+    views["banks"] = {_CLUSTER: banks}
+    for number in range(config.cores):
+        core = f"{_CLUSTER}.core{number}"
+        for group, instances in GROUPS.items():
+            moved = {f"{core}{instance.removeprefix('core')}": text for instance, text in instances.items()}
+            views[f"core {number}{_NESTED}{group}"] = moved
+        views[f"core {number}{_NESTED}where its accesses go"] = {f"{_CLUSTER}.demux{number}": _IN_DEMUX}
+    return views
+
+
+def contents(
+    executable: Executable, config: CoreConfig | ClusterConfig
+) -> tuple[dict[str, list[Shown]], dict[str, str]]:
+    """The signals of each group and the text of each filter file; the view of a core is in front of a group's name."""
+    observed = replace(config, rvfi=True)
+    if isinstance(observed, ClusterConfig):
+        observed = replace(observed, memories="ports")
+    top = "core" if isinstance(observed, CoreConfig) else _CLUSTER
+    design = _Design(emit_top(top, observed).manifest)
     fixed = {
         INSTRUCTION: instruction_names(executable),
         REGISTER: dict(enumerate(ABI_NAMES)),
@@ -154,7 +200,7 @@ def contents(executable: Executable, config: CoreConfig) -> tuple[dict[str, list
     }
     filters: dict[str, str] = {}
     groups: dict[str, list[Shown]] = {}
-    for group, instances in GROUPS.items():
+    for group, instances in _views(config).items():
         shown = groups.setdefault(group, [])
         for instance, text in instances.items():
             for signal in text.split():

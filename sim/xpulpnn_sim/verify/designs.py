@@ -37,9 +37,9 @@ class _Listener:
 
     observer: Observer
 
-    def __call__(self, records: Records) -> None:
-        """One block."""
-        self.observer(records)
+    def __call__(self, records: Sequence[Records]) -> None:
+        """One block of the only hart."""
+        self.observer(records[0])
 
 
 def core_design() -> Design:

@@ -7,7 +7,7 @@ from xpulpnn_sw.kernels.kernel import Blocking, KernelRun, kernel_run, place_ope
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
 from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layout import ImageBuilder, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.layout import ImageBuilder, Placement, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.precision import Precision
 
 
@@ -19,11 +19,13 @@ def conv_kernel(
     *,
     cores: int = 1,
     specialise: bool = False,
+    placement: Placement = "padded",
 ) -> KernelRun:
     """The convolution of ``tensors`` by variant ``name``, with buffers and stacks for ``cores`` cores.
 
     Memory symbols: ``input`` (HWC), ``weights`` (streams of filter rows), ``parameters`` (bias, lambda, kappa),
     ``im2col``, ``output`` (HWC), ``arguments``, ``stack``. A specialised function is for this layer only.
+    ``placement`` is that of weight streams, im2col buffers and stacks in a banked memory.
     """
     chosen, bits = variant(name), precision.w
     tensors.check(layer, precision)
@@ -38,10 +40,11 @@ def conv_kernel(
     # a word to spare: odd runs are copied in pairs
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits), spare=1)
     rows = pack_words(pad_axis(tensors.weights, 3, channels), bits).reshape(layer.out_channels, words)
-    buffer_stride = chosen.npx * row_stride + SPARE_WORDS * WORD
+    buffer_words = chosen.npx * row_stride // WORD + SPARE_WORDS
+    buffer_stride = banked_words(buffer_words, placement, chosen.stream_words) * WORD
     arguments = {
         "input": source,
-        **place_operands(memory, blocking, layer, tensors, rows),
+        **place_operands(memory, blocking, layer, tensors, rows, placement),
         "buffer": memory.reserve("im2col", cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "row_stride": row_stride,
@@ -66,4 +69,5 @@ def conv_kernel(
         im2col=Im2col(chosen, bits),
         cores=cores,
         specialise=specialise,
+        placement=placement,
     )

@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import TEMPORARIES, Store
+from xpulpnn_sw.kernels.share import pieces, take_next, turns
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layer import Layer
@@ -22,7 +23,9 @@ from xpulpnn_sw.layout import (
     ImageBuilder,
     Ints,
     OutputLayout,
+    Placement,
     Words,
+    banked_words,
     pack_words,
     pad_axis,
     padded_channels,
@@ -31,6 +34,9 @@ from xpulpnn_sw.precision import Precision
 
 STACK_BYTES = 2048
 """Of a core, for the frame of the function and those of interrupt handlers."""
+
+_STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
+"""Bytes from one core's stack to the next one's."""
 
 _MASK = 0xFFFF_FFFF
 
@@ -64,6 +70,8 @@ class KernelRun:
         Initial data memory: operands, ``arguments``, a ``stack`` per core.
     output : OutputLayout
         Where the results are afterwards.
+    placement : "padded" or "aligned"
+        Of the weight streams, and of what each core has for itself.
     """
 
     name: str
@@ -76,10 +84,17 @@ class KernelRun:
     arguments: Mapping[str, int]
     image: Image
     output: OutputLayout
+    placement: Placement
+
+    @property
+    def stack_stride(self) -> int:
+        """Bytes from one core's stack to the next one's."""
+        return _STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
         """Stack pointer of the caller on a core."""
-        return (self.image.symbols["stack"].address + (core + 1) * STACK_BYTES) & -STACK_ALIGNMENT
+        top = self.image.symbols["stack"].address + STACK_BYTES + core * self.stack_stride
+        return top & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +129,29 @@ class Blocking:
 
 
 def place_operands(
-    memory: ImageBuilder, blocking: Blocking, layer: Layer, tensors: LayerTensors, rows: Words
+    memory: ImageBuilder, blocking: Blocking, layer: Layer, tensors: LayerTensors, rows: Words, placement: Placement
 ) -> dict[str, int]:
     """Lay out weights, parameters and output; returns the arguments that say where and how.
 
     ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
     the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
-    words to spare at the end for those fetched ahead.
+    words to spare at the end for those fetched ahead. ``placement`` is that of the streams.
     """
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
     blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch // count, count, -1)
-    streams = blocks.transpose(2, 0, 3, 1)
+    streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
+    stream_words = banked_words(streams.shape[1], placement, blocking.variant.stream_words)
     # padded like an input of as many channels
     pixel_bytes = padded_channels(layer.out_channels, blocking.precision.w) * blocking.precision.y // BYTE_BITS
     requantisation = tensors.requantisation
     return {
-        "weights": memory.place("weights", pack_words(streams, WORD_BITS), spare=nch),
+        "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
         "parameters": memory.place("parameters", _parameters(tensors, layer.out_channels, channels, nch)),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
         "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,
-        "weight_stride": streams[0].size * WORD,
+        "weight_stride": stream_words * WORD,
         "shift": 0 if requantisation is None else requantisation.shift,
     }
 
@@ -220,21 +236,19 @@ class KernelCode:
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
         blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
-        npx, core, cores = variant.npx, Argument("core"), Argument("cores")
+        npx = variant.npx
         if self._im2col is None:
             pixels, row_words = Argument("pixels"), Argument("row_words")
             rows = Argument("input") + Name("first_pixel") * Argument("row_stride")
         else:
             pixels = Argument("out_height") * Argument("out_width")
             row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
-            rows = Argument("buffer") + core * Argument("buffer_stride")
-        groups, first_group = Name("groups"), Name("first_group")
+            rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         out_stride, steps = Argument("out_stride"), Name("steps")
         terms: dict[str, Term] = {
             "groups": (pixels + (npx - 1)) // npx,
-            "first_group": groups * core // cores,
-            "group": groups * (core + 1) // cores - first_group,
-            "first_pixel": first_group * npx,
+            **(pieces() if self._im2col is None else turns()),
+            "first_pixel": Name("first_group") * npx,
             "row_words": row_words,
             "row0": rows,
         }
@@ -256,8 +270,10 @@ class KernelCode:
             "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
             "out_gap": out_stride * npx - steps * blocking.step_bytes,
         }
+        if self._walks or self._im2col is not None:
+            terms["out_stride"] = out_stride
         if self._walks:
-            terms |= {"out_stride": out_stride, "out_back": Number(blocking.store_bytes) - out_stride * (npx - 1)}
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def write(self) -> Program:
@@ -288,6 +304,8 @@ class KernelCode:
         b("addi", group, group, -1)
         frame.store("group", group)
         b.far_branch("bne", group, ZERO, start)
+        if self._im2col is not None:
+            take_next(b, frame, self._blocking.variant.npx, self._out, start, self._scratch)
         b.place(end)
         frame.end()
         return b.finish()
@@ -345,11 +363,12 @@ def kernel_run(
     im2col: Im2col | None = None,
     cores: int,
     specialise: bool,
+    placement: Placement,
 ) -> KernelRun:
     """The function for operands laid out in ``memory``, which takes the argument structure and stacks besides."""
     variant, precision = blocking.variant, blocking.precision
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_BYTES)
+    memory.reserve("stack", cores * _STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
     name = f"{'conv' if im2col else 'matmul'}_{precision}_{variant.name}"
     return KernelRun(
@@ -368,4 +387,5 @@ def kernel_run(
             shape=(*layer.out_shape, layer.out_channels),
             pixel_bytes=arguments["out_stride"],
         ),
+        placement=placement,
     )

@@ -6,7 +6,7 @@ from xpulpnn_sw.kernels.kernel import Blocking, KernelRun, kernel_run, place_ope
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import WORD_BITS, Variant, variant
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.layout import ImageBuilder, Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, pack_words, pad_axis
 from xpulpnn_sw.precision import Precision
 
 
@@ -28,11 +28,13 @@ def matmul_kernel(
     *,
     cores: int = 1,
     specialise: bool = False,
+    placement: Placement = "padded",
 ) -> KernelRun:
     """The matrix product of ``tensors`` by variant ``name``, with stacks for ``cores`` cores.
 
     Memory symbols: ``input`` (rows of activations in groups of ``npx`` pixels), ``weights``, ``parameters``,
     ``output`` (``[pixel][channel]``), ``arguments``, ``stack``. A specialised function is for this layer only.
+    ``placement`` is that of weight streams and stacks in a banked memory.
     """
     chosen, bits = variant(name), precision.w
     tensors.check(layer, precision)
@@ -45,9 +47,18 @@ def matmul_kernel(
     rows = pack_words(tensors.weights, bits)
     arguments = {
         "input": source,
-        **place_operands(memory, blocking, layer, tensors, rows),
+        **place_operands(memory, blocking, layer, tensors, rows, placement),
         "row_stride": words * chosen.row_bits(bits) // bits * WORD,
         "pixels": layer.pixels,
         "row_words": words,
     }
-    return kernel_run(layer, blocking, MATMUL_ARGUMENTS, memory, arguments, cores=cores, specialise=specialise)
+    return kernel_run(
+        layer,
+        blocking,
+        MATMUL_ARGUMENTS,
+        memory,
+        arguments,
+        cores=cores,
+        specialise=specialise,
+        placement=placement,
+    )

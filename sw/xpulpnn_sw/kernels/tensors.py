@@ -17,6 +17,12 @@ _MAX_KAPPA = 255
 _SAFE_BITS = 30
 """Accumulator times kappa stays below this power of two, so that adding lambda cannot wrap."""
 
+_SPREAD_BITS = 25
+"""The accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa."""
+
+_UNIFORM_VARIANCE = 1 / 12
+"""Of a number out of an interval of length 1."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requantisation:
@@ -100,6 +106,7 @@ def _coverage(layer: Layer) -> NDArray[np.float64]:
 def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
     """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
 
+    Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits.
     Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
     Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator.
     """
@@ -108,12 +115,14 @@ def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator,
         filters = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
     else:
         shape, filters = (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
-    half = 1 << (precision.w - 1)
+    # sums have a standard deviation of sqrt(products) / 6 of the largest product
+    most = 6 / np.sqrt(layer.reduction) * (1 << _SPREAD_BITS >> precision.x)
+    half = min(1 << (precision.w - 1), max(1, int(most)))
     activations = rng.integers(0, 1 << precision.x, shape)
     weights = rng.integers(-half, half, filters)
     # standard deviation of a uniform activation times the length of a filter
-    spread = np.sqrt((weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean() / 12)
-    spread = min(max(1, int(spread * (1 << precision.x))), 1 << (_SAFE_BITS - 2))
+    squares = (weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean()
+    spread = max(1, int(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x)))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     requantisation = None
     if precision.requantised:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.kernel import KernelRun
 
-_ALIGNMENT = 8
+ALIGNMENT = 8
 
 _VECTOR_ALIGNMENT = 256
 """Of the address in mtvec."""
@@ -16,7 +16,7 @@ _VECTOR_ALIGNMENT = 256
 _HANDLED = (1, 5, 10, 31)
 """Registers the handler saves on the stack and overwrites."""
 
-_KEPT = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
+KEPT = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
 """Registers that belong to the caller, with what it finds in them after the call, or else the program fails."""
 
 _CALLER = """
@@ -102,28 +102,28 @@ def bare_program(run: KernelRun) -> BareProgram:
     """The program that calls a kernel once, on one core."""
     function, image = run.function, run.image
     base = int(function.pcs[0])
-    end = -(-(image.base + image.data.size) // _ALIGNMENT) * _ALIGNMENT
-    tohost, cycles = end, end + _ALIGNMENT
+    end = -(-(image.base + image.data.size) // ALIGNMENT) * ALIGNMENT
+    tohost, cycles = end, end + ALIGNMENT
     after = -(-(base + function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{{}}, {4 * number}(sp)".format(register) for number, register in enumerate(_HANDLED)]
-    kept = _KEPT | {"sp": run.stack_top(), "gp": cycles + _ALIGNMENT}
+    kept = KEPT | {"sp": run.stack_top(), "gp": cycles + ALIGNMENT}
     caller = _CALLER.format(
         function=base,
         handler=after,
         frame=-(-4 * len(_HANDLED) // 16) * 16,
         save="; ".join(f"sw {slot}" for slot in slots),
         restore="; ".join(f"lw {slot}" for slot in slots),
-        mark="; ".join(f"li {name}, {value}" for name, value in _KEPT.items()),
+        mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
         compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
         overwrite="; ".join(f"li x{register}, -{register}" for register in _HANDLED),
-        interrupts=cycles + _ALIGNMENT,
+        interrupts=cycles + ALIGNMENT,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
         cycles=cycles,
         tohost=tohost,
     )
     rest = assemble(caller, after)
-    data = image.data.tobytes().ljust(cycles + 2 * _ALIGNMENT - image.base, b"\0")
+    data = image.data.tobytes().ljust(cycles + 2 * ALIGNMENT - image.base, b"\0")
     return BareProgram(
         entry=rest.labels["start"],
         text_base=base,

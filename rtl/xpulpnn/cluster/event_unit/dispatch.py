@@ -68,11 +68,10 @@ class Dispatch(wiring.Component):
             with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
                 m.d.sync += self.team.eq(access.data)
 
-        index_bits = ceil_log2(self.depth)
-        words = Array(Signal(XLEN, name=f"word_{entry}") for entry in range(self.depth))
-        teams = Array(Signal(self.cores, name=f"team_{entry}") for entry in range(self.depth))
+        words = [Signal(XLEN, name=f"word_{entry}") for entry in range(self.depth)]
+        teams = [Signal(self.cores, name=f"team_{entry}") for entry in range(self.depth)]
         # one bit more than an index tells a full queue from an empty one
-        end = Signal(index_bits + 1)
+        end = Signal(ceil_log2(self.depth) + 1)
         places = [Signal.like(end, name=f"place_{core}") for core in range(self.cores)]
         full = Signal()
         for place in places:
@@ -83,20 +82,24 @@ class Dispatch(wiring.Component):
         word = Signal(XLEN)
         m.d.comb += word.eq(self._chosen())
         with m.If(self.pushed.any()):
-            m.d.sync += [words[end[:index_bits]].eq(word), teams[end[:index_bits]].eq(self.team), end.eq(end + 1)]
+            m.d.sync += [self._at(words, end).eq(word), self._at(teams, end).eq(self.team), end.eq(end + 1)]
 
         for core, place in enumerate(places):
             here = Signal(name=f"here_{core}")
             mine = Signal(name=f"mine_{core}")
             m.d.comb += [
                 here.eq(place != end),
-                mine.eq(teams[place[:index_bits]].bit_select(core, 1)),
+                mine.eq(self._at(teams, place).bit_select(core, 1)),
                 self.popped[core].eq(self.popping[core] & here & mine),
-                self.found[core].eq(words[place[:index_bits]]),
+                self.found[core].eq(self._at(words, place)),
             ]
             with m.If(here & (self.popping[core] | ~mine)):
                 m.d.sync += place.eq(place + 1)
         return m
+
+    def _at(self, entries, place):
+        """The entry of a place, which may be the only one."""
+        return Array(entries)[place[: ceil_log2(self.depth)]] if self.depth > 1 else entries[0]
 
     def _chosen(self):
         """The word of the core that pushes."""

@@ -57,13 +57,12 @@ class EventUnit(wiring.Component):
             {
                 "cores": In(ObiSignature()).array(cores),
                 "shared": In(ObiSignature()),
-                "dma_events": In(cores),
-                "dma_interrupts": In(cores),
                 "timer_events": In(2),
                 "cluster_events": In(2),
                 "irq": Out(cores),
                 "fetch_idle": In(cores),
                 "core_clock_en": Out(cores),
+                **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
             }
         )
 

@@ -1,6 +1,6 @@
 """Arbiter of one resource."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -55,23 +55,24 @@ class Arbiter(wiring.Component):
         levels = (self.inputs - 1).bit_length()
         named = Signal(levels)
         with m.If(self.req.any()):
-            m.d.sync += named.eq(Mux(named == self.inputs - 1, 0, named + 1))
-        halves = {}
+            if self.inputs == 1 << levels:
+                m.d.sync += named.eq(named + 1)
+            else:
+                m.d.sync += named.eq(Mux(named == self.inputs - 1, 0, named + 1))
+        asking = {}
         for level in range(levels):
             for low in range(0, self.inputs, 1 << level):
                 half = self.req[low : low + (1 << level)]
-                halves[level, low] = asks = Signal(name=f"asks{low}_{low + len(half) - 1}" if level else f"asks{low}")
+                asking[level, low] = asks = Signal(name=f"asks{low}_{low + len(half) - 1}" if level else f"asks{low}")
                 m.d.comb += asks.eq(half.any())
-        grants = []
-        for number, request in enumerate(self.req):
-            loses = []
+        for number in range(self.inputs):
+            loses = Signal(levels, name=f"loses{number}")
             for level in range(levels):
-                size = 1 << level
-                other = (number ^ size) & -size
+                other = (number >> level ^ 1) << level
                 if other < self.inputs:
-                    loses.append(halves[level, other] & (~named[level] if number & size else named[level]))
-            grants.append(request & ~Cat(loses).any())
-        m.d.comb += self.gnt.eq(Cat(grants))
+                    prefers_other = ~named[level] if number >> level & 1 else named[level]
+                    m.d.comb += loses[level].eq(asking[level, other] & prefers_other)
+            m.d.comb += self.gnt[number].eq(self.req[number] & ~loses.any())
 
     def _strict(self, m):
         """The lowest number above the last winner, else the lowest of all."""
@@ -79,7 +80,7 @@ class Arbiter(wiring.Component):
         preferred = Signal(self.inputs)
         m.d.comb += preferred.eq(self.req & above)
         with m.If(self.req.any()):
-            m.d.sync += above.eq(Cat(self.gnt[:number].any() for number in range(self.inputs)))
+            m.d.sync += above.eq(Cat(Const(0, 1), *(self.gnt[:number].any() for number in range(1, self.inputs))))
         m.d.comb += self.gnt.eq(Mux(preferred.any(), _lowest(preferred), _lowest(self.req)))
 
     def _fixed(self, m):
@@ -89,4 +90,4 @@ class Arbiter(wiring.Component):
 
 def _lowest(requests):
     """The request of the lowest number alone."""
-    return Cat(request & ~requests[:number].any() for number, request in enumerate(requests))
+    return Cat(requests[0], *(requests[n] & ~requests[:n].any() for n in range(1, len(requests))))

@@ -77,22 +77,25 @@ class BankAccess(wiring.Component):
         else:
             m.submodules.arbiter = arbiter = Arbiter(self.masters, self.config.arbiter)
             m.d.comb += [arbiter.req.eq(req), wins.eq(arbiter.gnt)]
-        access, accesses = test_set.access, [self.access[number] for number in range(self.masters)]
+        winner = Signal(access_layout(self.config.bank_words))
+        access = test_set.access
         m.d.comb += [
+            winner.eq(chosen(wins, [self.access[number].as_value() for number in range(self.masters)])),
             access.req.eq(req.any()),
-            access.addr.eq(chosen(wins, [one.row for one in accesses])),
-            access.we.eq(chosen(wins, [one.we for one in accesses])),
-            access.be.eq(chosen(wins, [one.be for one in accesses])),
-            access.wdata.eq(chosen(wins, [one.wdata for one in accesses])),
-            test_set.start.eq(chosen(wins, [one.test_set & ~one.we for one in accesses])),
+            access.addr.eq(winner.row),
+            access.we.eq(winner.we),
+            access.be.eq(winner.be),
+            access.wdata.eq(winner.wdata),
+            test_set.start.eq(winner.test_set & ~winner.we),
             self.gnt.eq(wins),
         ]
         if self.config.broadcast:
+            accesses = [self.access[number] for number in range(self.masters)]
             loads = [
-                asks & ~one.we & ~one.test_set & (one.row == access.addr)
+                asks & ~one.we & ~one.test_set & (one.row == winner.row)
                 for asks, one in zip(req, accesses, strict=True)
             ]
-            with m.If(~access.we & ~test_set.start):
+            with m.If(~winner.we & ~winner.test_set):
                 m.d.comb += self.gnt.eq(wins | Cat(loads))
         if self.config.rvfi:
             number = chosen(wins, list(range(self.masters)))

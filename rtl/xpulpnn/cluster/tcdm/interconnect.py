@@ -55,14 +55,16 @@ class TcdmInterconnect(wiring.Component):
         bank_bits, word_lsb = exact_log2(banks), exact_log2(WORD_BYTES)
         word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
         accesses = Signal(data.ArrayLayout(access_layout(self.config.bank_words), self.masters))
+        hashed = self.config.bank_hash and banks > 1
         wanted = []
         for number, port in enumerate(self.ports):
             word = Signal(word_bits, name=f"word{number}")
-            bank = Signal(bank_bits, name=f"bank{number}")
+            # a single bank has a number too
+            bank = Signal(max(bank_bits, 1), name=f"bank{number}")
             access = accesses[number]
             m.d.comb += [
                 word.eq(port.addr[word_lsb:]),
-                bank.eq(bank_of_word(word, word_bits, bank_bits) if self.config.bank_hash and bank_bits else word),
+                bank.eq((bank_of_word(word, word_bits, bank_bits) if hashed else word)[:bank_bits]),
                 access.row.eq(word[bank_bits:]),
                 access.test_set.eq(port.addr[TEST_SET_BIT]),
                 access.we.eq(port.we),
@@ -83,7 +85,7 @@ class TcdmInterconnect(wiring.Component):
             granted.append(place.gnt)
         answers = Array(bank.rdata for bank in self.banks)
         for number, (port, bank) in enumerate(zip(self.ports, wanted, strict=True)):
-            source = Signal(bank_bits, name=f"source{number}")
+            source = Signal.like(bank, name=f"source{number}")
             m.d.comb += [port.gnt.eq(Cat(gnt[number] for gnt in granted).any()), port.rdata.eq(answers[source])]
             m.d.sync += [port.rvalid.eq(port.gnt), source.eq(bank)]
         return m

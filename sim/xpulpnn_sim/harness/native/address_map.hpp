@@ -25,6 +25,15 @@ class AddressMap {
     // Registers inside the cluster.
     static bool is_device(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == CONTROL; }
 
+    // Whether anything answers at `address`, which is the TCDM's or a device's; others are not known here.
+    static bool answers(uint32_t address, uint32_t tcdm_bytes) {
+        if (is_tcdm(address)) return (address & (TCDM_SPACE - 1)) < tcdm_bytes;
+        if (!is_device(address)) return true;
+        const uint32_t block = address - address % BLOCK_BYTES;
+        return block == CONTROL || block == TIMER || block == EVENT_UNIT || block == EVENT_UNIT + BLOCK_BYTES ||
+               block == PRIVATE_EVENT_UNIT;
+    }
+
     // What a wait of the core's port means for an access to `address`.
     static uint32_t wait(uint32_t cause, uint32_t address) {
         if (is_tcdm(address)) return cause == GRANT ? uint32_t{BANK_CONFLICT} : cause;

@@ -10,7 +10,7 @@ namespace harness {
 
 class Banks {
   public:
-    // `hash`: the bank of a word is its number exclusive-or the row, instead of its number alone.
+    // `hash`: the bank of a word is the exclusive-or of all groups of bits of its number, instead of the lowest one.
     explicit Banks(bool hash) : hash_(hash) {}
 
     // The TCDM, in place.
@@ -18,8 +18,11 @@ class Banks {
 
     // Address of an access.
     uint32_t address(uint32_t bank, const BankOut& seen) const {
-        const uint32_t column = hash_ ? (bank ^ seen.addr) % MODULUS : bank;
-        return TCDM_BASE + (seen.addr * MODULUS + column) * WORD;
+        uint32_t column = bank;
+        if (hash_ && BANKS > 1) {
+            for (uint32_t rest = seen.addr; rest; rest /= BANKS_OR_2) column ^= rest % BANKS_OR_2;
+        }
+        return TCDM_BASE + (seen.addr * BANKS + column) * WORD;
     }
 
     // Performs an access; `read` takes the word if there is one to take.
@@ -35,7 +38,8 @@ class Banks {
     }
 
   private:
-    static constexpr uint32_t WORD = 4, MODULUS = BANKS ? BANKS : 1;
+    static constexpr uint32_t WORD = 4;
+    static constexpr uint32_t BANKS_OR_2 = BANKS > 1 ? BANKS : 2;  // of one bank nothing is divided
     uint8_t* bytes_ = nullptr;
     bool hash_;
 };

@@ -163,6 +163,7 @@ class Driver {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
             events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS > 0);
+            if (BANKS && (out.mem_rmask | out.mem_wmask)) events |= outside(cycle, state, out);
             ++state.retired;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
@@ -186,6 +187,16 @@ class Driver {
             status.events |= events;
             status.hart = hart;
         }
+    }
+
+    // An access inside the cluster where nothing is; what is not there cannot be seen on a bus.
+    uint32_t outside(uint64_t cycle, HartStatus& state, const RetireOut& out) {
+        if (__builtin_expect(AddressMap::answers(out.mem_addr, settings.tcdm_bytes), 1)) return 0;
+        state.bad_since = cycle;
+        state.address = out.mem_addr & ~3u;
+        state.write = out.mem_wmask != 0;
+        state.mask = (out.mem_rmask | out.mem_wmask) << (out.mem_addr & 3);
+        return BAD_ACCESS;
     }
 
     // Whether a hart can go on by itself: one that retires something else can, one that waits stays as it is.

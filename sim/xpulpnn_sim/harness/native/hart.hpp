@@ -253,7 +253,7 @@ class Hart {
     // A test&set is followed by a write of ones into the bytes it has read, before anybody reads the word.
     void marked(const Access& access, uint32_t be) {
         const Access* mark = order_.following(&access);
-        const bool writes = mark && mark->grant.hart == UNCLAIMED && mark->grant.we;
+        const bool writes = mark && mark->grant.hart == NO_MASTER && mark->grant.we;
         if (!writes) {
             add(BUS_WE, 1, 0);
             return;

@@ -1,0 +1,62 @@
+"""The shared memory: crossbar and banks."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.tcdm.bank import Bank
+from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import MASTER_BITS
+
+
+class Tcdm(wiring.Component):
+    """Memory of many ports: a crossbar before word-interleaved banks, of one access per cycle each.
+
+    A request is granted in the same cycle if it wins its bank and answered in the next, see
+    :class:`~xpulpnn.cluster.tcdm.interconnect.TcdmInterconnect`.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Size, banks, arbiter; whether the banks are arrays or ports.
+    masters : int
+        Number of ports: the cores, then others.
+
+    Members
+    -------
+    ports : In(ObiSignature).array(masters)
+        The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a test&set.
+    banks : Out(BankSignature).array(banks)
+        The banks, if they are outside.
+    bank_masters : Out(5).array(banks)
+        Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
+    """
+
+    def __init__(self, config: ClusterConfig, masters: int):
+        self.config = config
+        self.masters = masters
+        ports = {"ports": In(ObiSignature()).array(masters)}
+        if config.memories == "ports":
+            ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
+        if config.rvfi:
+            ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Put the banks behind the crossbar."""
+        m = Module()
+        m.submodules.interconnect = interconnect = TcdmInterconnect(self.config, self.masters)
+        for number, port in enumerate(self.ports):
+            connect(m, flipped(port), interconnect.ports[number])
+        for number, bank in enumerate(interconnect.banks):
+            if self.config.memories == "ports":
+                connect(m, bank, flipped(self.banks[number]))
+            else:
+                m.submodules[f"bank{number}"] = memory = Bank(self.config.bank_words)
+                connect(m, bank, memory.port)
+            if self.config.rvfi:
+                m.d.comb += self.bank_masters[number].eq(interconnect.bank_masters[number])
+        return m

@@ -1,0 +1,134 @@
+"""Kernels on the cores of a cluster, every retirement and result checked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
+from multiprocessing import get_context
+
+from xpulpnn.config import Arbiter, ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.api.configuration import resolved
+from xpulpnn_sim.api.cosimulation import (
+    DEFAULT_CONFIG,
+    DEFAULT_VARIANTS,
+    DEFAULT_WIDTHS,
+    MOST_CYCLES,
+    kernel_cases,
+)
+from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.harness.kernel_run import Case, Result
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sw.layout import PLACEMENTS, Placement
+from xpulpnn_sw.precision import Precision
+
+DEFAULT_CORES = (1, 2, 4, 8, 16)
+DEFAULT_BANKS = (16,)
+
+
+def cosim_cluster(
+    kernel: str = "conv",
+    *,
+    layers: Sequence[str] = (),
+    precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
+    variants: Sequence[str] = DEFAULT_VARIANTS,
+    cores: Sequence[int] = DEFAULT_CORES,
+    banks: Sequence[int] = DEFAULT_BANKS,
+    arbiters: Sequence[Arbiter] = ("counter",),
+    placements: Sequence[Placement] = ("padded",),
+    config: CoreConfig | str = DEFAULT_CONFIG,
+    machine: Machine | None = None,
+    check: bool = True,
+    specialise: bool = False,
+    exact: bool = False,
+    jobs: int = 1,
+    progress: Callable[[Result], None] | None = None,
+) -> tuple[Result, ...]:
+    """Run a kernel on clusters in every combination of what is given, and check it.
+
+    The cores share the work; instructions are fetched without delay, operands and results lie in the TCDM. The first
+    run of a cluster compiles a model, which takes about a minute.
+
+    Parameters
+    ----------
+    kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
+        As of :func:`xpulpnn_sim.api.cosimulation.cosim`.
+    cores, banks : sequence of int
+        Of the cluster: 1 to 16 cores, banks a power of two.
+    arbiters : sequence of str
+        Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`).
+    placements : sequence of str
+        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
+        than the one before, or ``aligned``, all from the same bank on.
+    config : CoreConfig or str
+        Every core, or the name of a preset.
+    machine : Machine or None
+        Seed, latency of the memory outside; None: that memory answers in the next cycle.
+
+    Returns
+    -------
+    tuple of Result
+        In the order layer, precision, variant, banks, arbiter, placement, cores; their ``figures`` are
+        :class:`~xpulpnn_sim.harness.cluster_run.ClusterFigures`.
+
+    Raises
+    ------
+    InputError, ConfigError, LayerError
+        For what does not exist, what the cores cannot run, and operands larger than the TCDM.
+    ToolError
+        If a model cannot be built.
+    """
+    core = resolved(config, exact=exact)
+    cases = kernel_cases(
+        kernel,
+        layers=layers,
+        precisions=precisions,
+        variants=variants,
+        config=core,
+        machine=machine or Machine(max_cycles=MOST_CYCLES),
+        check=check,
+        specialise=specialise,
+    )
+    clustered = cluster_cases(cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements)
+    results: list[Result] = []
+    for result in run_cluster_cases(clustered, jobs):
+        results.append(result)
+        if progress is not None:
+            progress(result)
+    return tuple(results)
+
+
+def cluster_cases(
+    cases: Sequence[Case],
+    *,
+    cores: Sequence[int],
+    banks: Sequence[int],
+    arbiters: Sequence[Arbiter],
+    placements: Sequence[Placement],
+) -> list[ClusterCase]:
+    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim_cluster`."""
+    for placement in placements:
+        if placement not in PLACEMENTS:
+            raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
+    clustered: list[ClusterCase] = []
+    for case in cases:
+        # caches would hold the program, but the figures are those of the memory
+        ideal = ClusterConfig(core=case.config, icache_private=0, dma=False)
+        for number, arbiter, placement, count in product(banks, arbiters, placements, cores):
+            cluster = replace(ideal, cores=count, banks=number, arbiter=arbiter)
+            clustered.append(ClusterCase(case=case, cluster=cluster, placement=placement))
+    for chosen in clustered:
+        chosen.check()
+    return clustered
+
+
+def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Result]:
+    """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {jobs}")
+    if jobs == 1 or len(cases) < 2:
+        yield from map(run_cluster_case, cases)
+        return
+    # a fresh interpreter for each process: threads of the caller must not be forked
+    with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(run_cluster_case, cases)

@@ -1,0 +1,126 @@
+"""The initiator on an OBI port of a unit, with one access outstanding as the core has."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
+
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Dut, drive, sample
+from xpulpnn_sim.bench.obi import ALL_BYTES
+
+_REQUEST = ("addr", "we", "be", "wdata")
+
+
+@dataclass(slots=True)
+class Transfer:
+    """An access, and what became of it.
+
+    Parameters
+    ----------
+    address : int
+        Aligned byte address.
+    write, enables, value : int
+        As in OBI.
+    gap : int
+        Cycles without a request before it.
+
+    Members
+    -------
+    requested, granted, answered : int
+        Cycles of the first request, the grant and the answer, from the beginning.
+    data : int
+        What was read.
+    """
+
+    address: int
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
+    gap: int = 0
+    requested: int = -1
+    granted: int = -1
+    answered: int = -1
+    data: int = 0
+
+
+class ObiInitiator(Background):
+    """Makes transfers one after the other, the next one in the cycle of the answer at the earliest.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit with the port.
+    port : str
+        Its name.
+    rng : Random
+        Source of what is shown where nothing is asked for.
+
+    Members
+    -------
+    done : list of Transfer
+        Those that are answered.
+    """
+
+    def __init__(self, dut: Dut, port: str, rng: Random) -> None:
+        self.done: list[Transfer] = []
+        self._waiting: deque[Transfer] = deque()
+        self._dut, self._port, self._rng = dut, port, rng
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata")}
+
+    def put(self, transfers: Iterable[Transfer]) -> None:
+        """Add to what is to be made."""
+        self._waiting.extend(transfers)
+
+    async def finish(self, limit: int) -> None:
+        """Wait until everything is answered; raises ``AssertionError`` after ``limit`` cycles."""
+        wanted = len(self.done) + len(self._waiting)
+        for _ in range(limit):
+            if not self._waiting and len(self.done) >= wanted:
+                return
+            await RisingEdge(self._dut.clk)
+        raise AssertionError(f"{self._port}: {len(self._waiting)} transfers must be answered within {limit} cycles")
+
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self._show(None)
+
+    def _show(self, transfer: Transfer | None) -> None:
+        values = dict.fromkeys(_REQUEST, 0)
+        if transfer is not None:
+            values = dict(
+                zip(_REQUEST, (transfer.address, transfer.write, transfer.enables, transfer.value), strict=True)
+            )
+        drive(self._dut, {f"{self._port}__{name}": value for name, value in values.items()})
+        drive(self._dut, {f"{self._port}__req": int(transfer is not None)})
+
+    async def _run(self) -> None:
+        cycle = 0
+        asking: Transfer | None = None
+        outstanding: Transfer | None = None
+        while True:
+            # answers come from registers: the next request may depend on them
+            await Timer(SETTLE_NS, unit="ns")
+            if sample(self._seen["rvalid"]):
+                assert outstanding is not None, f"{self._port}: an answer to nothing in cycle {cycle}"
+                outstanding.answered = cycle
+                outstanding.data = 0 if outstanding.write else sample(self._seen["rdata"])
+                self.done.append(outstanding)
+                outstanding = None
+            if asking is None and outstanding is None and self._waiting:
+                if self._waiting[0].gap:
+                    self._waiting[0].gap -= 1
+                else:
+                    asking = self._waiting.popleft()
+                    asking.requested = cycle
+                    self._show(asking)
+            await FallingEdge(self._dut.clk)
+            if asking is not None and sample(self._seen["gnt"]):
+                asking.granted = cycle
+                asking, outstanding = None, asking
+            await RisingEdge(self._dut.clk)
+            if asking is None:
+                self._show(None)
+            cycle += 1

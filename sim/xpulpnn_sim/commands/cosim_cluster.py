@@ -1,0 +1,158 @@
+"""``xpulpnn cosim --cores``: kernels on clusters, side by side for every number of cores and banks."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from rich.table import Table
+
+from xpulpnn.config import Arbiter
+from xpulpnn.errors import InputError
+from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_BANKS, DEFAULT_CORES, cluster_cases, run_cluster_cases
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    OK,
+    comma_list,
+    output,
+    progress_bar,
+    require_folder,
+    write_json,
+)
+from xpulpnn_sim.explorer.report.scaling import speed_ups, write_scaling_plot
+from xpulpnn_sim.harness.kernel_run import Case
+from xpulpnn_sim.harness.schema import DeviceWait
+from xpulpnn_sw.layout import PLACEMENTS, Placement
+
+ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
+
+_MILLION = 1e6
+_PERCENT = 100
+
+_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
+"""Stalls that the banks are the reason of."""
+
+_OPTIONS = ("banks", "arbiter", "placement", "l2_latency", "plot")
+"""What ``--cores`` goes with."""
+
+_OF_ONE_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
+"""Options of one core by itself, with the values that mean nothing else was asked for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of clusters."""
+    group = parser.add_argument_group("clusters")
+    group.add_argument(
+        "--cores",
+        metavar="LIST",
+        help=f"run on clusters of so many cores, such as {','.join(map(str, DEFAULT_CORES))}; without it one core runs "
+        "by itself, with memory of its own",
+    )
+    banks = ",".join(map(str, DEFAULT_BANKS))
+    group.add_argument("--banks", default=banks, metavar="LIST", help=f"banks of the shared memory (default {banks})")
+    group.add_argument(
+        "--arbiter",
+        default=ARBITERS[0],
+        metavar="LIST",
+        help=f"who is granted a bank that several want, out of {','.join(ARBITERS)} (default {ARBITERS[0]})",
+    )
+    group.add_argument(
+        "--placement",
+        default=PLACEMENTS[0],
+        metavar="LIST",
+        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks further "
+        f"than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
+    )
+    group.add_argument(
+        "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
+    )
+    group.add_argument("--plot", type=Path, metavar="FILE.html", help="plot speed-up and MAC per cycle over the cores")
+
+
+def require_its_options(arguments: argparse.Namespace) -> None:
+    """Raise :class:`InputError` for options of clusters without ``--cores``, and for those of one core with it."""
+    if arguments.cores is None:
+        others, when = {name: _default(name) for name in _OPTIONS}, "without"
+    else:
+        others, when = _OF_ONE_CORE, "with"
+    for name, value in others.items():
+        if getattr(arguments, name) != value:
+            raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
+
+
+def _default(name: str) -> Any:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.get_default(name)
+
+
+def run(arguments: argparse.Namespace, cases: Sequence[Case]) -> int:
+    """Run the cases on every cluster asked for; fails if a check does."""
+    clustered = cluster_cases(
+        cases,
+        cores=_numbers(arguments.cores, "--cores"),
+        banks=_numbers(arguments.banks, "--banks"),
+        arbiters=cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
+        placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
+    )
+    if arguments.plot is not None:
+        require_folder(arguments.plot.parent, "--plot")
+    records: list[dict[str, Any]] = []
+    console = output()
+    with progress_bar("kernels", len(clustered)) as (progress, task):
+        for case, result in zip(clustered, run_cluster_cases(clustered, arguments.jobs), strict=True):
+            records.append(result.record)
+            progress.advance(task)
+            for report in result.reports:
+                console.print(f"{case.name}\n{report}\n", markup=False, soft_wrap=True)
+    console.print(table(records))
+    write_json(arguments.json, records)
+    if arguments.plot is not None:
+        write_scaling_plot(arguments.plot, records)
+    return FAILED if any(record["mismatches"] for record in records) else OK
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    numbers: list[int] = []
+    for part in text.split(","):
+        if not part.strip().isdecimal():
+            raise InputError(f"{option} must be a list of numbers such as 8,16, not {text or 'empty'}")
+        numbers.append(int(part))
+    return list(dict.fromkeys(numbers))
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """The figures, a row for every run."""
+    shown = Table(
+        box=None,
+        title="cycles, MAC per cycle: whole kernel, from barrier to barrier; conflicts in banks, waiting for the last "
+        "core: share of all cores' cycles",
+        title_justify="left",
+    )
+    columns: tuple[tuple[str, Callable[[Mapping[str, Any], float | None], str]], ...] = (
+        ("layer", lambda record, _: record["layer"]),
+        ("precision", lambda record, _: record["precision"]),
+        ("variant", lambda record, _: record["variant"]),
+        ("banks", lambda record, _: str(record["banks"])),
+        ("arbiter", lambda record, _: record["arbiter"]),
+        ("placement", lambda record, _: record["placement"]),
+        ("cores", lambda record, _: str(record["cores"])),
+        ("cycles", lambda record, _: str(record["cycles"])),
+        ("cyc/sdotp", lambda record, _: f"{record['cycles_per_sdotp']:.3f}"),
+        ("MAC/cyc", lambda record, _: f"{record['macs_per_cycle']:.2f}"),
+        ("speed-up", lambda _, speed_up: "-" if speed_up is None else f"{speed_up:.2f}"),
+        ("conflicts", lambda record, _: _share(record, record["stalls"].get(_CONFLICT, 0))),
+        ("last core", lambda record, _: _share(record, record["barrier"])),
+        ("errors", lambda record, _: str(record["mismatches"])),
+        ("Mcyc/s", lambda record, _: f"{record['sim_cycles_per_s'] / _MILLION:.2f}"),
+    )
+    words = {"layer", "precision", "variant", "arbiter", "placement"}
+    for heading, _ in columns:
+        shown.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
+    for record, speed_up in zip(records, speed_ups(records), strict=True):
+        shown.add_row(*(text(record, speed_up) for _, text in columns))
+    return shown
+
+
+def _share(record: Mapping[str, Any], cycles: int) -> str:
+    return f"{_PERCENT * cycles / max(record['cores'] * record['cycles'], 1):.1f}%"

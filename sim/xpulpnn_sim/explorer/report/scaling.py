@@ -1,0 +1,122 @@
+"""How kernels scale with the cores of a cluster: speed-ups, and the plot of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.files import write_text
+
+Record = Mapping[str, Any]
+"""Figures of a kernel on a cluster, under the names of their JSON record."""
+
+_GROUP = ("kernel", "layer", "precision", "variant", "banks", "arbiter", "placement")
+"""What runs of one line have in common; only the number of cores differs."""
+
+_NAMED = {"banks": "{} banks"}
+"""How what is not its own name is called in the legend."""
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5b5b5b", "#8c6bb1", "#a6761d")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon", "x")
+_INK, _GRID = "#1c2430", "#e6e9ee"
+_HEIGHT = 520
+_PERCENT = 100
+_GAP = 0.09
+"""Between the two plots, as a fraction of the width."""
+
+
+def _group(record: Record) -> tuple[Any, ...]:
+    return tuple(record[name] for name in _GROUP)
+
+
+def speed_ups(records: Sequence[Record]) -> list[float | None]:
+    """How much faster each run is than the same on one core; None where that did not run."""
+    single = {_group(record): record["cycles"] for record in records if record["cores"] == 1}
+    found = [single.get(_group(record)) for record in records]
+    return [
+        None if alone is None else alone / max(record["cycles"], 1)
+        for alone, record in zip(found, records, strict=True)
+    ]
+
+
+def write_scaling_plot(path: Path, records: Sequence[Record]) -> None:
+    """Write a page with MAC per cycle and speed-up over the number of cores, a line for all else that differs.
+
+    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
+    """
+    try:
+        from plotly.io import to_html
+    except ModuleNotFoundError:
+        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
+    write_text(path, to_html(scaling_figure(records), include_plotlyjs=True, config={"displaylogo": False}))
+
+
+def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
+    """The plot as plotly takes it: to the left MAC per cycle, to the right the speed-up for each core where known."""
+    differing = [name for name in _GROUP if len({record[name] for record in records}) > 1]
+    groups = list(dict.fromkeys(map(_group, records)))
+    measured = list(zip(records, speed_ups(records), strict=True))
+    compared = any(speed_up is not None for _, speed_up in measured)
+    traces: list[dict[str, Any]] = []
+    for number, group in enumerate(groups):
+        rows = sorted((pair for pair in measured if _group(pair[0]) == group), key=lambda pair: pair[0]["cores"])
+        values: dict[str, Any] = dict(zip(_GROUP, group, strict=True))
+        name = ", ".join(_NAMED.get(key, "{}").format(values[key]) for key in differing) or values["variant"]
+        line = {
+            "mode": "lines+markers",
+            "name": name,
+            "legendgroup": name,
+            "line": {"color": _COLOURS[number % len(_COLOURS)]},
+            "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
+            "x": [record["cores"] for record, _ in rows],
+        }
+        traces.append(
+            {
+                **line,
+                "y": [record["macs_per_cycle"] for record, _ in rows],
+                "customdata": [record["cycles"] for record, _ in rows],
+                "hovertemplate": f"%{{x}} cores: %{{y:.2f}} MAC/cycle, %{{customdata}} cycles<extra>{name}</extra>",
+            }
+        )
+        if compared:
+            traces.append(
+                {
+                    **line,
+                    "y": [
+                        None if speed_up is None else _PERCENT * speed_up / record["cores"] for record, speed_up in rows
+                    ],
+                    "customdata": [speed_up for _, speed_up in rows],
+                    "hovertemplate": f"%{{x}} cores: %{{customdata:.2f}} times faster<extra>{name}</extra>",
+                    "xaxis": "x2",
+                    "yaxis": "y2",
+                    "showlegend": False,
+                }
+            )
+    return {"data": traces, "layout": _layout(records, differing, compared=compared)}
+
+
+def _layout(records: Sequence[Record], differing: Sequence[str], *, compared: bool) -> dict[str, Any]:
+    common = dict(zip(_GROUP, _group(records[0]), strict=True))
+    title = ", ".join(_NAMED.get(key, "{}").format(value) for key, value in common.items() if key not in differing)
+    cores = sorted({record["cores"] for record in records})
+    lines = {"gridcolor": _GRID, "linecolor": _INK}
+    across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
+    upwards = {**lines, "title": {"text": "MAC per cycle, whole kernel"}}
+    layout: dict[str, Any] = {
+        "title": {"text": title or "Kernels on clusters"},
+        "height": _HEIGHT,
+        "font": {"color": _INK},
+        "plot_bgcolor": "#fff",
+        "xaxis": across,
+        # a line for each doubling, as there is one for each doubling of the cores
+        "yaxis": {**upwards, "type": "log", "tick0": 0, "dtick": math.log10(2)},
+        "legend": {"orientation": "h", "y": -0.18},
+    }
+    if compared:
+        half = (1 - _GAP) / 2
+        layout["xaxis"] = {**across, "domain": [0, half]}
+        layout["xaxis2"] = {**across, "domain": [1 - half, 1], "anchor": "y2"}
+        ratio = {"title": {"text": "speed-up over one core / cores"}, "ticksuffix": " %", "anchor": "x2"}
+        layout["yaxis2"] = {**lines, **ratio}
+    return layout

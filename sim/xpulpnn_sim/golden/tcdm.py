@@ -1,0 +1,172 @@
+"""The shared memory of the cluster by cycles, without gates: queues before banks, and a list of words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xpulpnn.config import Arbiter, ClusterConfig
+from xpulpnn.isa.cluster import NO_MASTER, TEST_SET_BIT
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+
+PATIENCE = 16
+"""Cycles after which a master that yields to the cores comes first: it has lost one less."""
+
+
+class Request(NamedTuple):
+    """What a master asks for in a cycle; the data mean something for a write only."""
+
+    address: int
+    write: int
+    enables: int
+    value: int
+
+
+class Access(NamedTuple):
+    """What a bank does in a cycle."""
+
+    master: int
+    bank: int
+    row: int
+
+
+@dataclass(slots=True)
+class Queue:
+    """Who comes next at a bank.
+
+    Parameters
+    ----------
+    kind : "counter", "strict" or "fixed"
+        As in :class:`xpulpnn.config.ClusterConfig`.
+    inputs : int
+        How many may ask.
+    """
+
+    kind: Arbiter
+    inputs: int
+    grants: int = 0
+    last: int = -1
+
+    def next(self, asking: set[int]) -> int:
+        """The winner among ``asking``, which must not be empty.
+
+        A binary tree that goes towards the leaf ``named`` wherever it can ends at the leaf whose number differs from
+        it in the least high bit.
+        """
+        if self.kind == "fixed":
+            return min(asking)
+        if self.kind == "strict":
+            winner = min(asking, key=lambda number: (number - self.last - 1) % self.inputs)
+        else:
+            named = self.grants % self.inputs
+            winner = min(asking, key=lambda number: number ^ named)
+        self.grants += 1
+        self.last = winner
+        return winner
+
+
+def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
+    """Bank and row of a byte address."""
+    word = address % config.tcdm_bytes // WORD_BYTES
+    row, bank = divmod(word, config.banks)
+    if config.bank_hash:
+        rest = row
+        while rest and config.banks > 1:
+            rest, digit = divmod(rest, config.banks)
+            bank ^= digit
+    return bank, row
+
+
+@dataclass(slots=True)
+class TcdmModel:
+    """All banks, cycle by cycle.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Banks and arbiters.
+    masters : int
+        Cores, then the others.
+    """
+
+    config: ClusterConfig
+    masters: int
+    words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    accesses: list[Access] = field(default_factory=list[Access])
+    """What the banks did in the last cycle."""
+    _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
+    _lost: dict[int, int] = field(default_factory=dict[int, int])
+    _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+
+    def cycle(self, requests: Mapping[int, Request]) -> dict[int, int]:
+        """What the masters that are granted in this cycle are answered in the next one; for writes 0.
+
+        Parameters
+        ----------
+        requests : mapping
+            By the number of the master.
+        """
+        waiting: dict[int, dict[int, Request]] = {}
+        for master, request in requests.items():
+            waiting.setdefault(place_of(request.address, self.config)[0], {})[master] = request
+        setting, self._setting = self._setting, {}
+        self.accesses = []
+        answers: dict[int, int] = {}
+        for bank in range(self.config.banks):
+            if bank in setting:
+                row, enables = setting[bank]
+                self._write(bank, row, enables, WORD_MASK)
+                self.accesses.append(Access(NO_MASTER, bank, row))
+                self._lose(bank, waiting.get(bank, {}))
+            elif bank in waiting:
+                self._serve(bank, waiting[bank], answers)
+            else:
+                self._lost[bank] = 0
+        return answers
+
+    def _serve(self, bank: int, waiting: dict[int, Request], answers: dict[int, int]) -> None:
+        winner = self._winner(bank, waiting)
+        request = waiting[winner]
+        row = place_of(request.address, self.config)[1]
+        self.accesses.append(Access(winner, bank, row))
+        old = self.words.get((bank, row), 0)
+        answers[winner] = 0 if request.write else old
+        if request.write:
+            self._write(bank, row, request.enables, request.value)
+        elif _sets(request):
+            self._setting[bank] = row, request.enables
+        elif self.config.broadcast:
+            for master, other in waiting.items():
+                if not other.write and not _sets(other) and place_of(other.address, self.config)[1] == row:
+                    answers[master] = old
+
+    def _winner(self, bank: int, waiting: dict[int, Request]) -> int:
+        cores = self.config.cores
+        yields = self.config.dma_priority == "low" and self.masters > cores
+        if not yields:
+            return self._queue(bank, "all", self.masters).next(set(waiting))
+        asking = {master for master in waiting if master < cores}
+        others = {master - cores for master in waiting if master >= cores}
+        if asking and not (others and self._lost.get(bank, 0) == PATIENCE - 1):
+            self._lose(bank, waiting)
+            return self._queue(bank, "cores", cores).next(asking)
+        self._lost[bank] = 0
+        return self._queue(bank, "others", self.masters - cores).next(others) + cores
+
+    def _lose(self, bank: int, waiting: Mapping[int, Request]) -> None:
+        """The masters that yield have waited for another cycle, if there are any."""
+        others = any(master >= self.config.cores for master in waiting)
+        self._lost[bank] = min(self._lost.get(bank, 0) + 1, PATIENCE - 1) if others else 0
+
+    def _queue(self, bank: int, group: str, inputs: int) -> Queue:
+        return self._queues.setdefault((bank, group), Queue(self.config.arbiter, inputs))
+
+    def _write(self, bank: int, row: int, enables: int, value: int) -> None:
+        old = self.words.get((bank, row), 0).to_bytes(WORD_BYTES, "little")
+        new = value.to_bytes(WORD_BYTES, "little")
+        chosen = bytes(new[byte] if enables >> byte & 1 else old[byte] for byte in range(WORD_BYTES))
+        self.words[bank, row] = int.from_bytes(chosen, "little")
+
+
+def _sets(request: Request) -> bool:
+    """Whether a request is a test&set."""
+    return not request.write and bool(request.address >> TEST_SET_BIT & 1)

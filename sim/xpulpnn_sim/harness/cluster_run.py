@@ -1,0 +1,172 @@
+"""One kernel on the cores of a cluster: what :mod:`xpulpnn_sim.harness.kernel_run` does on one core."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import LayerError
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.harness.kernel_run import (
+    Case,
+    KernelFigures,
+    Result,
+    case_kernel,
+    case_tensors,
+    executable_of,
+    figures,
+    wrong_results,
+)
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sim.harness.target import Target
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.layout import Placement
+from xpulpnn_sw.programs.cluster import ClusterProgram, cluster_program
+
+ENGINE = "cluster"
+"""What ran a kernel, in its record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCase:
+    """A kernel to run on a cluster.
+
+    Parameters
+    ----------
+    case : Case
+        The kernel, its configuration that of every core, and the surroundings of the cluster.
+    cluster : ClusterConfig
+        The cluster, with the same core.
+    placement : "padded" or "aligned"
+        How what the cores read side by side lies in the banks.
+    """
+
+    case: Case
+    cluster: ClusterConfig
+    placement: Placement = "padded"
+
+    @property
+    def name(self) -> str:
+        """What it is called where it goes wrong."""
+        case = self.case
+        return f"{case.kernel} {case.layer} {case.precision} {case.variant} on {self.cluster.cores} cores"
+
+    def kernel(self, tensors: LayerTensors) -> KernelRun:
+        """The kernel with room for all cores."""
+        return case_kernel(self.case, tensors, cores=self.cluster.cores, placement=self.placement)
+
+    def check(self) -> None:
+        """Raise an error unless the cores have the instructions and the TCDM has the room."""
+        self.case.check()
+        program = cluster_program(self.kernel(case_tensors(self.case)), self.cluster.cores)
+        if len(program.data) > self.cluster.tcdm_bytes:
+            raise LayerError(
+                f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
+                f"not {len(program.data)} of {self.name}"
+            )
+        target = Target.of(self.cluster, self.case.machine)
+        target.require(self.executable(program), self.case.machine.ram)
+
+    def executable(self, program: ClusterProgram) -> Executable:
+        """The program as the runner takes it."""
+        return executable_of(program, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFigures(KernelFigures):
+    """Figures of a case on a cluster, under the names of its JSON record.
+
+    ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it.
+
+    Parameters
+    ----------
+    banks : int
+        Of the TCDM.
+    arbiter, placement : str
+        Who is granted a bank; how operands lie in the banks.
+    l2_latency : int
+        Cycles that memory outside the cluster takes to answer.
+    shares : list of int
+        Cycles that each core took for its share.
+    barrier : int
+        Cycles of all cores together that they waited for the last one.
+    stalls_by_core : list of dict of str to int
+        Cycles without a retirement by cause, of each core.
+    """
+
+    banks: int
+    arbiter: str
+    placement: str
+    l2_latency: int
+    shares: list[int]
+    barrier: int
+    stalls_by_core: list[dict[str, int]]
+
+
+def run_cluster_case(case: ClusterCase) -> Result:
+    """Run a case and check it: the memory afterwards against the reference layer, on request every retirement."""
+    tensors = case_tensors(case.case)
+    kernel = case.kernel(tensors)
+    program = cluster_program(kernel, case.cluster.cores)
+    outcome = run_program(
+        case.executable(program), case.cluster, case.case.machine, check=case.case.checked, account=True
+    )
+    memory = outcome.memory[TCDM_BASE]
+    wrong = wrong_results(kernel, memory, case.case, tensors)
+    reports = [text for text in (outcome.difference, wrong[1] if wrong else None) if text]
+    if not outcome.exit.ok:
+        reports.append(outcome.exit.text)
+    mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
+    return Result(
+        figures=_figures(case, kernel, program, outcome, memory, mismatches if outcome.exit.ok else max(mismatches, 1)),
+        reports=reports,
+        mismatch_position=outcome.mismatch_position,
+    )
+
+
+def _figures(
+    case: ClusterCase,
+    kernel: KernelRun,
+    program: ClusterProgram,
+    outcome: RunResult,
+    memory: NDArray[np.uint8],
+    mismatches: int,
+) -> ClusterFigures:
+    """The figures of a run, whose ``mismatches`` are everything that was wrong."""
+    function = kernel.function
+    # the function lies before what calls it
+    slots = len(function) * WORD_BYTES // HALF_BYTES
+    rows = [account[:slots] for account in outcome.accounts]
+    total = np.sum(rows, axis=0)[:: WORD_BYTES // HALF_BYTES]
+    cycles, shares = program.measured(memory), program.shares(memory)
+    stalls_by_core = [stalls_of(account, devices=True) for account in rows]
+    stalls = {cause: sum(stalls[cause] for stalls in stalls_by_core) for cause in stalls_by_core[0]}
+    common = figures(
+        case.case,
+        kernel,
+        engine=ENGINE,
+        executions=total[:, WaitCause.NONE],
+        cycles_at=total.sum(axis=1),
+        cycles=cycles,
+        stalls=stalls,
+        mismatches=mismatches,
+        wall_s=outcome.wall_s,
+        simulated_cycles=outcome.cycles,
+        cores=case.cluster.cores,
+    )
+    return ClusterFigures(
+        **{item.name: getattr(common, item.name) for item in fields(common)},
+        banks=case.cluster.banks,
+        arbiter=case.cluster.arbiter,
+        placement=case.placement,
+        l2_latency=case.case.machine.l2_latency,
+        shares=shares,
+        barrier=cycles * len(shares) - sum(shares),
+        stalls_by_core=stalls_by_core,
+    )

@@ -1,0 +1,99 @@
+"""Which pixel groups each of several cores computes.
+
+Rows that lie ready cost the same everywhere: each core takes a piece. In a convolution the groups on the border of the
+input take longer, so the cores take turns, and each turn begins one core later, lest a core meets the same border in
+every row: group ``g`` is computed by core ``(g + g // cores) % cores``. A core that is alone takes all groups in one
+turn, and nothing between two of them.
+"""
+
+from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
+from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
+
+_PASSED = 2
+"""Groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn."""
+
+REGISTERS = 5
+"""Scratch registers of :func:`take_next`, besides those of the state."""
+
+
+def pieces() -> dict[str, Term]:
+    """First group and number of groups of a core, one after the other, of the name ``groups``."""
+    groups, core, cores = Name("groups"), Argument("core"), Argument("cores")
+    first_group = groups * core // cores
+    return {"first_group": first_group, "group": groups * (core + 1) // cores - Name("first_group")}
+
+
+def turns() -> dict[str, Term]:
+    """The first group of a core and how many follow at once; for :func:`take_next` those ``left`` and its ``turn``."""
+    core, cores, count = Argument("core"), Argument("cores"), Name("count")
+    are_several = Number(1) - positive(Number(2) - cores)
+    return {
+        "first_group": core,
+        "turn": core,
+        "cores": cores,
+        "count": positive(Name("groups") - core),
+        # from the core's group on, those of others included; none to take turns for if it is alone
+        "left": count * are_several,
+        "group": count - positive(Name("left") - 1),
+    }
+
+
+def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
+    """Move on to the core's next group and go to ``start``; fall through if there is none.
+
+    Parameters
+    ----------
+    b : Builder
+        Takes the instructions.
+    frame : Frame
+        With the names of :func:`turns` and of the im2col, whose state is past the last group.
+    npx : int
+        Pixels of a group, a power of two.
+    out : list of int
+        Output pointers, past the last group too.
+    start : Label
+        Where a group begins.
+    registers : list of int
+        Those that hold nothing between two groups, at least :data:`REGISTERS`, and three more for the state.
+    """
+    left, turn, passed, cores, work, *others = registers
+    done, same_round, same_row, next_row = Label(), Label(), Label(), Label()
+    frame.load("left", left)
+    frame.load("turn", turn)
+    cores = frame.register("cores", cores)
+    b("addi", passed, cores, -_PASSED)
+    b.branch("bne", turn, ZERO, same_round)
+    b("add", passed, passed, cores)
+    b.mv(turn, cores)
+    b.place(same_round)
+    b("addi", turn, turn, -1)
+    b("sub", left, left, passed)
+    b("addi", left, left, -1)
+    b.branch("bge", ZERO, left, done)
+    frame.store("left", left)
+    frame.store("turn", turn)
+    b("slli", passed, passed, npx.bit_length() - 1)
+    b("mul", work, passed, frame.register("out_stride", work))
+    for register in out:
+        b("add", register, register, work)
+    x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
+    for name, register in (("x", x), ("y", y), ("source", source)):
+        frame.load(name, register)
+    for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
+        b("mul", work, passed, frame.register(name, work))
+        b("add", register, register, work)
+    end = frame.register("x_end", left)
+    steps = [(x, "x_back", turn), (y, "stride_y", passed), (source, "line_step", cores)]
+    moves = [(register, frame.value(name, temporary)) for register, name, temporary in steps]
+    b.branch("blt", x, end, same_row)
+    b.place(next_row)
+    for register, distance in moves:
+        b.add(register, distance, work)
+    b.branch("bge", x, end, next_row)
+    b.place(same_row)
+    for name, register in (("x", x), ("y", y), ("source", source)):
+        frame.store(name, register)
+    b.li(work, 1)
+    frame.store("group", work)
+    b.jump(start)
+    b.place(done)
