@@ -110,7 +110,7 @@ def test_loads_that_wait_are_executed_once(session, instruction):
 def test_post_incremented_stores_to_peripherals_move_their_base_once(session):
     # the first store enables the timer, the second clears the lower event mask
     source = (
-        f"""
+        """
         bne x5, x0, stay
         addi x6, x23, 0; li x7, 1; p.sw x7, 4(x6!)
         addi x8, x23, 4; bne x6, x8, wrong
@@ -275,7 +275,7 @@ def test_the_limit_is_that_of_all_cores_together(session):
 
 
 def test_what_does_not_fit(session):
-    with pytest.raises(InputError, match="^quantum must be at least 1, not 0$"):
+    with pytest.raises(InputError, match=r"^quantum must be at least 1, not 0$"):
         session(PASS, quantum=0)
     large = (Segment(0x1000_0000, b"", 8 << 10), Segment(ENTRY - 0x80, bytes(0x200), 0x200))
     with pytest.raises(InputError) as caught:
