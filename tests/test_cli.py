@@ -103,7 +103,19 @@ BAD_INPUT = {
         ["cosim", "conv", "--engine", "core", "--irq-rate", "0.5"],
         "--irq-rate must be a probability from 0 to 0.03, not 0.5",
     ),
-    "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
+    "too many cores": (["cosim", "conv", "--cores", "1,17"], "cores must be 1 to 16, not 17"),
+    "no cores": (["cosim", "conv", "--cores", ""], "--cores must be a list of numbers such as 8,16, not empty"),
+    "banks of one core": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
+    "an engine of a cluster": (
+        ["cosim", "conv", "--cores", "2", "--engine", "core"],
+        "--engine must be left out with --cores",
+    ),
+    "odd banks": (["cosim", "conv", "--cores", "2", "--banks", "12"], "banks must be a power of two, not 12"),
+    "an unknown arbiter": (
+        ["cosim", "conv", "--cores", "2", "--arbiter", "fair"],
+        "--arbiter must be a list out of counter,strict,fixed, not fair",
+    ),
+    "no folder for the plot": (["cosim", "conv", "--cores", "2", "--plot", "/proc/none/x.html"], None),
     "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
     "negative seed": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
     "no probability": (
