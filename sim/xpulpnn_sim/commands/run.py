@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
     config = target_configuration(arguments)
     core = config.core if isinstance(config, ClusterConfig) else config
-    executable, ram = load_program(arguments, core)
+    executable, ram = load_program(arguments, config)
     machine = _machine(arguments, ram)
     target = Target.of(config, machine)
     target.require(executable, ram)

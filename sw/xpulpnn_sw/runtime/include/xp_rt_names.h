@@ -68,15 +68,17 @@ typedef pi_cl_dma_dir_e rt_dma_dir_e;
 static inline void rt_dma_memcpy(
     unsigned ext, unsigned loc, unsigned short size, rt_dma_dir_e dir, int merge, rt_dma_copy_t *copy
 ) {
-    (void)merge, (void)copy;
-    xp_dma_lines(ext, loc, size, 0, size, dir);
+    if (!merge)
+        copy->id = xp_dma_identifier();
+    xp_dma_copy(ext, loc, size, 0, 0, dir);
 }
 static inline void rt_dma_memcpy_2d(
     unsigned ext, unsigned loc, unsigned short size, unsigned short stride, unsigned short length, rt_dma_dir_e dir,
     int merge, rt_dma_copy_t *copy
 ) {
-    (void)merge, (void)copy;
-    xp_dma_lines(ext, loc, size, stride, length, dir);
+    if (!merge)
+        copy->id = xp_dma_identifier();
+    xp_dma_copy(ext, loc, size, stride, length, dir);
 }
 #define rt_dma_wait(copy) pi_cl_dma_wait(copy)
 #define rt_dma_flush() pi_cl_dma_flush()
