@@ -108,6 +108,9 @@ static void cluster_entry(void *unused) {
     rt_team_fork(NUM_CORES, work, &arguments);
     rt_perf_stop(&perf);
     unsigned cycles = rt_perf_read(RT_PERF_CYCLES), instructions = rt_perf_read(RT_PERF_INSTR);
+    rt_perf_save(&perf);
+    rt_perf_save(&perf);
+    wrong += rt_perf_get(&perf, RT_PERF_INSTR) != 2 * instructions || rt_perf_get(&perf, RT_PERF_LD) != 0;
 #else
     pi_perf_conf(1 << PI_PERF_CYCLES | 1 << PI_PERF_INSTR);
     pi_perf_reset();
@@ -126,16 +129,25 @@ static void cluster_entry(void *unused) {
 }
 
 #ifdef OLDER
+static int done;
+static void end_of_call(void *argument) { done = argument == &done; }
+
 int main(void) {
     rt_cluster_call_t call;
-    if (rt_event_sched_init())
+    if (rt_event_sched_init() || rt_event_alloc(NULL, 4))
         return 3;
+    rt_event_t *event = rt_event_get(NULL, end_of_call, &done);
     rt_cluster_mount(1, 0, 0, NULL);
-    rt_cluster_call(&call, 0, cluster_entry, NULL, NULL, 2048, 1024, rt_nb_pe(), NULL);
+    rt_cluster_call(&call, 0, cluster_entry, NULL, NULL, 2048, 1024, rt_nb_pe(), event);
+    while (!done)
+        rt_event_execute(NULL, 1);
     rt_cluster_mount(0, 0, 0, NULL);
     return wrong;
 }
 #else
+static int ended;
+static void end_of_task(void *argument) { ended += argument == &ended; }
+
 static void kickoff(void) {
     struct pi_device cluster;
     struct pi_cluster_conf conf;
@@ -145,7 +157,13 @@ static void kickoff(void) {
     pi_open_from_conf(&cluster, &conf);
     if (pi_cluster_open(&cluster))
         pmsis_exit(3);
-    pi_cluster_send_task_to_cl(&cluster, pi_cluster_task(&task, cluster_entry, NULL));
+    pi_task_t event;
+    pi_freq_set(PI_FREQ_DOMAIN_CL, 100000000);
+    pi_cluster_send_task_to_cl_async(
+        &cluster, pi_cluster_task(&task, cluster_entry, NULL), pi_task_callback(&event, end_of_task, &ended));
+    pi_task_wait_on(&event);
+    if (ended != 1)
+        pmsis_exit(4);
     pi_cluster_close(&cluster);
     pmsis_exit(wrong);
 }
