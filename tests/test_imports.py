@@ -35,7 +35,9 @@ NEUTRAL = tuple(
 )
 """Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
 
-SIMULATOR = sim("elf", "exits", "files", "retirement", "trace", "trap_report")
+SIMULATOR = sim(
+    "cluster_program", "elf", "event_waits", "exits", "files", "retirement", "source_lines", "trace", "trap_report"
+)
 """Those of them that the simulator of programs needs."""
 
 BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
