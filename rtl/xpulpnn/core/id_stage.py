@@ -35,7 +35,8 @@ class IdStage(wiring.Component):
 
     One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base
     or the NN-RF entry of a Mac&Load), jalr for any write of its base still in the pipeline, every instruction for a CSR
-    write in EX, wfi and fence.i until everything older is complete. A taken branch in EX kills the instruction in ID.
+    write in EX, wfi and fence.i until everything older is complete, what acts in ID (exceptions, system instructions,
+    hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the instruction in ID.
     Reset empties the ID/EX register and clears the registers.
 
     Parameters
@@ -55,6 +56,8 @@ class IdStage(wiring.Component):
         That instruction leaves EX: port B writes.
     kill : In(1)
         The instruction in ID is dropped.
+    flush : In(1)
+        The instruction in EX is dropped; not with ``ex_ready``.
     hold : In(1)
         The instruction in ID stays.
     drained : In(1)
@@ -63,6 +66,8 @@ class IdStage(wiring.Component):
         Write under way through port A, for forwarding.
     wb_write : In(1)
         Port A writes at the end of this cycle.
+    wb_wdata : In(32)
+        Value that it writes.
     id_ex : Out(IdExSignature)
         Pipeline register.
     issue : Out(1)
@@ -85,6 +90,8 @@ class IdStage(wiring.Component):
         The instruction leaves ID and is followed by the next one in the program: no jump, mret or exception.
     id_late : Out(1)
         The instruction in ID is a branch or a CSR access, which act in EX.
+    id_accesses : Out(1)
+        A load or store leaves ID for EX.
     load_use_stall : Out(1)
         The instruction in ID waits for a value that is loaded.
     jump_register_stall : Out(1)
@@ -117,10 +124,12 @@ class IdStage(wiring.Component):
             "ex_result": In(32),
             "ex_write": In(1),
             "kill": In(1),
+            "flush": In(1),
             "hold": In(1),
             "drained": In(1),
             "wb": In(WbSignature()),
             "wb_write": In(1),
+            "wb_wdata": In(32),
             "id_ex": Out(IdExSignature(config)),
             "issue": Out(1),
             "rs1": Out(32),
@@ -132,6 +141,7 @@ class IdStage(wiring.Component):
             "hwloop": Out(HwLoopSignature()),
             "id_leaves": Out(1),
             "id_late": Out(1),
+            "id_accesses": Out(1),
             "load_use_stall": Out(1),
             "jump_register_stall": Out(1),
             "dotp_enable": Out(1),
@@ -160,12 +170,15 @@ class IdStage(wiring.Component):
         if self.config.mac_load:
             waits.append(self._nn_waits(m, ctrl))
         late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
+        illegal = Signal()
+        acts = Signal(name="id_acts")
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
             jalr_waits.eq(self._jalr_waits(ctrl)),
             drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
-            stall.eq((late_operand | jalr_waits | drains) & ~decoder.illegal),
+            acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
+            stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),
             self.insn.ready.eq(self.ex_ready & ~stall & ~csr_write_in_ex & ~self.hold),
             self.issue.eq(self.insn.valid & ~self.kill & self.insn.ready),
             self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
@@ -181,7 +194,6 @@ class IdStage(wiring.Component):
                 with m.If(holds):
                     m.d.comb += self.id_wait.eq(cause)
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
-        illegal = Signal()
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
             csr_check.write.eq(self._csr_writes(ctrl)),
@@ -204,10 +216,15 @@ class IdStage(wiring.Component):
         m.d.comb += [
             regfile.we_a.eq(self.wb_write),
             regfile.addr_a.eq(self.wb.addr),
-            regfile.data_a.eq(self.wb.data),
+            regfile.data_a.eq(self.wb_wdata),
             regfile.we_b.eq(self.ex_write),
             regfile.addr_b.eq(self.id_ex.ex_addr),
             regfile.data_b.eq(self.ex_result),
+        ]
+        ex_we, ex_late_we = Signal(), Signal()
+        m.d.comb += [
+            ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
+            ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
         ]
         reads = {}
         for name, field in {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}.items():
@@ -218,10 +235,10 @@ class IdStage(wiring.Component):
                 getattr(regfile, f"{name}_addr").eq(field),
                 read.addr.eq(field),
                 read.stored.eq(getattr(regfile, name)),
-                read.ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
+                read.ex_we.eq(ex_we),
                 read.ex_addr.eq(self.id_ex.ex_addr),
                 read.ex_result.eq(self.ex_result),
-                read.ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
+                read.ex_late_we.eq(ex_late_we),
                 read.ex_late_addr.eq(self.id_ex.wb_addr),
                 getattr(self, name).eq(read.value),
             ]
@@ -352,19 +369,20 @@ class IdStage(wiring.Component):
         op_a, op_b, op_c = operands
         rs1_field, rd_field = word[15:20], word[7:12]
         fires = Signal(name="fires")
+        accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
         m.d.comb += [
             fires.eq(self.issue & ~excepted),
+            self.id_accesses.eq(fires & accesses),
             self.dotp_enable.eq(fires & is_dotp),
             self.dotp_ctrl.eq(ctrl.ex.dotp),
         ]
-        with m.If(self.ex_ready):
+        with m.If(self.ex_ready | self.flush):
             m.d.sync += [id_ex.valid.eq(fires), id_ex.lsu.valid.eq(0)]
         ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
         wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
-        accesses = Signal(name="accesses")
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
             reload_act, reload_wgt = word[23], word[24]
