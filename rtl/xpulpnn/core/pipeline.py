@@ -226,7 +226,8 @@ class RetireInfoSignature(wiring.Signature):
     """
 
     def __init__(self):
-        widths = {"raw": 32, "next_pc": 32, "handler": 32, "intr": 1, "intr_id": 5, "held": WaitCause, "redirect": WaitCause}
+        widths = {"raw": 32, "next_pc": 32, "handler": 32, "intr": 1, "intr_id": 5}
+        widths |= {"held": WaitCause, "redirect": WaitCause}
         super().__init__({name: Out(width) for name, width in widths.items()})
 
 

@@ -121,7 +121,7 @@ class RetirementCheck:
     name_of : callable
         Symbol of an address.
     errors : sequence of (int, int)
-        Addresses that the bus answers with an error when they are fetched from.
+        Addresses that the bus answers with an error.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from xpulpnn_sim.golden.effects import U32, Sources
 from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss import packed, scalar
 from xpulpnn_sim.iss.fetched import CONDITIONS, Access, Fetched
-from xpulpnn_sim.iss.memory import Memory
+from xpulpnn_sim.iss.memory import BusError, Memory
 from xpulpnn_sim.iss.scalar import Value, immediate
 
 Operation = Callable[[], int]
@@ -161,8 +161,12 @@ class Translator:
             move = self._mover(fetched, access)
 
             def store_and_move() -> int:
-                value = regs[source]
-                write(move(), size, value)
+                value, old = regs[source], regs[base]
+                try:
+                    write(move(), size, value)
+                except BusError:
+                    regs[base] = old
+                    raise
                 return following
 
             return store_and_move

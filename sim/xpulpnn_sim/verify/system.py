@@ -7,7 +7,7 @@ from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import BUS_ERRORS, POOL, SCRATCH, SECOND_TABLE
+from xpulpnn_sim.verify.layout import POOL, SCRATCH, SECOND_TABLE, UNFETCHED
 from xpulpnn_sw.registers import ABI_NAMES
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
@@ -120,7 +120,7 @@ class System:
 
     def unfetched(self) -> Block:
         """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
-        base, size = BUS_ERRORS
+        base, size = UNFETCHED
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return Block("unfetched", (f"li {X6}, 0x{target:x}", f"jalr {X6}, 0({X6})"))
 

@@ -93,7 +93,7 @@ class Driver {
                                   fetches_[port].err};
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
+            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata, buses_[port].err};
         }
     }
 

@@ -32,11 +32,12 @@ class Obi {
     bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
-    bool err = false;  // with rvalid: nothing could be read at the address, see Memory::add_errors()
+    bool err = false;  // with rvalid: the access failed, see Memory::add_errors()
 
-    // Takes the granted request of the cycle that ends; false if the address is outside the memory.
+    // Takes the granted request of the cycle that ends; false if nothing is known of its address.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
-        uint8_t* bytes = memory_.locate(address);
+        const bool fails = memory_.fails(address);
+        uint8_t* bytes = fails ? nullptr : memory_.locate(address);
         uint32_t word = fault_data_;
         if (bytes) {
             std::memcpy(&word, bytes, sizeof word);
@@ -44,8 +45,8 @@ class Obi {
         }
         const uint64_t latency = latency_ == 1 ? 1 : 1 + random_.next() % latency_;
         ready_at_ = std::max(ready_at_ + 1, cycle + latency);
-        responses_[tail_++ % DEPTH] = {ready_at_, word, memory_.fails(address)};
-        return bytes != nullptr;
+        responses_[tail_++ % DEPTH] = {ready_at_, word, fails};
+        return fails || bytes;
     }
 
     // Chooses what the bus drives in `cycle`.
