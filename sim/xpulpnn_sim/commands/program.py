@@ -68,7 +68,7 @@ def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str]
         action="append",
         default=[],
         metavar="BASE:SIZE",
-        help="words that the bus answers with an error: an access fault of what is fetched or accessed there; repeatable",
+        help="words that the bus answers with an error: fetch, load and store access faults; repeatable",
     )
     parser.add_argument(
         *limit_options,
