@@ -101,17 +101,21 @@ _LOOPS = Directed(
     {stored("a1 a3 a4")}
     li s2, 0x{_FIRST - 2:x}
     lp.setupi 0, 3, 5f
-    4: lw a5, 2(s2)
+    lw a5, 7(s2)
     5: addi a6, a6, 1
     csrrs a7, lpcount0, zero
     li s3, 0
     lp.setupi 0, 9, 6f
     6: lw a5, 2(s2)
     csrrs s4, lpcount0, zero
-    {stored("a7 s4", 3)}
+    lp.setupi 0, 4, 7f
+    lw a5, 2(s2)
+    7: bne zero, zero, 7b
+    csrrs s5, lpcount0, zero
+    {stored("a7 s4 s5", 3)}
     """,
     # the handler skips: a body that fails at its end is left, one that fails before goes on
-    (1 + 6, 5, 1, 1, 9),
+    (1 + 6, 5, 1, 1, 9, 1),
     ("xpulpv2",),
 )
 
