@@ -1,14 +1,16 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
+from xpulpnn.core.loop_setup import set_up_loop
+from xpulpnn.core.operand_select import select_operands
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.pipeline import (
     HwLoopSignature,
@@ -21,13 +23,10 @@ from xpulpnn.core.pipeline import (
 )
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import FIRST_WEIGHT, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
-SETUP_BYTES = 4
-"""Distance from lp.setup to the first instruction of the body."""
 
 
 class IdStage(wiring.Component):
@@ -201,7 +200,8 @@ class IdStage(wiring.Component):
         ]
         immediate, target = self._constants(m, ctrl, regfile.rs1)
         excepted = self._leave_sideways(m, ctrl, illegal, target)
-        operands = self._operands(m, ctrl, immediate, target)
+        operands = select_operands(m, self.config, ctrl, self, immediate, target)
+        self._factors(m, ctrl, operands[1])
         self._issue(m, ctrl, excepted, operands)
         return m
 
@@ -304,56 +304,12 @@ class IdStage(wiring.Component):
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
-        hwloop = self.hwloop
-        word, pc = payload.word, payload.pc
-        short_end = ctrl.hwloop == HwLoopOp.SETUPI
-        immediate_count = short_end | (ctrl.hwloop == HwLoopOp.COUNTI)
-        start_offset = Mux(ctrl.hwloop == HwLoopOp.STARTI, word[20:32] << 1, SETUP_BYTES)
-        m.d.comb += [
-            hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE)),
-            hwloop.op.eq(ctrl.hwloop),
-            hwloop.loop.eq(word[7]),
-            hwloop.start.eq(pc + start_offset),
-            hwloop.end.eq(pc + (Mux(short_end, word[15:20], word[20:32]) << 1)),
-            hwloop.count.eq(Mux(immediate_count, word[20:32], self.rs1)),
-        ]
+        m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, self.rs1)
         return excepted
 
-    def _operands(self, m, ctrl, immediate, target):
-        """Operands a, b and c before the pipeline register, and the factors of a dot product."""
-        word = self.insn.payload.word
-        operands = op_a, op_b, op_c = tuple(Signal(32, name=f"id_op_{letter}") for letter in "abc")
-        whole = Signal(32, name="id_op_b_lanes")
-        a_sources = {
-            OpASel.RS1: self.rs1,
-            OpASel.RD: self.rs3,
-            OpASel.PC: self.insn.payload.pc,
-            OpASel.ZERO: Const(0, 32),
-            OpASel.ZIMM: word[15:20],
-        }
-        b_sources = {
-            OpBSel.RS2: self.rs2,
-            OpBSel.RS1: self.rs1,
-            OpBSel.IMM: immediate,
-            OpBSel.RD: self.rs3,
-        }
-        c_sources = {OpCSel.RD: self.rs3, OpCSel.RS2: self.rs2, OpCSel.TARGET: target}
-        for operand, select, sources in (
-            (op_a, ctrl.op_a, a_sources),
-            (whole, ctrl.op_b, b_sources),
-            (op_c, ctrl.op_c, c_sources),
-        ):
-            with m.Switch(select):
-                for member, value in sources.items():
-                    with m.Case(member):
-                        m.d.comb += operand.eq(value)
-        m.d.comb += op_b.eq(whole)
-        with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
-            for fmt in ElemFmt:
-                if fmt.width in self.config.widths:
-                    with m.Case(fmt):
-                        m.d.comb += op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
-
+    def _factors(self, m, ctrl, op_b):
+        """Factors of a dot product before their registers."""
         m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b)]
         if self.config.mac_load_cu:
             with m.If(ctrl.mac_load == MacLoad.CU):
@@ -361,7 +317,6 @@ class IdStage(wiring.Component):
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
-        return operands
 
     def _issue(self, m, ctrl, excepted, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""

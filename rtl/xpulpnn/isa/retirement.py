@@ -45,7 +45,7 @@ class WaitCause(IntEnum):
     LOOP = 14
     """A hardware loop counts an iteration in EX, or fetching went past its end."""
     SYNC = 15
-    """fence.i and wfi wait for what is older; fetching starts again behind fence.i."""
+    """fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts again behind fence.i."""
     SLEEP = 16
     """wfi waits for an interrupt."""
 
