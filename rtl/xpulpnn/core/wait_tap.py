@@ -91,5 +91,8 @@ class WaitTap(wiring.Component):
             m.d.sync += in_ex.eq(WaitCause.TRAP)
         with m.Elif(self.wb_leave):
             m.d.sync += in_wb.eq(self.ex_wait)
-        m.d.comb += self.cause.eq(Mux(self.wb_leave, in_wb, WaitCause.RESPONSE))
+        with m.If(self.wb_leave):
+            m.d.comb += self.cause.eq(in_wb)
+        with m.Else():
+            m.d.comb += self.cause.eq(Mux(self.fault, WaitCause.TRAP, WaitCause.RESPONSE))
         return m
