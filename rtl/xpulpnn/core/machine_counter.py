@@ -1,6 +1,6 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import XLEN
 class MachineCounter(wiring.Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
-    The last event is counted, but may still be taken back.
+    The last event may be taken back, which shows two cycles later.
 
     Members
     -------
@@ -39,15 +39,15 @@ class MachineCounter(wiring.Component):
     def elaborate(self, platform):
         """Build the register."""
         m = Module()
-        count = Signal.like(self.value)
-        last = Signal()
-        m.d.comb += self.value.eq(count + last)
+        counted = Signal()
+        takes_back = Signal()
         with m.If(self.final):
-            m.d.sync += [count.eq(self.value), last.eq(self.step & ~self.we_low & ~self.we_high)]
-        with m.If(self.cancel):
-            m.d.sync += last.eq(0)
+            m.d.sync += counted.eq(self.step & ~self.we_low & ~self.we_high)
         with m.If(self.we_low):
-            m.d.sync += count[:XLEN].eq(self.wdata)
-        with m.If(self.we_high):
-            m.d.sync += count[XLEN:].eq(self.wdata)
+            m.d.sync += self.value[:XLEN].eq(self.wdata)
+        with m.Elif(self.we_high):
+            m.d.sync += self.value[XLEN:].eq(self.wdata)
+        with m.Elif(self.step ^ takes_back):
+            m.d.sync += self.value.eq(self.value + Cat(1, takes_back.replicate(len(self.value) - 1)))
+        m.d.sync += takes_back.eq(self.cancel & counted)
         return m

@@ -51,8 +51,8 @@ class CsrModel:
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
         self._file = CsrFile(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
-        # minstret has counted an instruction that may still trap
-        self._counted = False
+        # minstret has counted an instruction that may still trap; it has trapped
+        self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
         """What software sees, 0 without a register; the value that the access makes; the register that takes it."""
@@ -96,12 +96,13 @@ class CsrModel:
             file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle.boot_address & MTVEC_BASE
         if target is not None:
             file.write(target, new)
-        if cycle.retire_cancel and self._counted:
+        is_written = target is not None and target.name in ("minstret", "minstreth")
+        if self._takes_back and not is_written:
             total = (file["minstreth"] << XLEN | file["minstret"]) - 1
-            file["minstret"], file["minstreth"] = total & ALL_BITS, total >> XLEN & ALL_BITS
+            file.values["minstret"], file.values["minstreth"] = total & ALL_BITS, total >> XLEN & ALL_BITS
         file.advance(cycle.clock_runs, cycle.retire, inhibit)
-        if cycle.retire_final or cycle.retire_cancel:
-            is_written = target is not None and target.name in ("minstret", "minstreth")
+        self._takes_back = cycle.retire_cancel and self._counted
+        if cycle.retire_final:
             self._counted = cycle.retire and not is_written and not inhibit & INHIBIT["minstret"]
         happen = [event for event in range(len(PERFORMANCE_EVENTS)) if cycle.events >> event & 1]
         file.count_events(happen, enabled, saturates=saturates)
