@@ -4,7 +4,6 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from xpulpnn.cluster.ports import failing
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -22,6 +21,6 @@ class Hole(wiring.Component):
     def elaborate(self, platform):
         """Answer."""
         m = Module()
-        m.d.comb += [self.port.gnt.eq(1), *failing(self.port, self.port.rvalid)]
+        m.d.comb += [self.port.gnt.eq(1), self.port.err.eq(self.port.rvalid)]
         m.d.sync += self.port.rvalid.eq(self.port.req)
         return m

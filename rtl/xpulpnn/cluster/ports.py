@@ -13,13 +13,8 @@ RUN_BYTES = 256
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")
 """What belongs to a request of OBI."""
 
-RESPONSE_FIELDS = tuple(name for name in ObiSignature().members if name in ("rdata", "err"))
+RESPONSE_FIELDS = ("rdata", "err")
 """What belongs to a response of OBI."""
-
-
-def failing(port, failed) -> list:
-    """Statements that make the response at ``port`` one of an access that ``failed``, if its signature has errors."""
-    return [port.err.eq(failed)] if "err" in RESPONSE_FIELDS else []
 
 
 class BankSignature(wiring.Signature):
