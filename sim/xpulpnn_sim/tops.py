@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
@@ -38,6 +39,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
+    "event-unit": EventUnit,
     "tcdm": lambda config: Tcdm(config, config.masters),
 }
 """Builders of the components of a cluster."""
