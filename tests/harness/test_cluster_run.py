@@ -1,0 +1,107 @@
+"""Kernels on the cores of a cluster: right results, figures that add up, and faults that are reported."""
+
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_cluster_case
+from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.programs import cluster
+
+FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4)
+"""One cluster for all tests, so that one model is compiled."""
+
+CONV = ConvLayer.parse("6x6x8:8x3x3")
+MATMUL = MatmulLayer.parse("8x32x14")
+
+
+def case(
+    layer: Layer, bits: int, variant: str, *, checked: bool = True, config=FOUR, placement="padded"
+) -> ClusterCase:
+    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
+    alone = Case(layer=layer, precision=precision, variant=variant, config=config.core, checked=checked)
+    return ClusterCase(case=alone, cluster=config, placement=placement)
+
+
+def figures_of(chosen: ClusterCase) -> ClusterFigures:
+    result = run_cluster_case(chosen)
+    assert not result.reports
+    assert isinstance(result.figures, ClusterFigures)
+    return result.figures
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("layer", [CONV, MATMUL], ids=["conv", "matmul"])
+@pytest.mark.parametrize(("number", "name"), list(enumerate(VARIANTS)))
+def test_every_variant(number, name, layer):
+    figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
+    assert figures.mismatches == 0
+    assert (figures.cores, figures.banks, figures.engine) == (4, 16, "cluster")
+    alone = run_case(replace(case(layer, figures.bits, name).case, checked=False), "core").figures
+    assert figures.sdotp == alone.sdotp
+    assert 0.8 * alone.instructions <= figures.instructions <= 1.6 * alone.instructions
+    assert figures.cycles < alone.cycles / 1.5
+
+
+@pytest.mark.cosim
+def test_every_cycle_of_every_core_has_a_reason():
+    figures = figures_of(case(CONV, 8, "nn_4x4"))
+    assert len(figures.shares) == len(figures.stalls_by_core) == 4
+    assert max(figures.shares) <= figures.cycles <= max(figures.shares) + 10
+    assert figures.barrier == 4 * figures.cycles - sum(figures.shares)
+    for cause, cycles in figures.stalls.items():
+        assert cycles == sum(stalls[cause] for stalls in figures.stalls_by_core), cause
+    # what is around the function: the call, and readings of mcycle
+    missing = sum(figures.shares) - figures.instructions - sum(figures.stalls.values())
+    assert 0 <= missing <= 4 * 8
+
+
+@pytest.mark.cosim
+def test_aligned_operands_conflict_more():
+    layer = ConvLayer.parse("6x8x16:16x3x3")
+    padded, aligned = (
+        figures_of(case(layer, 8, "cu_4x2", checked=False, placement=placement)) for placement in ("padded", "aligned")
+    )
+    assert padded.mismatches == aligned.mismatches == 0
+    assert (padded.placement, aligned.placement) == ("padded", "aligned")
+    assert 0 < padded.stalls["bank_conflict"] < aligned.stalls["bank_conflict"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("name", ["cu_4x2", "nn_4x4"])
+def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
+    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("li a2, {cores}", "li a2, 5"))
+    result = run_cluster_case(case(CONV, 8, name))
+    assert result.figures.mismatches > 0
+    assert any(report.startswith("output[") for report in result.reports)
+
+
+@pytest.mark.cosim
+def test_a_core_that_does_not_come_to_the_barrier_is_reported():
+    waiting = case(CONV, 8, "nn_4x4", checked=False)
+    result = run_cluster_case(replace(waiting, case=replace(waiting.case, machine=Machine(max_cycles=500))))
+    assert result.figures.mismatches >= 1
+    assert any("not finished after 500 cycles" in report for report in result.reports)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("layer", "config", "message"),
+    [
+        (CONV, replace(FOUR, core=preset("ri5cy")), r"variant must be one that the configuration can run, not nn_4x4 "),
+        (
+            ConvLayer.parse("32x32x64:64x3x3"),
+            FOUR,
+            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, not \d+ of conv .* on 4 cores$",
+        ),
+    ],
+)
+def test_rejected(layer, config, message):
+    with pytest.raises(XpulpnnError, match=f"^{message}"):
+        case(layer, 8, "nn_4x4", config=config).check()
