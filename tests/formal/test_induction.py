@@ -14,12 +14,13 @@ from xpulpnn_sim.properties.arbiter import arbiter
 from xpulpnn_sim.properties.barrier import barrier
 from xpulpnn_sim.properties.cluster import PARTS
 from xpulpnn_sim.properties.core_unit import core_unit
+from xpulpnn_sim.properties.dispatch import dispatch
 from xpulpnn_sim.properties.mutex import mutex
 from xpulpnn_sim.properties.obligation import Obligation
 
 pytestmark = pytest.mark.flow
 
-SMALL = ClusterConfig(cores=2, barriers=1, sw_events=2)
+SMALL = ClusterConfig(cores=2, barriers=1, sw_events=2, dispatch_depth=2, dma=False)
 TIMEOUT_S = 30
 OBLIGATIONS = [each for part in PARTS.values() for each in part(SMALL)]
 
@@ -43,7 +44,7 @@ def test_claims_hold(obligation):
 
 COMPLETE = "(state__status == state__trigger_mask)"
 NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
-CORE, BARRIER, MUTEX = core_unit(SMALL), barrier(SMALL), mutex(SMALL)
+CORE, BARRIER, MUTEX, QUEUE = core_unit(SMALL), barrier(SMALL), mutex(SMALL), dispatch(SMALL)
 FAULTS = {
     "two are granted": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
     "somebody is granted who does not ask": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = 4'b1 ^ ", "asked"),
@@ -67,6 +68,10 @@ FAULTS = {
     "a mutex goes to all": (MUTEX, "waiting & (-waiting)", "waiting", "one"),
     "a mutex is not given": (MUTEX, "waiting & (-waiting)", "waiting & {2{waiting[0]}} & 2'h1", "served"),
     "a store does not unlock": (MUTEX, "message <= accesses__0__data", "locked <= locked", "free"),
+    "a word is overwritten": (QUEUE, "((place_1 ^ tail) == 2'h2) ? 1'b1 : ", "", "room"),
+    "two push at once": (QUEUE, "pushing & (-pushing)", "pushing", "one"),
+    "a core gets a word that is not there": (QUEUE, "popping[0] & here_0", "popping[0]", "waits"),
+    "a core gets a word twice": (QUEUE, "place_0 <= place_0 + 2'h1", "place_0 <= place_0 + {1'h0, mine_1}", "passes"),
 }
 
 
@@ -110,9 +115,8 @@ def test_command_writes_table_and_records(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "refuted, as must be" in shown
     records = json.loads((tmp_path / "proofs.json").read_text())
-    assert [record["unit"] for record in records] == [
-        f"arbiter {kind}, 3 inputs" for kind in ("counter", "strict", "fixed")
-    ]
+    units = [f"arbiter {kind}, {inputs} inputs" for kind in ("counter", "strict", "fixed") for inputs in (2, 5)]
+    assert [record["unit"] for record in records] == units
     assert {claim["verdict"] for claim in records[0]["claims"]} == {PROVED}
 
 

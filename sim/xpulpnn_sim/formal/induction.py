@@ -23,7 +23,8 @@ _TOP = "claims"
 _PREPARE = f"""read_verilog claims.v
 hierarchy -check -top {_TOP}
 proc
-flatten"""
+flatten
+memory"""
 _HOLDS, _FAILS = "SUCCESS!", "FAIL!"
 _ROW = re.compile(r"^ +(?P<step>\d+|init) \\(?P<name>\S+) +\S+ +(?P<value>[0-9a-fA-Fx]+|-+) +\S+$", re.MULTILINE)
 
