@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.dma.identifiers import STATUS_IDS
+from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
@@ -56,7 +56,7 @@ class CommandPorts(wiring.Component):
 
     def __init__(self, ports: int, identifiers: int):
         self.identifiers = identifiers
-        number = range(identifiers)
+        number = number_shape(identifiers)
         super().__init__(
             {
                 "ports": In(ObiSignature()).array(ports),
@@ -89,7 +89,7 @@ class CommandPorts(wiring.Component):
             at_status = offset == Dma.STATUS // WORD_BYTES
             request = Signal(name=f"request{index}")
             reads_status = Signal(name=f"reads_status{index}")
-            number = Signal(range(self.identifiers), name=f"number{index}")
+            number = Signal(number_shape(self.identifiers), name=f"number{index}")
             given = receiver.gnt[index]
             m.d.comb += [
                 request.eq(port.req & ~waits[index]),
