@@ -17,6 +17,7 @@ class _Access:
     address: int
     write: bool
     value: int
+    failed: bool = False
     answered: Event = field(default_factory=Event)
 
 
@@ -40,12 +41,18 @@ class CommandPort(Background):
         self._pending: deque[_Access] = deque()
 
     async def read(self, address: int) -> int:
-        """The word at ``address``."""
-        return (await self._access(_Access(address, False, 0))).value
+        """The word at ``address``, of an access that must succeed."""
+        access = await self._access(_Access(address, False, 0))
+        assert not access.failed, f"error at {address:#x}"
+        return access.value
 
     async def write(self, address: int, value: int) -> None:
-        """Write a word, and wait for the response."""
-        await self._access(_Access(address, True, value))
+        """Write a word, and wait for the response; it must succeed."""
+        assert not (await self._access(_Access(address, True, value))).failed, f"error at {address:#x}"
+
+    async def fails(self, address: int, *, write: bool) -> bool:
+        """Whether an access is answered with an error."""
+        return (await self._access(_Access(address, write, 0))).failed
 
     async def write_all(self, address: int, values: list[int]) -> None:
         """Write words to one address, one behind the other."""
@@ -53,6 +60,7 @@ class CommandPort(Background):
         self._pending += accesses
         for access in accesses:
             await access.answered.wait()
+            assert not access.failed, f"error at {address:#x}"
 
     async def _access(self, access: _Access) -> _Access:
         self._pending.append(access)
@@ -61,7 +69,8 @@ class CommandPort(Background):
 
     async def _run(self) -> None:
         clk, port = self._dut.clk, self._port
-        req, gnt, rvalid, rdata = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt", "rvalid", "rdata"))
+        req, gnt = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt"))
+        rvalid, rdata, err = (getattr(self._dut, f"{port}__{name}") for name in ("rvalid", "rdata", "err"))
         under_way: deque[_Access] = deque()
         shown: _Access | None = None
         while True:
@@ -73,7 +82,7 @@ class CommandPort(Background):
             if sample(rvalid):
                 assert under_way, f"{port} is answered without a request"
                 access = under_way.popleft()
-                access.value = sample(rdata)
+                access.value, access.failed = sample(rdata), bool(sample(err))
                 access.answered.set()
             if shown is not None and sample(gnt):
                 under_way.append(shown)

@@ -17,7 +17,8 @@ class CommandPorts(wiring.Component):
 
     Every access is granted at once but for two: a word of a command waits while another port is within a command, and
     the first one while there is no room. Reads of an identifier are answered in the second cycle after their grant or
-    later, when one is free; everything else in the next cycle. A port has one access under way.
+    later, when one is free; everything else in the next cycle, with an error where there is no register. A port has one
+    access under way.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ class CommandPorts(wiring.Component):
             m.d.sync += [
                 waits[index].eq(waits[index] & ~given | request & ~port.we & at_command),
                 port.rvalid.eq(given | port.req & port.gnt & (port.we | ~at_command)),
+                port.err.eq(port.req & port.gnt & ~at_command & ~at_status),
             ]
             with m.If(port.req & port.gnt):
                 m.d.sync += reads_status.eq(at_status)
