@@ -10,6 +10,8 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 _ALL_BYTES = (1 << WORD_BYTES) - 1
+_PATIENCE = 20_000
+"""Cycles without a grant or an answer after which the unit counts as stuck."""
 
 
 @dataclass(slots=True)
@@ -73,7 +75,10 @@ class CommandPort(Background):
         rvalid, rdata, err = (getattr(self._dut, f"{port}__{name}") for name in ("rvalid", "rdata", "err"))
         under_way: deque[_Access] = deque()
         shown: _Access | None = None
+        waited = 0
         while True:
+            waited = waited + 1 if shown or under_way else 0
+            assert waited < _PATIENCE, f"{port}: {under_way or shown} for {waited} cycles"
             if shown is None and self._pending and not (self._pause and self._rng.random() < self._pause):
                 shown = self._pending.popleft()
                 request = {"req": 1, "addr": shown.address, "we": int(shown.write), "wdata": shown.value}
@@ -81,12 +86,12 @@ class CommandPort(Background):
             await FallingEdge(clk)
             if sample(rvalid):
                 assert under_way, f"{port} is answered without a request"
-                access = under_way.popleft()
+                access, waited = under_way.popleft(), 0
                 access.value, access.failed = sample(rdata), bool(sample(err))
                 access.answered.set()
             if shown is not None and sample(gnt):
                 under_way.append(shown)
-                shown = None
+                shown, waited = None, 0
                 await RisingEdge(clk)
                 req.value = 0
             else:
