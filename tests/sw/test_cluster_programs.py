@@ -1,5 +1,6 @@
 """C programs for the cores of a cluster: compiled with every compiler, run on the simulator and on the design."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim import cli
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Exit, Reason
 from xpulpnn_sim.harness.machine import Machine
@@ -183,7 +185,31 @@ def test_a_missing_barrier_is_a_deadlock_that_names_everybody(build: Build):
     assert "cores 1, 3: waits for barrier 0 at" in end.text
     assert "core 2: waits for a dispatched task at" in end.text
     assert "(xp_worker" in end.text
-    assert "xp_cluster.h:" in end.text
+    assert "cluster.c:" in end.text
+
+
+KEPT = (
+    FORK
+    + """
+static void work(void *argument) {
+    xp_critical_enter();
+}
+int main(void) {
+    xp_fork(0, work, 0);
+    return 0;
+}
+"""
+)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("kind", compilers.COMPILERS)
+def test_a_deadlock_names_the_lines_of_the_program(build: Build, kind: str):
+    end, _, _ = simulate(build(KEPT, cores=3, kind=kind), 3)
+    assert end.reason is Reason.DEADLOCK
+    assert "core 0: waits for barrier 0 at 0x1c" in end.text
+    line = KEPT.split("\n").index("    xp_critical_enter();") + 1
+    assert re.search(rf"cores 1, 2: waits for mutex 0 at 0x1c[0-9a-f]+ \(work[^)]*\), main\.c:{line};", end.text)
 
 
 OVERFLOW = (
@@ -286,3 +312,26 @@ def test_the_map_for_c_is_that_of_the_manual():
         "DMA_FROM_EXTERNAL": 1 << 17,
     }
     assert {name: numbers[name] for name in manual} == manual
+
+
+@pytest.mark.flow
+def test_the_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(FORK + "int main(void) { return XP_CORES != 5 || XP_TCDM_BYTES != 32768; }\n")
+    assert cli.main(["cc", "main.c", "--cluster", "--cores", "5", "--tcdm", "32K", "--core-stack", "512"]) == 0
+    assert cli.main(["iss", "main.elf", "--cores", "5"]) == 0
+    capfd.readouterr()
+    assert cli.main(["iss", "main.elf"]) == 2
+    text = "main.elf must be run with --cores 5, the cluster it is compiled for, not on one core alone"
+    assert capfd.readouterr().err == f"error: {text}\n"
+    for options, message in (
+        (["--cores", "4"], "--cores must come with --cluster, not alone"),
+        (["--tcdm", "4K"], "--tcdm must come with --cluster, not alone"),
+        (["--cluster", "--cores", "99"], "cores must be 1 to 16, not 99"),
+        (["--cluster", "--tcdm", "many"], "--tcdm must be a number of bytes such as 65536, 64K or 1M, not many"),
+    ):
+        assert cli.main(["cc", "main.c", *options]) == 2
+        assert capfd.readouterr().err == f"error: {message}\n"
+    assert cli.main(["cc", "--headers", "sdk", "--preset", "cluster"]) == 0
+    assert "#define XP_CORES 8" in Path("sdk/xp_config.h").read_text()
+    assert ".stacks" in Path("sdk/link.ld").read_text()
