@@ -92,7 +92,7 @@ class Mixture(wiring.Component):
     total: Out(10)
     x: In(signed(8))
     y: In(signed(5))
-    flags: Out(9)
+    flags: Out(11)
     mixed: Out(16)
     nibble: Out(4)
     contexts: Out(64)
@@ -131,6 +131,8 @@ class Mixture(wiring.Component):
                     self.vec[3].xor(),
                     (self.x >> 1) == (self.vec[3].as_signed() >> 2),
                     self.x < -3,
+                    (~(self.vec[0] | self.vec[1])).any(),
+                    (~self.vec[2]).xor(),
                 )
             ),
             self.nibble.eq(self.i.payload.word.word_select(self.vec[2][:3], 4)),
@@ -266,6 +268,36 @@ def test_registers_reset_by_name():
     text = mixture()
     assert "history = 6'h21;" in text
     assert re.search(r"if \(rst\) begin\n(.*<=.*\n)* +history <= 6'h21;\n(.*<=.*\n)* +end else if \(i__ready\)", text)
+
+
+class Latch(wiring.Component):
+    """A bit, a cycle later."""
+
+    a: In(1)
+    hit: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.hit.eq(self.a)
+        return m
+
+
+class Shell(wiring.Component):
+    """What the part inside says, under the same name and masked."""
+
+    a: In(1)
+    hit: Out(1)
+    mask: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.latch = latch = Latch()
+        m.d.comb += [latch.a.eq(self.a), self.hit.eq(Cat([latch.hit]).any()), self.mask.eq(Mux(latch.hit, 5, 0))]
+        return m
+
+
+def test_output_named_as_that_of_a_submodule_is_driven():
+    assert "assign hit = latch_hit;" in emit(Shell(), "shell", config={}).text
 
 
 @pytest.mark.unit

@@ -7,20 +7,31 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.icache.ports import RefillSignature
+from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.ports import BankSignature, DmaPortSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.errors import ConfigError
-from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, EVENT_UNIT, EVENT_UNIT_BYTES, MASTER_BITS, TIMER
+from xpulpnn.isa.cluster import (
+    BLOCK_BYTES,
+    CONTROL,
+    DMA,
+    EVENT_UNIT,
+    EVENT_UNIT_BYTES,
+    ICACHE_CONTROL,
+    MASTER_BITS,
+    TIMER,
+)
 from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS
 
@@ -37,7 +48,7 @@ _MASTER = (
 
 
 class Cluster(wiring.Component):
-    """Up to 16 cores on a banked memory, with event unit, timer and control registers.
+    """Up to 16 cores on a banked memory, with event unit, timer and control registers, instruction caches and DMA.
 
     Every core reads and writes the shared memory (TCDM) in one cycle unless another has the same bank; what lies
     elsewhere takes longer: private view of the event unit 1 cycle, other peripherals 2 at least, outside 2 more than
@@ -62,7 +73,7 @@ class Cluster(wiring.Component):
     return_value : Out(32)
         Result that software has written; bit 31 says that there is one.
     busy : Out(1)
-        The clock of a core that was started is needed.
+        The clock of a core that was started is needed, or the DMA engine works.
     core_clock_en : Out(N)
         The clock of each core is needed; the others may be stopped.
     events : In(2)
@@ -72,8 +83,12 @@ class Cluster(wiring.Component):
         access outstanding at most.
     ext : Out(ObiSignature)
         Data accesses of the cores to everything outside.
+    dma : Out(DmaPortSignature)
+        Accesses of the DMA engine to everything outside, if there is one.
+    refill : Out(RefillSignature)
+        Instruction memory, if there are instruction caches.
     instr : Out(InstructionPortSignature).array(N)
-        Port of the instruction memory of each core.
+        Port of the instruction memory of each core, if there are none.
     banks : Out(BankSignature).array(banks)
         The banks of the TCDM, if they are outside.
     bank_master_* : Out(5)
@@ -86,10 +101,6 @@ class Cluster(wiring.Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        if config.icache_private:
-            raise ConfigError(f"icache_private must be 0, not {config.icache_private}: there is no instruction cache")
-        if config.dma:
-            raise ConfigError("dma must be false, not true: there is no DMA engine")
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
         self.config = config
         cores = range(config.cores)
@@ -104,8 +115,13 @@ class Cluster(wiring.Component):
             "events": In(CLUSTER_EVENTS),
             "host": In(ObiSignature()),
             "ext": Out(ObiSignature()),
-            "instr": Out(InstructionPortSignature()).array(config.cores),
         }
+        if config.icache_private:
+            ports["refill"] = Out(RefillSignature())
+        else:
+            ports["instr"] = Out(InstructionPortSignature()).array(config.cores)
+        if config.dma:
+            ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
@@ -123,22 +139,33 @@ class Cluster(wiring.Component):
         m.submodules.event_unit = event_unit = EventUnit(config)
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
+        blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
+        blocks += ((ICACHE_CONTROL, BLOCK_BYTES),) if config.icache_private else ()
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
         m.submodules.external = external = ExternalPort(config.cores)
         connect(m, external.ext, flipped(self.ext))
-        for place, target in zip(bus.peripherals, (control.port, timer.port, event_unit.shared), strict=True):
+        targets = [control.port, timer.port, event_unit.shared]
+        busy = Signal()
+        demuxes = [CoreDemux(config) for _ in range(config.cores)]
+        if config.dma:
+            m.submodules.dma = dma = Dma(config)
+            targets.append(dma.shared)
+            self._dma(m, dma, demuxes, tcdm, event_unit)
+            m.d.comb += busy.eq(dma.busy)
+        fetch_ports = self._fetch_ports(m, targets)
+        for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started = Signal(config.cores)
         enabled = Signal(config.cores)
-        for number in range(config.cores):
-            m.submodules[f"demux{number}"] = demux = CoreDemux(config)
+        for number, demux in enumerate(demuxes):
+            m.submodules[f"demux{number}"] = demux
             connect(m, demux.tcdm, tcdm.ports[number])
             connect(m, demux.event_unit, event_unit.cores[number])
             connect(m, demux.peripherals, bus.initiators[number])
             connect(m, demux.ext, external.cores[number])
-            self._core(m, number, demux, control, event_unit, enabled[number])
+            self._core(m, number, demux, control, event_unit, enabled[number], fetch_ports[number])
         self._host(m, tcdm.ports[-1], bus.initiators[-1])
         if config.memories == "ports":
             for bank, outside in zip(tcdm.banks, self.banks, strict=True):
@@ -148,7 +175,7 @@ class Cluster(wiring.Component):
             enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
             self.eoc.eq(control.eoc),
             self.return_value.eq(control.return_value),
-            self.busy.eq((started & self.core_clock_en).any()),
+            self.busy.eq((started & self.core_clock_en).any() | busy),
             event_unit.timer_events.eq(timer.events),
             event_unit.cluster_events.eq(self.events),
         ]
@@ -160,27 +187,44 @@ class Cluster(wiring.Component):
             ]
         return m
 
-    def _core(self, m, number, demux, control, event_unit, enabled):
-        """A core, its fetch port and its interrupt line."""
+    def _fetch_ports(self, m, targets):
+        """What the cores fetch from: the outside or their caches, whose registers become one of ``targets``."""
+        if not self.config.icache_private:
+            return [flipped(port) for port in self.instr]
+        m.submodules.icache = icache = InstructionCache(self.config)
+        connect(m, icache.refill, flipped(self.refill))
+        targets.append(icache.port)
+        return icache.cores
+
+    def _core(self, m, number, demux, control, event_unit, enabled, fetch_port):
+        """A core, its fetches and its interrupt line."""
         m.submodules[f"core{number}"] = core = Core(self.config.core)
         m.submodules[f"fetches{number}"] = fetches = FetchWatch()
         connect(m, core.data, demux.core)
-        instr = self.instr[number]
-        connect(m, core.instr, flipped(instr))
+        connect(m, core.instr, fetch_port)
         asleep = core.core_sleep & ~event_unit.irq[number]
         m.d.comb += [
             core.hart_id.eq(Cat(Const(number, CORE_ID_BITS), self.cluster_id)),
             core.boot_addr.eq(control.boot_addresses[number]),
             core.fetch_enable.eq(enabled),
             core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
-            fetches.req.eq(instr.req),
-            fetches.gnt.eq(instr.gnt),
-            fetches.rvalid.eq(instr.rvalid),
+            fetches.req.eq(core.instr.req),
+            fetches.gnt.eq(core.instr.gnt),
+            fetches.rvalid.eq(core.instr.rvalid),
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
         ]
         if self.config.core.rvfi:
             m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS]
+
+    def _dma(self, m, dma, demuxes, tcdm, event_unit):
+        """The DMA engine: a master of the memory behind the cores, commanded by them."""
+        connect(m, dma.ext, flipped(self.dma))
+        for demux, port in zip(demuxes, dma.cores, strict=True):
+            connect(m, demux.dma, port)
+        for inner, port in zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True):
+            connect(m, inner, port)
+        m.d.comb += [event_unit.dma_events.eq(dma.events), event_unit.dma_interrupts.eq(dma.interrupts)]
 
     def _host(self, m, tcdm, peripherals):
         """The port for the outside: what a core sees, without what is its own."""
@@ -188,6 +232,6 @@ class Cluster(wiring.Component):
         connect(m, flipped(self.host), demux.core)
         connect(m, demux.tcdm, tcdm)
         connect(m, demux.peripherals, peripherals)
-        for name in ("event_unit", "ext"):
+        for name in ("event_unit", "ext", *(("dma",) if self.config.dma else ())):
             m.submodules[f"host_no_{name}"] = hole = Hole()
             connect(m, getattr(demux, name), hole.port)

@@ -33,6 +33,8 @@ class Event(IntFlag):
     STUCK = auto()
     WRONG_REDIRECT = auto()
     STREAM_DONE = auto()
+    BAD_TRANSFER = auto()
+    """Of a DMA engine: outside the memory."""
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
@@ -156,10 +158,11 @@ addresses outside every window are memory too, first read as 0; ``dump_*``: cycl
 
 STATUS = _dtype(
     "cycles accepted first_offered position",
-    "events hart value grants expected got",
+    "events hart value grants expected got transfer transfer_writes",
 )
 """State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
-events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect."""
+events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
+address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
@@ -221,8 +224,8 @@ class PortKind:
     driven: Sequence[str]
 
 
-_OBI_DRIVEN = ("gnt", "rvalid", "rdata")
-FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
+_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
@@ -232,7 +235,11 @@ _RETIRE_SEEN = (
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
 BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK)
+DMA = PortKind(
+    "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
+)
+REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL)
 """In the order in which they travel."""
 
 _STRUCTS = {
@@ -274,7 +281,7 @@ _CONSTANTS = {
         name: getattr(cluster, name)
         for name in (
             *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
-            *("PRIVATE_EVENT_UNIT", "BLOCK_BYTES"),
+            *("PRIVATE_EVENT_UNIT", "DMA", "PRIVATE_DMA", "ICACHE_CONTROL", "BLOCK_BYTES"),
         )
     },
     "TCDM_SPACE": TCDM_SPACE,
@@ -314,6 +321,8 @@ def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "STREAMS": counts["stream"],
         "HARTS": counts["retire"],
         "BANKS": counts["bank"],
+        "DMA_PORTS": counts["dma"],
+        "REFILL_PORTS": counts["refill"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

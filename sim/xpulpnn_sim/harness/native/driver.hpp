@@ -36,6 +36,14 @@ class Driver {
             buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.data_latency,
                                 chosen.response_latency, FAULT_DATA);
         }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            transfers_.emplace_back(memory, seed(port) + 3, chosen.grant_stall, chosen.data_latency,
+                                    chosen.response_latency, FAULT_DATA);
+        }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            refills_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, chosen.data_latency,
+                                  chosen.fetch_latency, 0);
+        }
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
@@ -70,12 +78,20 @@ class Driver {
             if (out.req && fetches_[port].grant) fetches_[port].request(cycle, out.addr, false, 0, 0);
             fetches_[port].advance(cycle + 1);
         }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            if (seen.refill[port].req && refills_[port].grant) refills_[port].request(cycle, seen.refill[port]);
+            refills_[port].advance(cycle + 1);
+        }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
             if (seen.data[port].req && buses_[port].grant) access(cycle, port, seen.data[port]);
             buses_[port].advance(cycle + 1);
         }
         for (uint32_t bank = 0; bank < BANKS; ++bank) {
             if (seen.bank[bank].req) access(cycle, bank, seen.bank[bank]);
+        }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            if (seen.dma[port].req && transfers_[port].grant) transfer(cycle, port, seen.dma[port]);
+            transfers_[port].advance(cycle + 1);
         }
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
@@ -110,22 +126,44 @@ class Driver {
             driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata,
                                   fetches_[port].err};
         }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            const Obi& bus = refills_[port];
+            driven.refill[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
+        }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
+            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata, buses_[port].err};
+        }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            const Obi& bus = transfers_[port];
+            driven.dma[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
         }
     }
 
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + HARTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
         const uint32_t address = banks_.address(bank, out);
         banks_.access(address, out, driven.bank[bank].rdata);
         log({cycle, out.master, address, out.we, out.be, out.wdata, 0});
+        if (DMA_PORTS && out.master >= HARTS) still_ = 0;
         if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
+    }
+
+    // A transfer between DMA engine and memory outside: cores that wait for its end do not wait in vain.
+    void transfer(uint64_t cycle, uint32_t port, const DmaOut& out) {
+        still_ = 0;
+        const bool inside = transfers_[port].request(cycle, out);
+        if (out.be & 0xF) log({cycle, HARTS, out.addr, out.we, out.be & 0xF, out.wdata, 0});
+        if (out.be >> 4) log({cycle, HARTS, out.addr + 4, out.we, out.be >> 4, out.wdata_high, 0});
+        if (__builtin_expect(!inside && !(status.events & BAD_TRANSFER), 0)) {
+            status.events |= BAD_TRANSFER;
+            status.transfer = out.addr;
+            status.transfer_writes = out.we;
+        }
     }
 
     // The word `tohost` has been written.
@@ -162,7 +200,7 @@ class Driver {
         if (out.valid) {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
-            events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS > 0);
+            events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS + REFILL_PORTS > 0);
             if (BANKS && (out.mem_rmask | out.mem_wmask)) {
                 events |= outside(cycle, state, out);
                 // an access is granted in EX and waits for its answer in WB
@@ -243,7 +281,7 @@ class Driver {
         driven.hart[hart].irq = state.lines;
     }
 
-    std::vector<Obi> fetches_, buses_;
+    std::vector<Obi> fetches_, refills_, buses_, transfers_;
     Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
