@@ -32,7 +32,16 @@ pytestmark = pytest.mark.cosim
 
 CORES, BANKS = 4, 8
 CONFIG = simulated(
-    ClusterConfig(core=preset("ri5cy"), cores=CORES, banks=BANKS, tcdm_bytes=4096, memories="ports", rvfi=True)
+    ClusterConfig(
+        core=preset("ri5cy"),
+        cores=CORES,
+        banks=BANKS,
+        tcdm_bytes=4096,
+        icache_private=0,
+        dma=False,
+        memories="ports",
+        rvfi=True,
+    )
 )
 TEXT, L2 = 0x1C00_0080, 0x1C01_0000
 TOHOST, FAULT = TCDM_BASE + 0x100, TCDM_BASE + 0x7FC
@@ -315,7 +324,18 @@ def cluster_command(library, tmp_path, monkeypatch) -> Callable[..., int]:
 
     def execute(executable: Executable, *options: str) -> int:
         path.write_bytes(elf_bytes(replace(executable, symbols={"tohost": executable.tohost})))
-        fixed = ("--preset", "ri5cy", "--cores", str(CORES), "--banks", str(BANKS), "--set", "tcdm_bytes=4096")
+        fixed = (
+            "--preset",
+            "ri5cy",
+            "--cores",
+            str(CORES),
+            "--banks",
+            str(BANKS),
+            "--set",
+            "tcdm_bytes=4096",
+            "--set",
+            "dma=0",
+        )
         return main(["run", str(path), *fixed, *options])
 
     return execute
@@ -340,7 +360,7 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     assert {core for _cycle, core in when} == set(range(CORES))
     printed = capfd.readouterr()
     assert "cycles by core" in printed.out
-    assert "ri5cy tcdm_bytes=4096, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
+    assert "ri5cy tcdm_bytes=4096 dma=0, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
 
 
 def test_the_command_fails_with_the_program(cluster_command, capfd):
