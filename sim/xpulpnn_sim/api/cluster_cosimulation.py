@@ -58,7 +58,7 @@ def cosim_cluster(
         Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); empty: as
         in ``config``.
     placements : sequence of str
-        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
+        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each two banks further
         than the one before, or ``aligned``, all from the same bank on.
     config : ClusterConfig, CoreConfig or str
         The cluster in all else; or every core of it; or the name of a preset of either.

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement",
         default=PLACEMENTS[0],
         metavar="LIST",
-        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks "
+        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each two banks "
         f"further than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
     )
     group.add_argument(
