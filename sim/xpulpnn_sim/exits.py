@@ -125,6 +125,12 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 
+def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
+    """A DMA engine accesses eight bytes at ``address`` that are outside memory; ``pc``: where a core is meanwhile."""
+    text = f"the DMA engine {'writes' if writes else 'reads'} outside memory: address 0x{address:08x}"
+    return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
+
+
 def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
     """The program continues outside memory at ``pc``; ``previous`` is the instruction executed before, if any."""
     came = "" if previous is None else f", coming from {place(previous, name_of)}"

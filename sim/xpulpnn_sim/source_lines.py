@@ -21,7 +21,9 @@ class SourceLines:
 
     @cached_property
     def _lines(self) -> list[tuple[int, int, dict[int, SourceLine]]]:
-        """First address, address behind, and the lines of each section of code."""
+        """First address, address behind, and the lines of each section of code; none of a program that is no file."""
+        if not self._path.is_file():
+            return []
         return [
             (section.address, section.address + len(section.data), dict(sorted(section.lines.items())))
             for item in (read_objects(self._path) if self._path.is_file() else ())

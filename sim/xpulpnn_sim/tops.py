@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
@@ -38,9 +39,13 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
+    "dma": Dma,
     "tcdm": lambda config: Tcdm(config, config.masters),
 }
 """Builders of the components of a cluster."""
+
+ALL_TOPS = (*TOPS, *CLUSTER_TOPS)
+"""Names of all that can be generated."""
 
 
 def _component(name: str, config: CoreConfig | ClusterConfig) -> wiring.Component:

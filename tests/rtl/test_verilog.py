@@ -92,7 +92,7 @@ class Mixture(wiring.Component):
     total: Out(10)
     x: In(signed(8))
     y: In(signed(5))
-    flags: Out(9)
+    flags: Out(11)
     mixed: Out(16)
     nibble: Out(4)
     contexts: Out(64)
@@ -131,6 +131,8 @@ class Mixture(wiring.Component):
                     self.vec[3].xor(),
                     (self.x >> 1) == (self.vec[3].as_signed() >> 2),
                     self.x < -3,
+                    (~(self.vec[0] | self.vec[1])).any(),
+                    (~self.vec[2]).xor(),
                 )
             ),
             self.nibble.eq(self.i.payload.word.word_select(self.vec[2][:3], 4)),

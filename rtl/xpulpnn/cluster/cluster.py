@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.fetch_watch import FetchWatch
@@ -14,13 +15,13 @@ from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cluster.ports import BankSignature, DmaPortSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.errors import ConfigError
-from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, EVENT_UNIT, EVENT_UNIT_BYTES, MASTER_BITS, TIMER
+from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA, EVENT_UNIT, EVENT_UNIT_BYTES, MASTER_BITS, TIMER
 from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS
 
@@ -62,7 +63,7 @@ class Cluster(wiring.Component):
     return_value : Out(32)
         Result that software has written; bit 31 says that there is one.
     busy : Out(1)
-        The clock of a core that was started is needed.
+        The clock of a core that was started is needed, or the DMA engine works.
     core_clock_en : Out(N)
         The clock of each core is needed; the others may be stopped.
     events : In(2)
@@ -72,6 +73,8 @@ class Cluster(wiring.Component):
         access outstanding at most.
     ext : Out(ObiSignature)
         Data accesses of the cores to everything outside.
+    dma : Out(DmaPortSignature)
+        Accesses of the DMA engine to everything outside, if there is one.
     instr : Out(InstructionPortSignature).array(N)
         Port of the instruction memory of each core.
     banks : Out(BankSignature).array(banks)
@@ -88,8 +91,6 @@ class Cluster(wiring.Component):
     def __init__(self, config: ClusterConfig):
         if config.icache_private:
             raise ConfigError(f"icache_private must be 0, not {config.icache_private}: there is no instruction cache")
-        if config.dma:
-            raise ConfigError("dma must be false, not true: there is no DMA engine")
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
         self.config = config
         cores = range(config.cores)
@@ -106,6 +107,8 @@ class Cluster(wiring.Component):
             "ext": Out(ObiSignature()),
             "instr": Out(InstructionPortSignature()).array(config.cores),
         }
+        if config.dma:
+            ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
@@ -123,17 +126,26 @@ class Cluster(wiring.Component):
         m.submodules.event_unit = event_unit = EventUnit(config)
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
+        blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
         m.submodules.external = external = ExternalPort(config.cores)
         connect(m, external.ext, flipped(self.ext))
-        for place, target in zip(bus.peripherals, (control.port, timer.port, event_unit.shared), strict=True):
+        targets = [control.port, timer.port, event_unit.shared]
+        busy = Signal()
+        demuxes = [CoreDemux(config) for _ in range(config.cores)]
+        if config.dma:
+            m.submodules.dma = dma = Dma(config)
+            targets.append(dma.shared)
+            self._dma(m, dma, demuxes, tcdm, event_unit)
+            m.d.comb += busy.eq(dma.busy)
+        for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started = Signal(config.cores)
         enabled = Signal(config.cores)
-        for number in range(config.cores):
-            m.submodules[f"demux{number}"] = demux = CoreDemux(config)
+        for number, demux in enumerate(demuxes):
+            m.submodules[f"demux{number}"] = demux
             connect(m, demux.tcdm, tcdm.ports[number])
             connect(m, demux.event_unit, event_unit.cores[number])
             connect(m, demux.peripherals, bus.initiators[number])
@@ -148,7 +160,7 @@ class Cluster(wiring.Component):
             enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
             self.eoc.eq(control.eoc),
             self.return_value.eq(control.return_value),
-            self.busy.eq((started & self.core_clock_en).any()),
+            self.busy.eq((started & self.core_clock_en).any() | busy),
             event_unit.timer_events.eq(timer.events),
             event_unit.cluster_events.eq(self.events),
         ]
@@ -182,12 +194,21 @@ class Cluster(wiring.Component):
         if self.config.core.rvfi:
             m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS]
 
+    def _dma(self, m, dma, demuxes, tcdm, event_unit):
+        """The DMA engine: a master of the memory behind the cores, commanded by them."""
+        connect(m, dma.ext, flipped(self.dma))
+        for demux, port in zip(demuxes, dma.cores, strict=True):
+            connect(m, demux.dma, port)
+        for inner, port in zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True):
+            connect(m, inner, port)
+        m.d.comb += [event_unit.dma_events.eq(dma.events), event_unit.dma_interrupts.eq(dma.interrupts)]
+
     def _host(self, m, tcdm, peripherals):
         """The port for the outside: what a core sees, without what is its own."""
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), demux.core)
         connect(m, demux.tcdm, tcdm)
         connect(m, demux.peripherals, peripherals)
-        for name in ("event_unit", "ext"):
+        for name in ("event_unit", "ext", *(("dma",) if self.config.dma else ())):
             m.submodules[f"host_no_{name}"] = hole = Hole()
             connect(m, getattr(demux, name), hole.port)

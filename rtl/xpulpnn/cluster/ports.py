@@ -3,8 +3,12 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
+
+RUN_BYTES = 256
+"""Transfers of 64 bits to consecutive addresses come in runs that lie within an aligned block of this size."""
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")
 """What belongs to a request of OBI."""
@@ -70,3 +74,57 @@ class RequestSignature(wiring.Signature):
     def __init__(self):
         obi = ObiSignature().members
         super().__init__({name: obi[name] for name in ("req", "gnt", *REQUEST_FIELDS)})
+
+
+class DmaPortSignature(wiring.Signature):
+    """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data.
+
+    Several transfers may be under way; reads and writes are answered in the order of their grants. Transfers to
+    consecutive addresses are announced as a run, so that a bridge can make one burst of it; runs of reads and of
+    writes may take turns on the port.
+
+    Members
+    -------
+    req : Out(1)
+        A transfer is requested; it stays high with the same attributes until it is granted.
+    gnt : In(1)
+        The request is accepted in this cycle.
+    addr : Out(32)
+        Byte address, a multiple of eight.
+    we : Out(1)
+        The transfer writes; else it reads.
+    be : Out(8)
+        Bytes that are written or wanted, bit 0 for bits 7:0.
+    wdata : Out(64)
+        Data to write, in its byte lanes.
+    beats : Out(6)
+        Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a multiple of 256 bytes.
+    rvalid : In(1)
+        Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
+    rdata : In(64)
+        Read data, valid with ``rvalid``.
+    err : In(1)
+        The transfer failed, valid with ``rvalid``.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "req": Out(1),
+                "gnt": In(1),
+                "addr": Out(XLEN),
+                "we": Out(1),
+                "be": Out(EXT_DATA_BITS // BYTE_BITS),
+                "wdata": Out(EXT_DATA_BITS),
+                "beats": Out(range(RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)),
+                "rvalid": In(1),
+                "rdata": In(EXT_DATA_BITS),
+                "err": In(1),
+            }
+        )
+
+    def __eq__(self, other):
+        return isinstance(other, DmaPortSignature)
+
+    def __repr__(self):
+        return "DmaPortSignature()"

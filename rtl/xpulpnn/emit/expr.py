@@ -176,6 +176,9 @@ class Printer:
         if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):
             return self._joined(operator, sig)
         text = self.sig(sig)
+        if operator != "~" and text.text.startswith("~"):
+            # one operator after another would be read as one
+            return Text(f"{operator}({text.text})", primary=False)
         return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
 
     def _joined(self, operator: str, bits: Sig) -> Text:

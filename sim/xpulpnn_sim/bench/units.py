@@ -8,7 +8,10 @@ from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
 from xpulpnn.cluster.demux import CoreDemux
+from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.peripherals.control import ClusterControl
+from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -218,6 +221,13 @@ def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
     return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
 
 
+def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
+    """``stride``: of the lengths that are tried at every alignment."""
+    numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
+    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
+
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
@@ -270,6 +280,10 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
     "core-demux": _core_demux(*SIMULATORS),
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
+    "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
+    "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
+    "dma": _dma(ClusterConfig(), 100, 120, "verilator"),
+    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 300, 40, "icarus"),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

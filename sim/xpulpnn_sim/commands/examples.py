@@ -62,6 +62,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn equivalence", "all structures of the dot-product unit against its definition"),
         ("xpulpnn equivalence emitter --preset ri5cy", "the emitted Verilog against Amaranth's own"),
     ),
+    "prove": (
+        ("xpulpnn prove", "what arbiters and event unit of the 8-core cluster promise"),
+        ("xpulpnn prove event-unit --set cores=16 --json build/proofs.json", "of another cluster"),
+    ),
     "completion": (
         ('eval "$(xpulpnn completion bash)"', "in ~/.bashrc"),
         ("xpulpnn completion zsh > ~/.zfunc/_xpulpnn", "in a folder of fpath"),

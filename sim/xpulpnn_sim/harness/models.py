@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
-from xpulpnn_sim.harness.schema import BANK, DATA, FETCH, HART, RETIRE, STREAM, PortKind
+from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
@@ -68,6 +68,9 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
         # what drives one core's start drives that of all
         start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
         adapters += [_bus(FETCH, f"instr__{core}"), Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
+    if "dma__req" in names:
+        dma = {name: f"dma__{name}" for name in (*DMA.seen, *DMA.driven) if not name.endswith("_high")}
+        adapters.append(Adapter(DMA, dma | {"wdata_high": "dma__wdata[63:32]"}))
     for bank in range(banks):
         macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
         adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))

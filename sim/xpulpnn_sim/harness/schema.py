@@ -33,6 +33,8 @@ class Event(IntFlag):
     STUCK = auto()
     WRONG_REDIRECT = auto()
     STREAM_DONE = auto()
+    BAD_TRANSFER = auto()
+    """Of a DMA engine: outside the memory."""
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
@@ -152,10 +154,11 @@ addresses outside every window are memory too, first read as 0; ``dump_*``: cycl
 
 STATUS = _dtype(
     "cycles accepted first_offered position",
-    "events hart value grants expected got",
+    "events hart value grants expected got transfer transfer_writes",
 )
 """State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
-events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect."""
+events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
+address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
@@ -228,7 +231,10 @@ _RETIRE_SEEN = (
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
 BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK)
+DMA = PortKind(
+    "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
+)
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA)
 """In the order in which they travel."""
 
 _STRUCTS = {
@@ -269,7 +275,7 @@ _CONSTANTS = {
         name: getattr(cluster, name)
         for name in (
             *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
-            *("PRIVATE_EVENT_UNIT", "BLOCK_BYTES"),
+            *("PRIVATE_EVENT_UNIT", "DMA", "PRIVATE_DMA", "BLOCK_BYTES"),
         )
     },
     "TCDM_SPACE": TCDM_SPACE,
@@ -309,6 +315,7 @@ def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "STREAMS": counts["stream"],
         "HARTS": counts["retire"],
         "BANKS": counts["bank"],
+        "DMA_PORTS": counts["dma"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

@@ -190,7 +190,7 @@ class Session:
         if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
             return self._at_rest(name_of, line_of)
         end = self._ended(name_of)
-        if end is None or not self._together:
+        if end is None or not self._together or Event.BAD_TRANSFER in self.model.events:
             return end
         return replace(end, text=f"core {int(self.model.status['hart'])}: {end.text}")
 
@@ -211,6 +211,8 @@ class Session:
         events, status = self.model.events, self.model.status
         hart = self.model.harts[int(status["hart"])]
         pc = int(hart["pc"])
+        if Event.BAD_TRANSFER in events:
+            return exits.bad_transfer(int(status["transfer"]), pc, writes=bool(status["transfer_writes"]))
         if Event.BAD_FETCH in events:
             return exits.bad_fetch(pc, int(hart["previous_pc"]) if hart["retired"] > 1 else None, name_of)
         if Event.BAD_ACCESS in events:

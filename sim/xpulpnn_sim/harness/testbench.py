@@ -35,7 +35,8 @@ class Adapter:
         What they are.
     ports : mapping of str to str
         Port of the design by field of the kind, or by field of a record for a retirement port. Fields without a port
-        read as 0 and are not driven. One field may drive several ports, separated by spaces.
+        read as 0 and are not driven. One field may drive several ports, separated by spaces; a port of more than 32
+        bits takes those of the fields behind. A field sees 32 bits of a port, the lowest ones if it selects none.
     """
 
     kind: PortKind
@@ -68,7 +69,12 @@ class Rig:
 
     def __post_init__(self) -> None:
         known = {port["name"] for port in self.manifest["ports"]}
-        used = {name for adapter in self.adapters for names in adapter.ports.values() for name in names.split()}
+        used = {
+            name.partition("[")[0]
+            for adapter in self.adapters
+            for names in adapter.ports.values()
+            for name in names.split()
+        }
         if missing := sorted(used - known):
             raise ToolError(
                 f"module {self.manifest['top']} must have the port {missing[0]} to be simulated, not lack it"

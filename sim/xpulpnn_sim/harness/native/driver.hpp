@@ -36,6 +36,10 @@ class Driver {
             buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.data_latency,
                                 chosen.response_latency, FAULT_DATA);
         }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            transfers_.emplace_back(memory, seed(port) + 3, chosen.grant_stall, chosen.data_latency,
+                                    chosen.response_latency, FAULT_DATA);
+        }
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
@@ -77,6 +81,10 @@ class Driver {
         for (uint32_t bank = 0; bank < BANKS; ++bank) {
             if (seen.bank[bank].req) access(cycle, bank, seen.bank[bank]);
         }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            if (seen.dma[port].req && transfers_[port].grant) transfer(cycle, port, seen.dma[port]);
+            transfers_[port].advance(cycle + 1);
+        }
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
         if (TOGETHER) give_up();
@@ -113,19 +121,37 @@ class Driver {
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
             driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
         }
+        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
+            const Obi& bus = transfers_[port];
+            driven.dma[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
+        }
     }
 
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + DATA_PORTS + BANKS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
         const uint32_t address = banks_.address(bank, out);
         banks_.access(address, out, driven.bank[bank].rdata);
         log({cycle, out.master, address, out.we, out.be, out.wdata, 0});
+        if (DMA_PORTS && out.master >= HARTS) still_ = 0;
         if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
+    }
+
+    // A transfer between DMA engine and memory outside: cores that wait for its end do not wait in vain.
+    void transfer(uint64_t cycle, uint32_t port, const DmaOut& out) {
+        still_ = 0;
+        const bool inside = transfers_[port].request(cycle, out);
+        if (out.be & 0xF) log({cycle, HARTS, out.addr, out.we, out.be & 0xF, out.wdata, 0});
+        if (out.be >> 4) log({cycle, HARTS, out.addr + 4, out.we, out.be >> 4, out.wdata_high, 0});
+        if (__builtin_expect(!inside && !(status.events & BAD_TRANSFER), 0)) {
+            status.events |= BAD_TRANSFER;
+            status.transfer = out.addr;
+            status.transfer_writes = out.we;
+        }
     }
 
     // The word `tohost` has been written.
@@ -235,7 +261,7 @@ class Driver {
         driven.hart[hart].irq = state.lines;
     }
 
-    std::vector<Obi> fetches_, buses_;
+    std::vector<Obi> fetches_, buses_, transfers_;
     Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "memory.hpp"
+#include "schema.hpp"
 
 namespace harness {
 
@@ -37,20 +38,26 @@ class Obi {
     bool grant = false;   // driven in the coming cycle; never in the first
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
+    uint32_t rdata_high = 0;  // of a port of 64 bits
     bool err = false;  // with rvalid: nothing could be read at the address, see Memory::add_errors()
 
     // Takes the granted request of the cycle that ends; false if the address is outside the memory.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
-        uint8_t* bytes = memory_.locate(address);
-        uint32_t word = fault_data_;
-        if (bytes) {
-            std::memcpy(&word, bytes, sizeof word);
-            if (we) memory_.write(bytes, word, be, wdata);
-        }
-        const uint64_t latency = least_ + (spread_ == 1 ? 0 : random_.next() % spread_);
-        ready_at_ = std::max(ready_at_ + 1, cycle + latency);
-        responses_[tail_++ % DEPTH] = {ready_at_, word, memory_.fails(address)};
-        return bytes != nullptr;
+        uint32_t word;
+        const bool inside = perform(address, we, be, wdata, word);
+        answer(cycle, word, 0, memory_.fails(address));
+        return inside;
+    }
+
+    // Likewise on a port of 64 bits, where the words count of which a byte is enabled; what fails is answered so.
+    bool request(uint64_t cycle, const DmaOut& out) {
+        uint32_t low = fault_data_, high = fault_data_;
+        bool inside = true;
+        const uint32_t low_be = out.be & WORD_LANES, high_be = out.be >> WORD_BYTES;
+        if (low_be) inside &= perform(out.addr, out.we, low_be, out.wdata, low);
+        if (high_be) inside &= perform(out.addr + WORD_BYTES, out.we, high_be, out.wdata_high, high);
+        answer(cycle, low, high, !inside);
+        return inside;
     }
 
     // Chooses what the bus drives in `cycle`.
@@ -59,6 +66,7 @@ class Obi {
         if (rvalid) {
             const Response& response = responses_[head_++ % DEPTH];
             rdata = response.word;
+            rdata_high = response.high;
             err = response.err;
         }
         grant = tail_ - head_ < DEPTH && (grant_stall_ == 0 || random_.next() >= grant_stall_);
@@ -66,11 +74,28 @@ class Obi {
 
   private:
     static constexpr uint32_t DEPTH = 16;
+    static constexpr uint32_t WORD_BYTES = 4, WORD_LANES = 0xF;
     struct Response {
         uint64_t ready_at;
-        uint32_t word;
+        uint32_t word, high;
         bool err;
     };
+
+    // `word` is what the memory held.
+    bool perform(uint32_t address, bool we, uint32_t be, uint32_t wdata, uint32_t& word) {
+        uint8_t* bytes = memory_.locate(address);
+        word = fault_data_;
+        if (!bytes) return false;
+        std::memcpy(&word, bytes, sizeof word);
+        if (we) memory_.write(bytes, word, be, wdata);
+        return true;
+    }
+
+    void answer(uint64_t cycle, uint32_t word, uint32_t high, bool err) {
+        const uint64_t latency = least_ + (spread_ == 1 ? 0 : random_.next() % spread_);
+        ready_at_ = std::max(ready_at_ + 1, cycle + latency);
+        responses_[tail_++ % DEPTH] = {ready_at_, word, high, err};
+    }
 
     Memory& memory_;
     Random random_;

@@ -1,0 +1,1 @@
+"""DMA engine of the cluster: copies between its memory and the outside."""

@@ -1,0 +1,132 @@
+"""Accesses of the DMA engine on their way to the ports."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.dma.chunk import BEATS, WINDOW_BYTES, window
+from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+OUTSTANDING = 16
+"""Accesses under way at most, per port."""
+
+HALVES = WINDOW_BYTES // WORD_BYTES
+"""Ports to the TCDM, one per word of a window."""
+
+
+def access_layout(writes):
+    """An access to a window: where, which bytes, and what is written to them."""
+    fields = {"external": 1, "address": XLEN, "be": WINDOW_BYTES, "beats": BEATS}
+    return data.StructLayout(fields | ({"wdata": EXT_DATA_BITS} if writes else {}))
+
+
+class AccessQueue(wiring.Component):
+    """Two accesses that wait for their grants.
+
+    An access goes to the port outside, or word by word to the two ports of the TCDM. A port that has been granted its
+    word of the first access goes on with the second, so that a lost arbitration stops one port only. Up to one access
+    per cycle; it is requested from the cycle after it was taken on.
+
+    Parameters
+    ----------
+    writes : bool
+        It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
+
+    Members
+    -------
+    access : In(stream.Signature(access_layout(writes)))
+        Accesses, in their order at each port.
+    idle : Out(1)
+        Nothing waits, and everything is answered.
+    tcdm : Out(ObiSignature).array(2)
+        Ports of the even and of the odd words of the TCDM.
+    ext : Out(DmaPortSignature)
+        Port outside.
+    """
+
+    def __init__(self, writes: bool):
+        self.writes = writes
+        super().__init__(
+            {
+                "access": In(stream.Signature(access_layout(writes))),
+                "idle": Out(1),
+                "tcdm": Out(ObiSignature()).array(HALVES),
+                "ext": Out(DmaPortSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build both places and the ports."""
+        m = Module()
+        layout = access_layout(self.writes)
+        ports = [*self.tcdm, self.ext]
+        first, second = (Signal(layout, name=name) for name in ("first", "second"))
+        # for each port whether the access still has to be granted there; a place that needs none is empty
+        first_needs, second_needs, needs = (
+            Signal(len(ports), name=name) for name in ("first_needs", "second_needs", "needs")
+        )
+        first_after, second_after, granted = (
+            Signal(len(ports), name=name) for name in ("first_after", "second_after", "granted")
+        )
+        new = self.access.payload
+        words = [new.be.word_select(half, WORD_BYTES).any() if self.writes else 1 for half in range(HALVES)]
+        m.d.comb += [
+            needs.eq(Mux(new.external, 1 << HALVES, Cat(words))),
+            self.access.ready.eq(~second_needs.any()),
+            first_after.eq(first_needs & ~granted),
+            second_after.eq(second_needs & ~(granted & ~first_needs)),
+        ]
+        waiting = self._answers(m, ports, granted)
+        m.d.comb += self.idle.eq(~Cat(first_needs, second_needs, *waiting).any())
+        taken = Signal()
+        m.d.comb += taken.eq(self.access.valid & self.access.ready)
+        m.d.sync += [first_needs.eq(first_after), second_needs.eq(second_after)]
+        with m.If(~first_after.any()):
+            m.d.sync += [first.eq(second), first_needs.eq(second_after), second_needs.eq(0)]
+            with m.If(taken):
+                m.d.sync += [first.eq(new), first_needs.eq(needs)]
+        with m.Elif(taken):
+            m.d.sync += [second.eq(new), second_needs.eq(needs)]
+
+        for number, (port, under_way) in enumerate(zip(ports, waiting, strict=True)):
+            shown = Signal(layout, name=f"shown{number}")
+            m.d.comb += [
+                shown.eq(Mux(first_needs[number], first, second)),
+                port.req.eq((first_needs[number] | second_needs[number]) & (under_way != OUTSTANDING)),
+                port.we.eq(int(self.writes)),
+                granted[number].eq(port.req & port.gnt),
+            ]
+            if number < HALVES:
+                self._word(m, port, shown, number)
+            else:
+                m.d.comb += [port.addr.eq(window(shown.address)), port.be.eq(shown.be), port.beats.eq(shown.beats)]
+                if self.writes:
+                    m.d.comb += port.wdata.eq(shown.wdata)
+        return m
+
+    def _answers(self, m, ports, granted):
+        """Accesses under way, of each port."""
+        counts = []
+        for number, port in enumerate(ports):
+            count = Signal(range(OUTSTANDING + 1), name=f"under_way{number}")
+            m.d.sync += count.eq(count + granted[number] - port.rvalid)
+            counts.append(count)
+        return counts
+
+    def _word(self, m, port, shown, half):
+        """The part of an access that is one word of the TCDM."""
+        space = exact_log2(TCDM_SPACE)
+        low = exact_log2(WINDOW_BYTES)
+        m.d.comb += [
+            port.addr.eq(
+                Cat(Const(half * WORD_BYTES, low), shown.address[low:space], Const(TCDM_BASE >> space, XLEN - space))
+            ),
+            port.be.eq(shown.be.word_select(half, WORD_BYTES)),
+        ]
+        if self.writes:
+            m.d.comb += port.wdata.eq(shown.wdata.word_select(half, XLEN))

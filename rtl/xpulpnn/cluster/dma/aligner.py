@@ -1,0 +1,93 @@
+"""From the alignment of the source to that of the target."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.dma.chunk import OFFSET_BITS, WINDOW_BYTES, Row
+from xpulpnn.config import EXT_DATA_BITS
+from xpulpnn.isa.machine import BYTE_BITS
+
+KEPT_BYTES = 2 * WINDOW_BYTES
+
+
+class Aligner(wiring.Component):
+    """A queue of bytes: 1 to 8 go in and 1 to 8 come out in every cycle, each at any place of its window.
+
+    Byte i of all that went in lies in lane i modulo 8, two deep: so one rotation brings the bytes of a window to their
+    lanes, and another those of the lanes to their window. A byte can leave in the cycle after it came.
+
+    Members
+    -------
+    row : In(stream.Signature(Row))
+        Bytes that go in.
+    offset : In(3)
+        Place in its window of the first byte that comes out.
+    size : In(4)
+        How many come out, 1 to 8.
+    valid : Out(1)
+        So many are there.
+    take : In(1)
+        They come out; only with ``valid``.
+    data : Out(64)
+        The window with them, valid with ``valid``; the other bytes mean nothing.
+    """
+
+    row: In(stream.Signature(Row))
+    offset: In(OFFSET_BITS)
+    size: In(range(WINDOW_BYTES + 1))
+    valid: Out(1)
+    take: In(1)
+    data: Out(EXT_DATA_BITS)
+
+    def elaborate(self, platform):
+        """Build the lanes and both rotations."""
+        m = Module()
+        lanes = [[Signal(BYTE_BITS, name=f"lane{lane}_{deep}") for deep in range(2)] for lane in range(WINDOW_BYTES)]
+        read = Signal(range(KEPT_BYTES))
+        write = Signal(range(KEPT_BYTES))
+        count = Signal(range(KEPT_BYTES + 1))
+        leaving = Signal.like(self.size)
+        coming = Signal.like(self.size)
+        row = self.row.payload
+        m.d.comb += [
+            self.valid.eq(count >= self.size),
+            leaving.eq(Mux(self.take, self.size, 0)),
+            self.row.ready.eq(count - leaving + row.size <= KEPT_BYTES),
+            coming.eq(Mux(self.row.valid & self.row.ready, row.size, 0)),
+        ]
+        m.d.sync += [count.eq(count + coming - leaving), read.eq(read + leaving), write.eq(write + coming)]
+
+        entering = Signal(EXT_DATA_BITS)
+        turn_in = Signal(OFFSET_BITS)
+        turn_out = Signal(OFFSET_BITS)
+        heads = Signal(EXT_DATA_BITS)
+        m.d.comb += [
+            turn_in.eq(write - row.offset),
+            entering.eq(_rotated(row.data, turn_in)),
+            turn_out.eq(self.offset - read),
+            self.data.eq(_rotated(heads, turn_out)),
+        ]
+        for lane, places in enumerate(lanes):
+            index = Signal(OFFSET_BITS, name=f"index{lane}")
+            byte = entering.word_select(lane, BYTE_BITS)
+            m.d.comb += [
+                index.eq(lane - write),
+                heads.word_select(lane, BYTE_BITS).eq(Mux(_deep(read, lane), places[1], places[0])),
+            ]
+            for deep, place in enumerate(places):
+                with m.If((index < coming) & (_deep(write, lane) == deep)):
+                    m.d.sync += place.eq(byte)
+        return m
+
+
+def _deep(position, lane):
+    """Which of the two bytes of a lane is the first from ``position`` on."""
+    return position[OFFSET_BITS] ^ (position[:OFFSET_BITS] > lane)
+
+
+def _rotated(value, bytes_left):
+    """A window with every byte so many lanes further up, round."""
+    for bit in range(OFFSET_BITS):
+        value = Mux(bytes_left[bit], value.rotate_left(BYTE_BITS << bit), value)
+    return value

@@ -1,0 +1,133 @@
+"""Registers of the DMA engine."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.dma.identifiers import STATUS_IDS
+from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+
+class CommandPorts(wiring.Component):
+    """The command ports: identifiers, status, and the words of commands.
+
+    Every access is granted at once but for two: a word of a command waits while another port is within a command, and
+    the first one while there is no room. Reads of an identifier are answered in the second cycle after their grant or
+    later, when one is free; everything else in the next cycle. A port has one access under way.
+
+    Parameters
+    ----------
+    ports : int
+        Command ports.
+    identifiers : int
+        Identifiers of transfers.
+
+    Members
+    -------
+    ports : In(ObiSignature).array(ports)
+        The command ports.
+    write : Out(1)
+        A word of a command is written.
+    word : Out(32)
+        The word.
+    port : Out(ports)
+        The port that writes it, a bit each.
+    number : Out(4)
+        The identifier that this port was given last.
+    last : In(1)
+        The word ends its command.
+    full : In(1)
+        No new command may begin.
+    allocate : Out(1)
+        An identifier is given away.
+    available : In(1)
+        There is one to be had.
+    available_number : In(4)
+        Which.
+    free : Out(identifiers)
+        Those that are given back.
+    status : In(32)
+        What the status register reads as.
+    """
+
+    def __init__(self, ports: int, identifiers: int):
+        self.identifiers = identifiers
+        number = range(identifiers)
+        super().__init__(
+            {
+                "ports": In(ObiSignature()).array(ports),
+                "write": Out(1),
+                "word": Out(XLEN),
+                "port": Out(ports),
+                "number": Out(number),
+                "last": In(1),
+                "full": In(1),
+                "allocate": Out(1),
+                "available": In(1),
+                "available_number": In(number),
+                "free": Out(identifiers),
+                "status": In(2 * STATUS_IDS),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Decode the accesses, choose who writes and who is given an identifier."""
+        m = Module()
+        ports = len(self.ports)
+        m.submodules.writer = writer = Arbiter(ports, "counter")
+        m.submodules.receiver = receiver = Arbiter(ports, "counter")
+        wants, waits, owner = (Signal(ports, name=name) for name in ("wants", "waits", "owner"))
+        within = Signal()
+        words, numbers, freed = [], [], []
+        for index, port in enumerate(self.ports):
+            offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
+            at_command = offset == Dma.COMMAND // WORD_BYTES
+            at_status = offset == Dma.STATUS // WORD_BYTES
+            request = Signal(name=f"request{index}")
+            reads_status = Signal(name=f"reads_status{index}")
+            number = Signal(range(self.identifiers), name=f"number{index}")
+            given = receiver.gnt[index]
+            m.d.comb += [
+                request.eq(port.req & ~waits[index]),
+                wants[index].eq(request & port.we & at_command),
+                port.gnt.eq(~waits[index] & (~wants[index] | self.port[index])),
+                port.rdata.eq(Mux(reads_status, self.status, number)),
+            ]
+            m.d.sync += [
+                waits[index].eq(waits[index] & ~given | request & ~port.we & at_command),
+                port.rvalid.eq(given | port.req & port.gnt & (port.we | ~at_command)),
+            ]
+            with m.If(port.req & port.gnt):
+                m.d.sync += reads_status.eq(at_status)
+            with m.If(given):
+                m.d.sync += number.eq(self.available_number)
+            chosen = self.port[index]
+            words.append(port.wdata & chosen.replicate(XLEN))
+            numbers.append(number & chosen.replicate(len(number)))
+            frees = request & port.we & at_status
+            freed.append(port.wdata[: self.identifiers] & frees.replicate(self.identifiers))
+        m.d.comb += [
+            writer.req.eq(wants & ~(within | self.full).replicate(ports)),
+            self.port.eq(Mux(within, wants & owner, writer.gnt)),
+            self.write.eq(self.port.any()),
+            self.word.eq(_either(words)),
+            self.number.eq(_either(numbers)),
+            self.free.eq(_either(freed)),
+            receiver.req.eq(waits & self.available.replicate(ports)),
+            self.allocate.eq(receiver.gnt.any()),
+        ]
+        with m.If(self.write):
+            m.d.sync += [within.eq(~self.last), owner.eq(self.port)]
+        return m
+
+
+def _either(values):
+    """All values, or-ed."""
+    found = values[0]
+    for value in values[1:]:
+        found = found | value
+    return found

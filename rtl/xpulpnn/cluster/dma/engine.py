@@ -1,0 +1,90 @@
+"""What moves the bytes."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.dma.access_queue import HALVES, AccessQueue
+from xpulpnn.cluster.dma.aligner import Aligner
+from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Errand, enables
+from xpulpnn.cluster.dma.external_share import ExternalShare
+from xpulpnn.cluster.dma.line_walker import LineWalker
+from xpulpnn.cluster.dma.reader import Reader
+from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.core.obi import ObiSignature
+
+
+class Engine(wiring.Component):
+    """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
+
+    Transfers are written one after the other, the next when everything of the one before is answered. Reading goes
+    ahead of that, so that a transfer may read what an earlier one is still going to write: whoever needs the order
+    waits for the end of the first.
+
+    Members
+    -------
+    sources, targets : In(stream.Signature(Errand))
+        Both sides of the transfers, in the same order.
+    done : Out(1)
+        The transfer whose target was taken last has ended: all its bytes are written.
+    reads : Out(ObiSignature).array(2)
+        Ports that read the even and the odd words of the TCDM.
+    writes : Out(ObiSignature).array(2)
+        Ports that write them.
+    ext : Out(DmaPortSignature)
+        Port outside.
+    """
+
+    sources: In(stream.Signature(Errand))
+    targets: In(stream.Signature(Errand))
+    done: Out(1)
+    reads: Out(ObiSignature()).array(HALVES)
+    writes: Out(ObiSignature()).array(HALVES)
+    ext: Out(DmaPortSignature())
+
+    def elaborate(self, platform):
+        """Connect the two sides through the aligner."""
+        m = Module()
+        m.submodules.source = source = LineWalker()
+        m.submodules.target = target = LineWalker()
+        m.submodules.reader = reader = Reader()
+        m.submodules.aligner = aligner = Aligner()
+        m.submodules.writer = writer = AccessQueue(writes=True)
+        m.submodules.share = share = ExternalShare()
+        connect(m, flipped(self.sources), source.errand)
+        connect(m, source.chunk, reader.chunk)
+        connect(m, reader.row, aligner.row)
+        connect(m, reader.ext, share.reads)
+        connect(m, writer.ext, share.writes)
+        connect(m, share.ext, flipped(self.ext))
+        for half in range(HALVES):
+            connect(m, reader.tcdm[half], flipped(self.reads[half]))
+            connect(m, writer.tcdm[half], flipped(self.writes[half]))
+
+        chunk, access = target.chunk.payload, writer.access
+        m.d.comb += [
+            aligner.offset.eq(chunk.address[:OFFSET_BITS]),
+            aligner.size.eq(chunk.size),
+            access.valid.eq(target.chunk.valid & aligner.valid),
+            target.chunk.ready.eq(access.ready & aligner.valid),
+            aligner.take.eq(access.valid & access.ready),
+            access.payload.external.eq(chunk.external),
+            access.payload.address.eq(chunk.address),
+            access.payload.beats.eq(chunk.beats),
+            access.payload.be.eq(enables(chunk)),
+            access.payload.wdata.eq(aligner.data),
+        ]
+        under_way = Signal()
+        idle = Signal()
+        m.d.comb += [
+            idle.eq(~target.busy & writer.idle),
+            self.done.eq(under_way & idle),
+            target.errand.payload.eq(self.targets.payload),
+            target.errand.valid.eq(self.targets.valid & ~under_way),
+            self.targets.ready.eq(target.errand.ready & ~under_way),
+        ]
+        with m.If(self.targets.valid & self.targets.ready):
+            m.d.sync += under_way.eq(1)
+        with m.Elif(self.done):
+            m.d.sync += under_way.eq(0)
+        return m

@@ -1,0 +1,64 @@
+"""One port outside for reads and writes."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.dma.access_queue import OUTSTANDING
+from xpulpnn.cluster.ports import DmaPortSignature
+
+REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
+
+
+class ExternalShare(wiring.Component):
+    """Writes go before reads; up to 16 transfers of both are under way.
+
+    Combinational. A request that is shown stays until it is granted.
+
+    Members
+    -------
+    reads, writes : In(DmaPortSignature)
+        Both sides of the engine.
+    ext : Out(DmaPortSignature)
+        Port outside.
+    """
+
+    reads: In(DmaPortSignature())
+    writes: In(DmaPortSignature())
+    ext: Out(DmaPortSignature())
+
+    def elaborate(self, platform):
+        """Build the choice and the queue of who is to be answered."""
+        m = Module()
+        ext = self.ext
+        writing = Signal()
+        reading_on = Signal()
+        under_way = Signal(range(OUTSTANDING + 1))
+        for_writes = Signal(OUTSTANDING)
+        later = Signal(OUTSTANDING)
+        granted = Signal()
+        m.d.comb += [
+            writing.eq(self.writes.req & ~reading_on),
+            ext.req.eq((self.writes.req | self.reads.req) & (under_way != OUTSTANDING)),
+            granted.eq(ext.req & ext.gnt),
+            self.writes.gnt.eq(granted & writing),
+            self.reads.gnt.eq(granted & ~writing),
+        ]
+        for name in REQUEST_FIELDS:
+            m.d.comb += getattr(ext, name).eq(Mux(writing, getattr(self.writes, name), getattr(self.reads, name)))
+        m.d.sync += reading_on.eq(ext.req & ~ext.gnt & ~writing)
+        # oldest in bit 0
+        place = Signal.like(under_way)
+        m.d.comb += [
+            later.eq(for_writes >> ext.rvalid),
+            place.eq(under_way - ext.rvalid),
+            self.writes.rvalid.eq(ext.rvalid & for_writes[0]),
+            self.reads.rvalid.eq(ext.rvalid & ~for_writes[0]),
+        ]
+        for port in (self.reads, self.writes):
+            m.d.comb += [port.rdata.eq(ext.rdata), port.err.eq(ext.err)]
+        m.d.sync += [
+            under_way.eq(place + granted),
+            for_writes.eq(later & ~(1 << place)[:OUTSTANDING] | (granted & writing) << place),
+        ]
+        return m

@@ -1,0 +1,79 @@
+"""Identifiers of transfers."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.dma.queue import DEPTH
+
+STATUS_IDS = 16
+"""Identifiers that the status register has room for."""
+
+
+class Identifiers(wiring.Component):
+    """Which identifiers are allocated, and how many transfers are under way with each.
+
+    Parameters
+    ----------
+    count : int
+        Identifiers, 1 to 16.
+
+    Members
+    -------
+    available : Out(1)
+        There is one that is neither allocated nor in use.
+    number : Out(4)
+        The lowest such.
+    allocate : In(1)
+        Allocates it; only while ``available``.
+    free : In(count)
+        No longer allocated; has no effect on their transfers.
+    begins, ends : In(1)
+        A command begins; a transfer is done.
+    begin_number, end_number : In(4)
+        Its identifier.
+    status : Out(32)
+        Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
+    busy : Out(1)
+        Some are in use.
+    """
+
+    def __init__(self, count: int):
+        self.count = count
+        number = range(count)
+        super().__init__(
+            {
+                "available": Out(1),
+                "number": Out(number),
+                "allocate": In(1),
+                "free": In(count),
+                "begins": In(1),
+                "begin_number": In(number),
+                "ends": In(1),
+                "end_number": In(number),
+                "status": Out(2 * STATUS_IDS),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build a counter per identifier."""
+        m = Module()
+        allocated = Signal(self.count)
+        active = Signal(self.count)
+        chosen = Signal(self.count)
+        unused = ~(allocated | active)
+        for number in reversed(range(self.count)):
+            with m.If(unused[number]):
+                m.d.comb += [self.number.eq(number), chosen.eq(1 << number)]
+            under_way = Signal(range(DEPTH + 2), name=f"under_way{number}")
+            begins = self.begins & (self.begin_number == number)
+            ends = self.ends & (self.end_number == number)
+            m.d.sync += under_way.eq(under_way + begins - ends)
+            m.d.comb += active[number].eq(under_way.any())
+        m.d.comb += [self.available.eq(unused.any()), self.busy.eq(active.any())]
+        m.d.sync += [
+            allocated.eq(allocated & ~self.free | chosen & self.allocate.replicate(self.count)),
+            self.status.eq(active | allocated << STATUS_IDS),
+        ]
+        return m

@@ -1,0 +1,86 @@
+"""Addresses of one side of a transfer."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.dma.chunk import BEATS, OFFSET_BITS, WINDOW_BYTES, Chunk, Errand
+from xpulpnn.cluster.ports import RUN_BYTES
+
+
+class LineWalker(wiring.Component):
+    """Divides the lines of a transfer into chunks.
+
+    A chunk is what is left of its window, of the line and of the transfer, whichever is least; a chunk per cycle. Lines
+    of no bytes count as one line of all. A transfer of no bytes has no chunks. Runs end with the line, or where a
+    multiple of 256 bytes is reached; if the address is fixed every chunk is one.
+
+    Members
+    -------
+    errand : In(stream.Signature(Errand))
+        What to walk along; taken while nothing is left of the one before.
+    busy : Out(1)
+        Something is left.
+    chunk : Out(stream.Signature(Chunk))
+        The next chunk.
+    """
+
+    errand: In(stream.Signature(Errand))
+    busy: Out(1)
+    chunk: Out(stream.Signature(Chunk))
+
+    def elaborate(self, platform):
+        """Build the counters of line and transfer."""
+        m = Module()
+        errand, side = self.errand.payload, self.errand.payload.side
+        way = Signal(Errand)
+        line_left = Signal.like(errand.length)
+        address = Signal.like(side.address)
+        left = way.length
+        chunk = self.chunk.payload
+
+        nearest = Signal.like(left)
+        room = Signal.like(chunk.size)
+        offset = address[:OFFSET_BITS]
+        m.d.comb += [
+            self.busy.eq(left.any()),
+            self.errand.ready.eq(~self.busy),
+            self.chunk.valid.eq(self.busy),
+            nearest.eq(Mux(line_left < left, line_left, left)),
+            room.eq(WINDOW_BYTES - offset),
+            chunk.external.eq(way.side.external),
+            chunk.address.eq(address),
+            chunk.size.eq(Mux(nearest < room, nearest, room)),
+        ]
+        self._beats(m, way.side.fixed, address, nearest)
+
+        line_start = way.side.address
+        next_line = Signal.like(address)
+        m.d.comb += next_line.eq(line_start + way.side.stride)
+        with m.If(self.errand.valid & self.errand.ready):
+            one_line = ~side.in_lines | ~side.count.any()
+            line = Signal.like(line_left)
+            m.d.comb += line.eq(side.count | one_line.replicate(len(line)))
+            m.d.sync += [way.eq(errand), way.side.count.eq(line), line_left.eq(line), address.eq(side.address)]
+        with m.Elif(self.chunk.ready & self.busy):
+            m.d.sync += left.eq(left - chunk.size)
+            with m.If(line_left == chunk.size):
+                m.d.sync += [line_left.eq(way.side.count), line_start.eq(next_line), address.eq(next_line)]
+            with m.Else():
+                m.d.sync += line_left.eq(line_left - chunk.size)
+                with m.If(~way.side.fixed):
+                    m.d.sync += address.eq(Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:] + 1))
+        return m
+
+    def _beats(self, m, fixed, address, nearest):
+        """Windows that the rest of the line touches, up to the end of the run's block."""
+        block_windows = RUN_BYTES // WINDOW_BYTES
+        touched = Signal(len(nearest) + 1)
+        windows = touched[OFFSET_BITS:]
+        in_block = Signal(BEATS)
+        m.d.comb += [
+            touched.eq(nearest + address[:OFFSET_BITS] + WINDOW_BYTES - 1),
+            in_block.eq(block_windows - address[OFFSET_BITS : exact_log2(RUN_BYTES)]),
+            self.chunk.payload.beats.eq(Mux(fixed, 1, Mux(windows < in_block, windows, in_block))),
+        ]

@@ -1,0 +1,191 @@
+"""Transfers that wait for the DMA engine."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.dma.chunk import Errand
+from xpulpnn.config import TCDM_SPACE
+from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
+from xpulpnn.isa.machine import XLEN
+
+DEPTH = 8
+"""Transfers that wait at most; the one that the engine writes is none of them."""
+
+TCDM_ADDRESS_BITS = exact_log2(TCDM_SPACE)
+
+
+class Word(enum.Enum, shape=3):
+    """Words of a command, in their order."""
+
+    COMMAND = 0
+    TCDM_ADDRESS = 1
+    EXT_ADDRESS = 2
+    EXT_COUNT = 3
+    EXT_STRIDE = 4
+    TCDM_COUNT = 5
+    TCDM_STRIDE = 6
+
+
+WIDTHS = {
+    Word.COMMAND: exact_log2(max(DmaCommand)) + 1,
+    Word.TCDM_ADDRESS: TCDM_ADDRESS_BITS,
+    Word.EXT_ADDRESS: XLEN,
+    Word.EXT_COUNT: DMA_LENGTH_BITS,
+    Word.EXT_STRIDE: XLEN,
+    Word.TCDM_COUNT: DMA_LENGTH_BITS,
+    Word.TCDM_STRIDE: TCDM_ADDRESS_BITS,
+}
+"""Bits of each that count."""
+
+
+def flag(command, which):
+    """A bit of the first word of a command."""
+    return command[exact_log2(which)]
+
+
+class CommandQueue(wiring.Component):
+    """Takes commands word by word and gives both sides of their transfers, each side at its own pace.
+
+    A word goes to its place at once. A command whose last word was written in a cycle can be had in the next. An
+    external address that lies in the TCDM makes both sides inside.
+
+    Parameters
+    ----------
+    tag : shape-castable
+        What is kept with a command.
+
+    Members
+    -------
+    write : In(1)
+        A word is written; the first one of a command only if there is room.
+    word : In(32)
+        The word.
+    tag : In(tag)
+        Kept from the first word of a command.
+    begins : Out(1)
+        The word that is written begins a command.
+    last : Out(1)
+        The word that is written, or would be, ends its command.
+    full : Out(1)
+        There is no room for a new command.
+    sources : Out(stream.Signature(Errand))
+        Where the bytes of the next transfer come from.
+    targets : Out(stream.Signature(Errand))
+        Where they go to; taking it makes room.
+    command : Out(24)
+        First word of the command of ``targets``.
+    target_tag : Out(tag)
+        What was kept with it.
+    """
+
+    def __init__(self, tag):
+        super().__init__(
+            {
+                "write": In(1),
+                "word": In(XLEN),
+                "tag": In(tag),
+                "begins": Out(1),
+                "last": Out(1),
+                "full": Out(1),
+                "sources": Out(stream.Signature(Errand)),
+                "targets": Out(stream.Signature(Errand)),
+                "command": Out(WIDTHS[Word.COMMAND]),
+                "target_tag": Out(tag),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build a memory per word of a command, and the places of the ends of the queue."""
+        m = Module()
+        # with one bit more than a place needs, to tell a full queue from an empty one
+        end, source, target = (Signal(range(2 * DEPTH), name=name) for name in ("end", "source", "target"))
+        expected = Signal(Word)
+        occupied = Signal.like(end)
+        m.d.comb += [
+            occupied.eq(end - target),
+            self.full.eq(occupied == DEPTH),
+            self.sources.valid.eq(source != end),
+            self.targets.valid.eq(target != end),
+        ]
+        places = {"source": source, "target": target}
+        words = {
+            which: self._stored(m, which.name.lower(), width, self.word, self.write & (expected == which), end, places)
+            for which, width in WIDTHS.items()
+        }
+        m.d.comb += self.begins.eq(self.write & (expected == Word.COMMAND))
+        tag = self._stored(m, "tag", self.tag.shape(), self.tag, self.begins, end, {"target": target})
+        m.d.comb += self.target_tag.eq(tag["target"])
+        for name, errand in (("source", self.sources), ("target", self.targets)):
+            self._side(m, {which: values[name] for which, values in words.items()}, errand.payload, name == "source")
+        m.d.comb += self.command.eq(words[Word.COMMAND]["target"])
+        self._sequence(m, expected)
+        m.d.sync += [
+            end.eq(end + (self.write & self.last)),
+            source.eq(source + (self.sources.valid & self.sources.ready)),
+            target.eq(target + (self.targets.valid & self.targets.ready)),
+        ]
+        return m
+
+    def _stored(self, m, name, shape, value, write, end, places):
+        """A memory of one word of all commands: written at the end, read at the places."""
+        m.submodules[name] = memory = Memory(shape=shape, depth=DEPTH, init=[])
+        written = memory.write_port()
+        m.d.comb += [written.en.eq(write), written.addr.eq(end), written.data.eq(value)]
+        found = {}
+        for place, number in places.items():
+            read = memory.read_port(domain="comb")
+            m.d.comb += read.addr.eq(number)
+            found[place] = read.data
+        return found
+
+    def _sequence(self, m, expected):
+        """Which word comes next; the strides follow their counts."""
+        kept = Signal(WIDTHS[Word.COMMAND])
+        with m.If(self.begins):
+            m.d.sync += kept.eq(self.word)
+        external, inside = flag(kept, DmaCommand.EXTERNAL_2D), flag(kept, DmaCommand.TCDM_2D)
+        follower = Signal(Word)
+        m.d.comb += self.last.eq(follower == Word.COMMAND)
+        with m.Switch(expected):
+            with m.Case(Word.COMMAND):
+                m.d.comb += follower.eq(Word.TCDM_ADDRESS)
+            with m.Case(Word.TCDM_ADDRESS):
+                m.d.comb += follower.eq(Word.EXT_ADDRESS)
+            with m.Case(Word.EXT_ADDRESS):
+                m.d.comb += follower.eq(Mux(external, Word.EXT_COUNT, Mux(inside, Word.TCDM_COUNT, Word.COMMAND)))
+            with m.Case(Word.EXT_COUNT):
+                m.d.comb += follower.eq(Word.EXT_STRIDE)
+            with m.Case(Word.EXT_STRIDE):
+                m.d.comb += follower.eq(Mux(inside, Word.TCDM_COUNT, Word.COMMAND))
+            with m.Case(Word.TCDM_COUNT):
+                m.d.comb += follower.eq(Word.TCDM_STRIDE)
+            with m.Default():
+                m.d.comb += follower.eq(Word.COMMAND)
+        with m.If(self.write):
+            m.d.sync += expected.eq(follower)
+
+    def _side(self, m, words, errand, is_source):
+        """One side of a transfer, from the words of its command."""
+        command, side = words[Word.COMMAND], errand.side
+        from_external = flag(command, DmaCommand.FROM_EXTERNAL)
+        m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])
+        with m.If(from_external == int(is_source)):
+            outside = words[Word.EXT_ADDRESS][TCDM_ADDRESS_BITS:] != TCDM_BASE >> TCDM_ADDRESS_BITS
+            m.d.comb += [
+                side.external.eq(outside),
+                side.fixed.eq(~flag(command, DmaCommand.INCREMENT)),
+                side.address.eq(words[Word.EXT_ADDRESS]),
+                side.in_lines.eq(flag(command, DmaCommand.EXTERNAL_2D)),
+                side.count.eq(words[Word.EXT_COUNT]),
+                side.stride.eq(words[Word.EXT_STRIDE]),
+            ]
+        with m.Else():
+            m.d.comb += [
+                side.address.eq(words[Word.TCDM_ADDRESS]),
+                side.in_lines.eq(flag(command, DmaCommand.TCDM_2D)),
+                side.count.eq(words[Word.TCDM_COUNT]),
+                side.stride.eq(words[Word.TCDM_STRIDE]),
+            ]

@@ -1,0 +1,102 @@
+"""The reading side of the DMA engine."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.dma.access_queue import HALVES, OUTSTANDING, AccessQueue
+from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Chunk, Row, enables
+from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.machine import XLEN
+
+ROWS = OUTSTANDING
+"""Windows that are awaited or kept."""
+
+
+class Reader(wiring.Component):
+    """Reads chunks, several ahead, and gives them in their order.
+
+    Up to 16 windows are under way or kept, so that every answer has its place. After the last chunk of one memory,
+    the first of the other waits until all is answered. A window per cycle; two cycles more than the memory takes.
+
+    Members
+    -------
+    chunk : In(stream.Signature(Chunk))
+        What to read.
+    row : Out(stream.Signature(Row))
+        What was read.
+    tcdm : Out(ObiSignature).array(2)
+        Ports of the even and of the odd words of the TCDM.
+    ext : Out(DmaPortSignature)
+        Port outside.
+    """
+
+    chunk: In(stream.Signature(Chunk))
+    row: Out(stream.Signature(Row))
+    tcdm: Out(ObiSignature()).array(HALVES)
+    ext: Out(DmaPortSignature())
+
+    def elaborate(self, platform):
+        """Build the rows: a place is taken with the request, filled by the answer and freed behind the output."""
+        m = Module()
+        m.submodules.accesses = accesses = AccessQueue(writes=False)
+        for inner, outer in zip(accesses.tcdm, self.tcdm, strict=True):
+            connect(m, inner, flipped(outer))
+        connect(m, accesses.ext, flipped(self.ext))
+        # places in the ring, with one bit more to tell a full one from an empty one
+        asked, given = Signal(range(2 * ROWS)), Signal(range(2 * ROWS))
+        external = Signal()
+        may_go = Signal()
+        chunk, row = self.chunk.payload, self.row.payload
+        access = accesses.access
+        occupied = Signal.like(asked)
+        m.d.comb += [
+            occupied.eq(asked - given),
+            may_go.eq((occupied != ROWS) & ((chunk.external == external) | accesses.idle)),
+            access.valid.eq(self.chunk.valid & may_go),
+            self.chunk.ready.eq(access.ready & may_go),
+            access.payload.external.eq(chunk.external),
+            access.payload.address.eq(chunk.address),
+            access.payload.be.eq(enables(chunk)),
+            access.payload.beats.eq(chunk.beats),
+        ]
+        which = data.StructLayout({"offset": OFFSET_BITS, "size": len(chunk.size)})
+        m.submodules.parts = parts = Memory(shape=which, depth=ROWS, init=[])
+        written, read = parts.write_port(), parts.read_port(domain="comb")
+        m.d.comb += [
+            written.en.eq(access.valid & access.ready),
+            written.addr.eq(asked),
+            written.data.offset.eq(chunk.address),
+            written.data.size.eq(chunk.size),
+            read.addr.eq(given),
+            row.offset.eq(read.data.offset),
+            row.size.eq(read.data.size),
+        ]
+        with m.If(access.valid & access.ready):
+            m.d.sync += [asked.eq(asked + 1), external.eq(chunk.external)]
+        filled = [self._half(m, half, given) for half in range(HALVES)]
+        m.d.comb += self.row.valid.eq(Cat(place != given for place in filled).all())
+        with m.If(self.row.valid & self.row.ready):
+            m.d.sync += given.eq(given + 1)
+        return m
+
+    def _half(self, m, half, given):
+        """The words of all rows that one port of the TCDM fills; returns the place of the next one."""
+        port = self.tcdm[half]
+        filled = Signal(range(2 * ROWS), name=f"filled{half}")
+        m.submodules[f"words{half}"] = words = Memory(shape=XLEN, depth=ROWS, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        m.d.comb += [
+            write.en.eq(self.ext.rvalid | port.rvalid),
+            write.addr.eq(filled),
+            read.addr.eq(given),
+            self.row.payload.data.word_select(half, XLEN).eq(read.data),
+        ]
+        with m.If(self.ext.rvalid):
+            m.d.comb += write.data.eq(self.ext.rdata.word_select(half, XLEN))
+        with m.Else():
+            m.d.comb += write.data.eq(port.rdata)
+        m.d.sync += filled.eq(filled + write.en)
+        return filled

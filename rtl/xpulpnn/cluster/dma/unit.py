@@ -1,0 +1,109 @@
+"""DMA engine of the cluster."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.dma.access_queue import HALVES
+from xpulpnn.cluster.dma.command import CommandPorts
+from xpulpnn.cluster.dma.engine import Engine
+from xpulpnn.cluster.dma.identifiers import Identifiers
+from xpulpnn.cluster.dma.queue import CommandQueue, flag
+from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import DmaCommand
+
+
+class Dma(wiring.Component):
+    """Copies between the TCDM and the outside, and within the TCDM, as the cores command.
+
+    Software reads an identifier from the command register of its port, writes the words of one or more commands to it,
+    waits for its bit in the status register to be 0 and writes the bit to the status register. Transfers are done one
+    after the other, up to 8 bytes per cycle. A word of a command waits while another port is within a command.
+    The end of a transfer is told, if its command says so, to the core that commanded it or to all; of one from the
+    shared port only if to all.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Number of cores and of identifiers.
+
+    Members
+    -------
+    cores : In(ObiSignature).array(N)
+        Command port of each core.
+    shared : In(ObiSignature)
+        Command port for others.
+    tcdm : Out(ObiSignature).array(4)
+        Ports that read the even and the odd words of the TCDM, ports that write them.
+    ext : Out(DmaPortSignature)
+        Port outside.
+    events, interrupts : Out(N)
+        A transfer has ended, for each core; pulses.
+    busy : Out(1)
+        A transfer waits or is under way.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__(
+            {
+                "cores": In(ObiSignature()).array(config.cores),
+                "shared": In(ObiSignature()),
+                "tcdm": Out(ObiSignature()).array(2 * HALVES),
+                "ext": Out(DmaPortSignature()),
+                "events": Out(config.cores),
+                "interrupts": Out(config.cores),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Connect ports, queue and engine, and tell the ends."""
+        m = Module()
+        cores, count = self.config.cores, self.config.dma_transfers
+        tag = data.StructLayout({"cores": cores, "number": range(count)})
+        m.submodules.commands = commands = CommandPorts(cores + 1, count)
+        m.submodules.identifiers = identifiers = Identifiers(count)
+        m.submodules.queue = queue = CommandQueue(tag)
+        m.submodules.engine = engine = Engine()
+        for inner, outer in zip(commands.ports, [*self.cores, self.shared], strict=True):
+            connect(m, flipped(outer), inner)
+        for inner, outer in zip([*engine.reads, *engine.writes], self.tcdm, strict=True):
+            connect(m, inner, flipped(outer))
+        connect(m, engine.ext, flipped(self.ext))
+        connect(m, queue.sources, engine.sources)
+        connect(m, queue.targets, engine.targets)
+        current = Signal(tag)
+        event, interrupt = Signal(), Signal()
+        m.d.comb += [
+            queue.write.eq(commands.write),
+            queue.word.eq(commands.word),
+            queue.tag.cores.eq(Mux(flag(commands.word, DmaCommand.BROADCAST), (1 << cores) - 1, commands.port)),
+            queue.tag.number.eq(commands.number),
+            commands.last.eq(queue.last),
+            commands.full.eq(queue.full),
+            commands.available.eq(identifiers.available),
+            commands.available_number.eq(identifiers.number),
+            commands.status.eq(identifiers.status),
+            identifiers.allocate.eq(commands.allocate),
+            identifiers.free.eq(commands.free),
+            identifiers.begins.eq(queue.begins),
+            identifiers.begin_number.eq(commands.number),
+            identifiers.ends.eq(engine.done),
+            identifiers.end_number.eq(current.number),
+            self.busy.eq(identifiers.busy),
+        ]
+        with m.If(queue.targets.valid & queue.targets.ready):
+            m.d.sync += [
+                current.eq(queue.target_tag),
+                event.eq(flag(queue.command, DmaCommand.EVENT)),
+                interrupt.eq(flag(queue.command, DmaCommand.INTERRUPT)),
+            ]
+        told = current.cores & engine.done.replicate(cores)
+        m.d.sync += [
+            self.events.eq(told & event.replicate(cores)),
+            self.interrupts.eq(told & interrupt.replicate(cores)),
+        ]
+        return m
