@@ -409,7 +409,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     assert [(record["variant"], record["placement"]) for record in records] == [
         *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
     ]
-    added = {"banks", "arbiter", "placement", "l2_latency", "shares", "barrier", "stalls_by_core"}
+    added = {"banks", "arbiter", "placement", "icache", "l2_latency", "shares", "barrier", "stalls_by_core"}
     for record in records:
         assert record.keys() == FIELDS | added
         assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)

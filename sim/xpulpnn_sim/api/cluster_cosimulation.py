@@ -45,8 +45,8 @@ def cosim_cluster(
 ) -> tuple[Result, ...]:
     """Run a kernel on clusters in every combination of what is given, and check it.
 
-    The cores share the work; instructions are fetched without delay, operands and results lie in the TCDM. The first
-    run of a cluster compiles a model, which takes about a minute.
+    The cores share the work; operands and results lie in the TCDM. The first run of a cluster compiles a model, which
+    takes about a minute.
 
     Parameters
     ----------

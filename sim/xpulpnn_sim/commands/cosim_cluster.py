@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -10,6 +11,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_CORES, cluster_cases, cluster_of, run_cluster_cases
+from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -33,8 +35,11 @@ _PERCENT = 100
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 """Stalls that the banks are the reason of."""
 
-_OPTIONS = ("banks", "arbiter", "placement", "l2_latency", "plot")
+_OPTIONS = ("banks", "arbiter", "placement", "icache", "l2_latency", "plot")
 """What ``--cores`` goes with."""
+
+_SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
+"""Options by the settings they stand for."""
 
 _OF_ONE_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
 """Options of one core by itself, with the values that mean nothing else was asked for."""
@@ -64,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"further than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
     )
     group.add_argument(
+        "--icache",
+        metavar="BYTES",
+        help="give each core an instruction cache of so many bytes, and show the kernel's second pass; without it, or "
+        f"with {IDEAL}, instructions are fetched without delay",
+    )
+    group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
     )
     group.add_argument("--plot", type=Path, metavar="FILE.html", help="plot speed-up and MAC per cycle over the cores")
@@ -89,10 +100,12 @@ def _default(name: str) -> Any:
 def configured(arguments: argparse.Namespace) -> ClusterConfig:
     """The cluster that ``--preset`` and ``--set`` describe."""
     settings = assignments(arguments)
-    for name in ("cores", "banks", "arbiter"):
+    for name, option in _SET_OTHERWISE.items():
         if name in settings:
-            raise InputError(f"--set {name} must be left out, for --{name} says it")
+            raise InputError(f"--set {name} must be left out, for --{option} says it")
     named = CLUSTER_PRESETS.get(arguments.preset) or ClusterConfig(core=preset(arguments.preset))
+    if arguments.icache is not None:
+        named = replace(named, icache_private=icache_bytes(arguments.icache))
     return cluster_of(apply_settings(named, settings), exact=arguments.exact)
 
 
@@ -149,6 +162,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> Table:
         ("banks", lambda record, _: str(record["banks"])),
         ("arbiter", lambda record, _: record["arbiter"]),
         ("placement", lambda record, _: record["placement"]),
+        ("icache", lambda record, _: str(record["icache"] or IDEAL)),
         ("cores", lambda record, _: str(record["cores"])),
         ("cycles", lambda record, _: str(record["cycles"])),
         ("cyc/sdotp", lambda record, _: f"{record['cycles_per_sdotp']:.3f}"),

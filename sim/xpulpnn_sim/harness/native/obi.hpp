@@ -60,6 +60,14 @@ class Obi {
         return inside;
     }
 
+    // Likewise on a port that reads 64 bits; what fails is answered so.
+    void request(uint64_t cycle, const RefillOut& out) {
+        uint32_t low, high;
+        perform(out.addr, false, 0, 0, low);
+        perform(out.addr + WORD_BYTES, false, 0, 0, high);
+        answer(cycle, low, high, memory_.fails(out.addr) || memory_.fails(out.addr + WORD_BYTES));
+    }
+
     // Chooses what the bus drives in `cycle`.
     void advance(uint64_t cycle) {
         rvalid = head_ != tail_ && responses_[head_ % DEPTH].ready_at <= cycle;
