@@ -133,8 +133,9 @@ BAD_INPUT = {
         "--wave-window must be FROM:TO with FROM <= TO, not 9:3",
     ),
     "unknown top": (
-        ["generate", "cluster"],
-        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, core, not cluster",
+        ["generate", "gpu"],
+        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, core, cluster, tcdm, event-unit, dma, icache, "
+        "not gpu",
     ),
     "top the configuration lacks": (
         ["generate", "nnrf", "--preset", "ri5cy"],
