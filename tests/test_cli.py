@@ -14,6 +14,7 @@ import pytest
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
 from xpulpnn_sim.harness import build, tools
+from xpulpnn_sim.tops import ALL_TOPS
 
 FIELDS = {
     "kernel",
@@ -134,8 +135,7 @@ BAD_INPUT = {
     ),
     "unknown top": (
         ["generate", "gpu"],
-        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, core, cluster, tcdm, event-unit, dma, icache, "
-        "not gpu",
+        f"TOP must be one of {', '.join(ALL_TOPS)}, not gpu",
     ),
     "top the configuration lacks": (
         ["generate", "nnrf", "--preset", "ri5cy"],
