@@ -38,6 +38,7 @@ def cosim_cluster(
     banks: Sequence[int] = (),
     arbiters: Sequence[Arbiter] = (),
     placements: Sequence[Placement] = ("padded",),
+    icache: int | None = None,
     config: ClusterConfig | CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = True,
@@ -63,6 +64,10 @@ def cosim_cluster(
     placements : sequence of str
         How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each two banks further
         than the one before, or ``aligned``, all from the same bank on.
+    icache : int or None
+        Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
+        outside; the figures are then those of a second pass. 0: instructions are fetched without delay. None: as
+        ``config`` says.
     config : ClusterConfig, CoreConfig or str
         The cluster in all else; or every core of it; or the name of a preset of either.
     machine : Machine or None
@@ -92,7 +97,9 @@ def cosim_cluster(
         check=check,
         specialise=specialise,
     )
-    clustered = cluster_cases(cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements)
+    clustered = cluster_cases(
+        cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
+    )
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
         results.append(result)
@@ -126,6 +133,7 @@ def cluster_cases(
     banks: Sequence[int],
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
+    icache: int | None = None,
 ) -> list[ClusterCase]:
     """Every combination on variations of ``cluster``, checked before anything runs.
 
@@ -134,6 +142,8 @@ def cluster_cases(
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
+    if icache is not None:
+        cluster = replace(cluster, icache_private=icache)
     clustered: list[ClusterCase] = []
     for case in cases:
         variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)

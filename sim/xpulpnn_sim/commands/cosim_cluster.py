@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -104,8 +103,6 @@ def configured(arguments: argparse.Namespace) -> ClusterConfig:
         if name in settings:
             raise InputError(f"--set {name} must be left out, for --{option} says it")
     named = CLUSTER_PRESETS.get(arguments.preset) or ClusterConfig(core=preset(arguments.preset))
-    if arguments.icache is not None:
-        named = replace(named, icache_private=icache_bytes(arguments.icache))
     return cluster_of(apply_settings(named, settings), exact=arguments.exact)
 
 
@@ -120,6 +117,7 @@ def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[C
         if arguments.arbiter is None
         else cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
         placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
+        icache=icache_bytes(IDEAL if arguments.icache is None else arguments.icache),
     )
     if arguments.plot is not None:
         require_folder(arguments.plot.parent, "--plot")

@@ -220,8 +220,8 @@ class PortKind:
     driven: Sequence[str]
 
 
-_OBI_DRIVEN = ("gnt", "rvalid", "rdata")
-FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
+_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
