@@ -13,7 +13,7 @@ class SourceLines:
     Parameters
     ----------
     path : Path
-        The ELF file.
+        The ELF file; a program that was made in memory has none, and no lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +26,7 @@ class SourceLines:
             return []
         return [
             (section.address, section.address + len(section.data), dict(sorted(section.lines.items())))
-            for item in read_objects(self._path)
+            for item in (read_objects(self._path) if self._path.is_file() else ())
             for section in item.sections
             if section.is_code
         ]

@@ -69,7 +69,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
     for responder in responders.values():
         responder.__enter__()
-    with ObiInitiator(dut, "core", rng) as core, PortMonitor(dut, ["events"]) as monitor:
+    with ObiInitiator(dut, "core") as core, PortMonitor(dut, ["events"]) as monitor:
         core.put(transfers)
         await core.finish(_CYCLE_LIMIT)
         await RisingEdge(dut.clk)

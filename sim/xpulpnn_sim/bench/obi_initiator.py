@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from random import Random
 
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
@@ -54,8 +53,6 @@ class ObiInitiator(Background):
         Unit with the port.
     port : str
         Its name.
-    rng : Random
-        Source of what is shown where nothing is asked for.
 
     Members
     -------
@@ -63,10 +60,10 @@ class ObiInitiator(Background):
         Those that are answered.
     """
 
-    def __init__(self, dut: Dut, port: str, rng: Random) -> None:
+    def __init__(self, dut: Dut, port: str) -> None:
         self.done: list[Transfer] = []
         self._waiting: deque[Transfer] = deque()
-        self._dut, self._port, self._rng = dut, port, rng
+        self._dut, self._port = dut, port
         self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata")}
 
     def put(self, transfers: Iterable[Transfer]) -> None:

@@ -10,6 +10,8 @@ from amaranth.lib import data, wiring
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.peripherals.control import ClusterControl
+from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -278,6 +280,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
     "core-demux": _core_demux(*SIMULATORS),
     "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
+    "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
+    "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
     "dma": _dma(ClusterConfig(), 100, 120, "verilator"),
     "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 300, 40, "icarus"),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
