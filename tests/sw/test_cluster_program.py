@@ -1,6 +1,5 @@
 """Kernels as programs of clusters, on the simulator of several harts."""
 
-
 import numpy as np
 import pytest
 

@@ -10,6 +10,7 @@ import pytest
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim import cli
+from xpulpnn_sim import simulate as simulate_program
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Exit, Reason
 from xpulpnn_sim.harness.machine import Machine
@@ -321,6 +322,11 @@ def test_the_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeyp
     assert cli.main(["cc", "main.c", "--cluster", "--cores", "5", "--tcdm", "32K", "--core-stack", "512"]) == 0
     assert cli.main(["iss", "main.elf", "--cores", "5"]) == 0
     capfd.readouterr()
+    done = simulate_program("main.elf", config=ClusterConfig(cores=6), quantum=10)
+    assert done.exit.ok
+    assert done.instructions > 100
+    with pytest.raises(InputError):
+        simulate_program("main.elf")
     assert cli.main(["iss", "main.elf"]) == 2
     text = "main.elf must be run with --cores 5, the cluster it is compiled for, not on one core alone"
     assert capfd.readouterr().err == f"error: {text}\n"
