@@ -11,7 +11,7 @@ from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
-from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS, WORD_BYTES
@@ -215,7 +215,8 @@ class ClusterConfig:
     prefetch : bool
         It fetches the next line ahead.
     icache_shared, icache_shared_banks : int
-        Bytes and single-port banks of the cache shared by all, powers of two.
+        Bytes and single-port banks of the cache shared by all, powers of two. Lines have 16 bytes; every way of each
+        cache, and of each bank, has two at least.
     dma : bool
         Whether there is a DMA engine.
     dma_transfers : int
@@ -263,6 +264,7 @@ class ClusterConfig:
         for name in sizes + (("icache_private",) if self.icache_private else ()):
             if getattr(self, name) < 1 or getattr(self, name).bit_count() != 1:
                 raise ConfigError(f"{name} must be a power of two, not {getattr(self, name)}")
+        self._check_icache()
         if self.ext_data_bits != EXT_DATA_BITS:
             raise ConfigError(f"ext_data_bits must be {EXT_DATA_BITS}, not {self.ext_data_bits}")
         if not self.banks * WORD_BYTES <= self.tcdm_bytes <= TCDM_SPACE:
@@ -270,6 +272,25 @@ class ClusterConfig:
                 f"tcdm_bytes must be at least a word for each of {self.banks} banks and at most {TCDM_SPACE}, "
                 f"not {self.tcdm_bytes}"
             )
+
+    def _check_icache(self) -> None:
+        """Every array of the instruction caches has two sets at least."""
+        if not self.icache_private:
+            return
+        least = 2 * self.icache_ways * ICACHE_LINE_BYTES
+        for name, bytes_least in (("icache_private", least), ("icache_shared", least * self.icache_shared_banks)):
+            if getattr(self, name) < bytes_least:
+                raise ConfigError(f"{name} must be at least {bytes_least}, not {getattr(self, name)}")
+
+    @property
+    def icache_private_sets(self) -> int:
+        """Sets of each core's instruction cache."""
+        return self.icache_private // (self.icache_ways * ICACHE_LINE_BYTES)
+
+    @property
+    def icache_shared_sets(self) -> int:
+        """Sets of each bank of the shared instruction cache."""
+        return self.icache_shared // (self.icache_shared_banks * self.icache_ways * ICACHE_LINE_BYTES)
 
     @property
     def bank_words(self) -> int:

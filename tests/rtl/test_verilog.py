@@ -270,6 +270,36 @@ def test_registers_reset_by_name():
     assert re.search(r"if \(rst\) begin\n(.*<=.*\n)* +history <= 6'h21;\n(.*<=.*\n)* +end else if \(i__ready\)", text)
 
 
+class Latch(wiring.Component):
+    """A bit, a cycle later."""
+
+    a: In(1)
+    hit: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.hit.eq(self.a)
+        return m
+
+
+class Shell(wiring.Component):
+    """What the part inside says, under the same name and masked."""
+
+    a: In(1)
+    hit: Out(1)
+    mask: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.latch = latch = Latch()
+        m.d.comb += [latch.a.eq(self.a), self.hit.eq(Cat([latch.hit]).any()), self.mask.eq(Mux(latch.hit, 5, 0))]
+        return m
+
+
+def test_output_named_as_that_of_a_submodule_is_driven():
+    assert "assign hit = latch_hit;" in emit(Shell(), "shell", config={}).text
+
+
 @pytest.mark.unit
 def test_same_configuration_gives_same_bytes():
     script = "from test_verilog import mixture; import sys; sys.stdout.write(mixture())"

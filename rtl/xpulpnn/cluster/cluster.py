@@ -12,6 +12,8 @@ from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.icache.ports import RefillSignature
+from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
@@ -20,8 +22,16 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.errors import ConfigError
-from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA, EVENT_UNIT, EVENT_UNIT_BYTES, MASTER_BITS, TIMER
+from xpulpnn.isa.cluster import (
+    BLOCK_BYTES,
+    CONTROL,
+    DMA,
+    EVENT_UNIT,
+    EVENT_UNIT_BYTES,
+    ICACHE_CONTROL,
+    MASTER_BITS,
+    TIMER,
+)
 from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS
 
@@ -38,7 +48,7 @@ _MASTER = (
 
 
 class Cluster(wiring.Component):
-    """Up to 16 cores on a banked memory, with event unit, timer and control registers.
+    """Up to 16 cores on a banked memory, with event unit, timer and control registers, instruction caches and DMA.
 
     Every core reads and writes the shared memory (TCDM) in one cycle unless another has the same bank; what lies
     elsewhere takes longer: private view of the event unit 1 cycle, other peripherals 2 at least, outside 2 more than
@@ -75,8 +85,10 @@ class Cluster(wiring.Component):
         Data accesses of the cores to everything outside.
     dma : Out(DmaPortSignature)
         Accesses of the DMA engine to everything outside, if there is one.
+    refill : Out(RefillSignature)
+        Instruction memory, if there are instruction caches.
     instr : Out(InstructionPortSignature).array(N)
-        Port of the instruction memory of each core.
+        Port of the instruction memory of each core, if there are none.
     banks : Out(BankSignature).array(banks)
         The banks of the TCDM, if they are outside.
     bank_master_* : Out(5)
@@ -89,8 +101,6 @@ class Cluster(wiring.Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        if config.icache_private:
-            raise ConfigError(f"icache_private must be 0, not {config.icache_private}: there is no instruction cache")
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
         self.config = config
         cores = range(config.cores)
@@ -105,8 +115,11 @@ class Cluster(wiring.Component):
             "events": In(CLUSTER_EVENTS),
             "host": In(ObiSignature()),
             "ext": Out(ObiSignature()),
-            "instr": Out(InstructionPortSignature()).array(config.cores),
         }
+        if config.icache_private:
+            ports["refill"] = Out(RefillSignature())
+        else:
+            ports["instr"] = Out(InstructionPortSignature()).array(config.cores)
         if config.dma:
             ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
@@ -127,6 +140,7 @@ class Cluster(wiring.Component):
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
         blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
+        blocks += ((ICACHE_CONTROL, BLOCK_BYTES),) if config.icache_private else ()
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
@@ -140,6 +154,7 @@ class Cluster(wiring.Component):
             targets.append(dma.shared)
             self._dma(m, dma, demuxes, tcdm, event_unit)
             m.d.comb += busy.eq(dma.busy)
+        fetch_ports = self._fetch_ports(m, targets)
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started = Signal(config.cores)
@@ -150,7 +165,7 @@ class Cluster(wiring.Component):
             connect(m, demux.event_unit, event_unit.cores[number])
             connect(m, demux.peripherals, bus.initiators[number])
             connect(m, demux.ext, external.cores[number])
-            self._core(m, number, demux, control, event_unit, enabled[number])
+            self._core(m, number, demux, control, event_unit, enabled[number], fetch_ports[number])
         self._host(m, tcdm.ports[-1], bus.initiators[-1])
         if config.memories == "ports":
             for bank, outside in zip(tcdm.banks, self.banks, strict=True):
@@ -172,22 +187,30 @@ class Cluster(wiring.Component):
             ]
         return m
 
-    def _core(self, m, number, demux, control, event_unit, enabled):
-        """A core, its fetch port and its interrupt line."""
+    def _fetch_ports(self, m, targets):
+        """What the cores fetch from: the outside or their caches, whose registers become one of ``targets``."""
+        if not self.config.icache_private:
+            return [flipped(port) for port in self.instr]
+        m.submodules.icache = icache = InstructionCache(self.config)
+        connect(m, icache.refill, flipped(self.refill))
+        targets.append(icache.port)
+        return icache.cores
+
+    def _core(self, m, number, demux, control, event_unit, enabled, fetch_port):
+        """A core, its fetches and its interrupt line."""
         m.submodules[f"core{number}"] = core = Core(self.config.core)
         m.submodules[f"fetches{number}"] = fetches = FetchWatch()
         connect(m, core.data, demux.core)
-        instr = self.instr[number]
-        connect(m, core.instr, flipped(instr))
+        connect(m, core.instr, fetch_port)
         asleep = core.core_sleep & ~event_unit.irq[number]
         m.d.comb += [
             core.hart_id.eq(Cat(Const(number, CORE_ID_BITS), self.cluster_id)),
             core.boot_addr.eq(control.boot_addresses[number]),
             core.fetch_enable.eq(enabled),
             core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
-            fetches.req.eq(instr.req),
-            fetches.gnt.eq(instr.gnt),
-            fetches.rvalid.eq(instr.rvalid),
+            fetches.req.eq(core.instr.req),
+            fetches.gnt.eq(core.instr.gnt),
+            fetches.rvalid.eq(core.instr.rvalid),
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
         ]

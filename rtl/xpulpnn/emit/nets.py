@@ -104,7 +104,11 @@ class Nets:
         """Call the nets at a submodule's ports after both, and forget further names of its operands."""
         instance = self.names[cell.name]
         for port, sig in cell.ports.items():
-            same = [name for name, alias in self.aliases.items() if plain_name(name) == port and alias == sig]
+            same = [
+                name
+                for name, alias in self.aliases.items()
+                if plain_name(name) == port and alias == sig and name not in self.ports
+            ]
             for name in same:
                 del self.aliases[name]
                 self.fields = {field: part for field, part in self.fields.items() if field_base(field) != name}

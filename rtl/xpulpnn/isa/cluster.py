@@ -191,15 +191,34 @@ class Icache(IntEnum):
     """Control of the instruction caches."""
 
     ENABLE = 0x00
+    """Bit 0, set by reset: the caches keep lines. Clearing it empties them."""
     FLUSH = 0x04
+    """Written with any value empties all caches; likewise the others, except that ``FLUSH_ADDRESS`` takes the address
+    of a line."""
     FLUSH_PRIVATE = 0x08
     FLUSH_ADDRESS = 0x0C
     CLEAR_COUNTERS = 0x10
     COUNT = 0x14
+    """Bit 0: the counters count."""
     PREFETCH = 0x18
+    """Bit 0, set by reset: private caches fetch the next line ahead."""
     PRIVATE_COUNTERS = 0x30
-    """Hits, transactions, misses, cycles of congestion; then those of the shared cache."""
+    """Counters of all private caches together, in the order of :class:`IcacheCounter`; then those of the shared."""
     SHARED_COUNTERS = 0x40
+
+
+class IcacheCounter(IntEnum):
+    """Counters of a level of the instruction caches, in words from its first."""
+
+    HITS = 0
+    TRANSACTIONS = 1
+    """Hits and misses."""
+    MISSES = 2
+    CONGESTION = 3
+    """Cycles in which a request waits for its grant."""
+
+
+ICACHE_LINE_BYTES = 16
 
 
 def hart_number(cluster: int, core: int) -> int:

@@ -35,6 +35,7 @@ def cosim_cluster(
     banks: Sequence[int] = (),
     arbiters: Sequence[Arbiter] = (),
     placements: Sequence[Placement] = ("padded",),
+    icache: int | None = None,
     config: ClusterConfig | CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = True,
@@ -45,8 +46,8 @@ def cosim_cluster(
 ) -> tuple[Result, ...]:
     """Run a kernel on clusters in every combination of what is given, and check it.
 
-    The cores share the work; instructions are fetched without delay, operands and results lie in the TCDM. The first
-    run of a cluster compiles a model, which takes about a minute.
+    The cores share the work; operands and results lie in the TCDM. The first run of a cluster compiles a model, which
+    takes about a minute.
 
     Parameters
     ----------
@@ -60,6 +61,10 @@ def cosim_cluster(
     placements : sequence of str
         How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
         than the one before, or ``aligned``, all from the same bank on.
+    icache : int or None
+        Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
+        outside; the figures are then those of a second pass. 0: instructions are fetched without delay. None: as
+        ``config`` says.
     config : ClusterConfig, CoreConfig or str
         The cluster in all else; or every core of it; or the name of a preset of either.
     machine : Machine or None
@@ -89,7 +94,9 @@ def cosim_cluster(
         check=check,
         specialise=specialise,
     )
-    clustered = cluster_cases(cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements)
+    clustered = cluster_cases(
+        cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
+    )
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
         results.append(result)
@@ -118,6 +125,7 @@ def cluster_cases(
     banks: Sequence[int],
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
+    icache: int | None = None,
 ) -> list[ClusterCase]:
     """Every combination on variations of ``cluster``, checked before anything runs.
 
@@ -126,6 +134,8 @@ def cluster_cases(
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
+    if icache is not None:
+        cluster = replace(cluster, icache_private=icache)
     clustered: list[ClusterCase] = []
     for case in cases:
         variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)

@@ -28,12 +28,21 @@ _ENABLED = [
 
 
 class WordMemory(dict[int, int]):
-    """Words by aligned byte address; a word never written holds a value that depends on its address."""
+    """Words by aligned byte address; a word never written holds a value that depends on its address.
+
+    Parameters
+    ----------
+    failing : tuple of (int, int)
+        First address and size of words of which every access is answered with an error.
+    """
+
+    def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
+        super().__init__()
+        self._bad = failing
 
     def fails(self, address: int) -> bool:
         """Whether an access to the word at ``address`` is answered with an error."""
-        del address
-        return False
+        return any(first <= address < first + size for first, size in self._bad)
 
     def __missing__(self, address: int) -> int:
         """The initial value: an odd multiple of the address, bytes all different."""
@@ -159,7 +168,9 @@ class ObiResponder(Background):
             cycle += 1
 
     def _perform(self, access: Grant) -> int:
-        """The data of the response, of which only the enabled bytes of a read mean something."""
+        """The data of the response, of which only the enabled bytes of a read that does not fail mean something."""
+        if self._memory.fails(access.address):
+            return self._rng.getrandbits(32)
         if access.write:
             self._memory.write(access.address, access.enables, access.value)
             return self._rng.getrandbits(32)

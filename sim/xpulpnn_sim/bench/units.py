@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
@@ -180,6 +181,11 @@ def _core(name: str, programs: int, simulator: str) -> BenchedUnit:
     return BenchedUnit("core", lambda: Core(config), lambda: {"preset": name, "programs": programs}, [simulator])
 
 
+def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
+    data = {"size": config.icache_private, "ways": config.icache_ways, "prefetch": config.prefetch}
+    return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators)
+
+
 def _compressed_decoder(stride: int, simulator: str) -> BenchedUnit:
     return BenchedUnit("compressed_decoder", CompressedDecoder, lambda: {"stride": stride}, [simulator])
 
@@ -234,6 +240,7 @@ _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFER
 
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
+_CACHED = ClusterConfig(icache_private=512)
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 
@@ -262,6 +269,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "compressed-decoder": _compressed_decoder(1, "verilator"),
     "compressed-decoder-part": _compressed_decoder(16, "icarus"),
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
+    "private-cache": _private_cache(_CACHED, *SIMULATORS),
+    "private-cache-plain": _private_cache(replace(_CACHED, icache_ways=1, prefetch=False), "icarus"),
     "if-stage": BenchedUnit("if_stage", lambda: IfStage(FULL)),
     "hwloops": BenchedUnit("hwloops", HwLoops, _loop_ops),
     "csr-file-counters": _csr_file(replace(FULL, performance_counters=True), *SIMULATORS),

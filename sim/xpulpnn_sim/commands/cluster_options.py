@@ -8,7 +8,10 @@ from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.commands.common import assignments, configuration, simulated_configuration
 from xpulpnn_sim.tops import CLUSTER_TOPS
 
-_OF_CLUSTERS = ("banks", "l2_latency")
+_OF_CLUSTERS = ("banks", "icache", "l2_latency")
+
+IDEAL = "ideal"
+"""Instructions are fetched without delay."""
 
 
 def add_cores(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +26,26 @@ def add_cores(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add ``--cores``, ``--banks`` and ``--l2-latency``."""
+    """Add ``--cores``, ``--banks``, ``--icache`` and ``--l2-latency``."""
     add_cores(parser)
     parser.add_argument("--banks", type=int, metavar="B", help="banks of the cluster's TCDM (default 16)")
     parser.add_argument(
+        "--icache",
+        metavar="BYTES",
+        help=f"instruction cache of each core of a cluster, or {IDEAL}: instructions are fetched without delay",
+    )
+    parser.add_argument(
         "--l2-latency", type=int, metavar="N", help="cycles of an access to memory outside the cluster (default 1)"
     )
+
+
+def icache_bytes(text: str) -> int:
+    """Bytes of an instruction cache, 0 for :data:`IDEAL`; raises :class:`InputError`."""
+    if text == IDEAL:
+        return 0
+    if not text.isdecimal() or not int(text):
+        raise InputError(f"--icache must be {IDEAL} or a number of bytes, not {text or 'empty'}")
+    return int(text)
 
 
 def described(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
@@ -38,6 +55,8 @@ def described(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
         return configuration(arguments)
     config = named or ClusterConfig(core=preset(arguments.preset))
     given = {name: getattr(arguments, name, None) for name in ("cores", "banks")}
+    if getattr(arguments, "icache", None) is not None:
+        given["icache_private"] = icache_bytes(arguments.icache)
     config = replace(config, **{name: value for name, value in given.items() if value is not None})
     return apply_settings(config, assignments(arguments))
 

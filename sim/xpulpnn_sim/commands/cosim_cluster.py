@@ -10,6 +10,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_CORES, cluster_cases, cluster_of, run_cluster_cases
+from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -33,7 +34,7 @@ _PERCENT = 100
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 """Stalls that the banks are the reason of."""
 
-_OPTIONS = ("banks", "arbiter", "placement", "l2_latency", "plot")
+_OPTIONS = ("banks", "arbiter", "placement", "icache", "l2_latency", "plot")
 """What ``--cores`` goes with."""
 
 _OF_ONE_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
@@ -62,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks "
         f"further than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
+    )
+    group.add_argument(
+        "--icache",
+        default=IDEAL,
+        metavar="BYTES",
+        help="run the kernel with an instruction cache of so many bytes for each core, and show its second pass; "
+        f"without it, or with {IDEAL}, instructions are fetched without delay",
     )
     group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
@@ -107,6 +115,7 @@ def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[C
         if arguments.arbiter is None
         else cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
         placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
+        icache=icache_bytes(arguments.icache),
     )
     if arguments.plot is not None:
         require_folder(arguments.plot.parent, "--plot")
@@ -149,6 +158,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> Table:
         ("banks", lambda record, _: str(record["banks"])),
         ("arbiter", lambda record, _: record["arbiter"]),
         ("placement", lambda record, _: record["placement"]),
+        ("icache", lambda record, _: str(record["icache"] or IDEAL)),
         ("cores", lambda record, _: str(record["cores"])),
         ("cycles", lambda record, _: str(record["cycles"])),
         ("cyc/sdotp", lambda record, _: f"{record['cycles_per_sdotp']:.3f}"),

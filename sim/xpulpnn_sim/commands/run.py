@@ -135,6 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     if target.cluster is not None:
         record |= {"engine": "cluster", "by_core": core_records(result)}
         record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
+        record["conditions"]["icache"] = target.cluster.icache_private
     _tell(ending, result, record)
     if profile is not None:
         if target.cluster is not None:

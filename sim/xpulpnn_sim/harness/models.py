@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
-from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, RETIRE, STREAM, PortKind
+from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, REFILL, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
@@ -55,7 +55,7 @@ def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 
 def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The cluster with its banks as ports, a fetch port for each core and their retirement ports.
+    """The cluster with its banks as ports, its fetch ports and the cores' retirement ports.
 
     All cores start at once where the driver says; the cluster has the number 0.
     """
@@ -67,7 +67,12 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     for core in range(cores):
         # what drives one core's start drives that of all
         start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
-        adapters += [_bus(FETCH, f"instr__{core}"), Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
+        adapters += [Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
+    if "refill__req" in names:
+        refill = {name: f"refill__{name}" for name in (*REFILL.seen, *REFILL.driven) if not name.endswith("_high")}
+        adapters.append(Adapter(REFILL, refill))
+    else:
+        adapters += [_bus(FETCH, f"instr__{core}") for core in range(cores)]
     if "dma__req" in names:
         dma = {name: f"dma__{name}" for name in (*DMA.seen, *DMA.driven) if not name.endswith("_high")}
         adapters.append(Adapter(DMA, dma | {"wdata_high": "dma__wdata[63:32]"}))

@@ -220,8 +220,8 @@ class PortKind:
     driven: Sequence[str]
 
 
-_OBI_DRIVEN = ("gnt", "rvalid", "rdata")
-FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
+_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
@@ -234,7 +234,8 @@ BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata"
 DMA = PortKind(
     "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
 )
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA)
+REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL)
 """In the order in which they travel."""
 
 _STRUCTS = {
@@ -275,7 +276,7 @@ _CONSTANTS = {
         name: getattr(cluster, name)
         for name in (
             *("TCDM_BASE", "TCDM_ALIAS", "TEST_SET_BIT", "CONTROL", "TIMER", "EVENT_UNIT"),
-            *("PRIVATE_EVENT_UNIT", "DMA", "PRIVATE_DMA", "BLOCK_BYTES"),
+            *("PRIVATE_EVENT_UNIT", "DMA", "PRIVATE_DMA", "ICACHE_CONTROL", "BLOCK_BYTES"),
         )
     },
     "TCDM_SPACE": TCDM_SPACE,
@@ -316,6 +317,7 @@ def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "HARTS": counts["retire"],
         "BANKS": counts["bank"],
         "DMA_PORTS": counts["dma"],
+        "REFILL_PORTS": counts["refill"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

@@ -32,6 +32,8 @@ start:
     sw t1, {target}(gp)
     sw t1, {trigger}(gp)
 set:
+    csrr t0, mhartid
+    andi a1, t0, {cores_mask}
     li a0, {arguments}
     li a2, {cores}
     {mark}
@@ -48,6 +50,10 @@ set:
     mul t1, t1, a1
     li t0, {report}
     add t0, t0, t1
+    lw t1, 0(t0)
+    addi t1, t1, -1
+    sw t1, 0(t0)
+    bne t1, zero, set
     sw s0, 0(t0)
     sw s1, 4(t0)
     sw a0, 8(t0)
@@ -65,8 +71,8 @@ wrong:
     li t1, 3
     j end
 """
-"""What follows the function. The barrier gathers arrivals also before core 0 has set its masks. The third barrier is
-for the reports; what is behind it waits for no event, for good."""
+"""What follows the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
+the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,12 +88,12 @@ class ClusterProgram(BareProgram):
     cores: int
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Cycles from the release of the barrier before the kernel to that of the one after it."""
+        """Cycles from the release of the barrier before the last pass to that of the one after it."""
         report = self._report(memory)[0]
         return int(report[_REPORT.index("end")] - report[_REPORT.index("begin")]) & 0xFFFF_FFFF
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
-        """Cycles that each core takes for its share, the call included."""
+        """Cycles that each core takes for its share of the last pass, the call included."""
         report = self._report(memory)
         return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & 0xFFFF_FFFF).tolist()
 
@@ -96,13 +102,17 @@ class ClusterProgram(BareProgram):
         return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
 
 
-def cluster_program(run: KernelRun, cores: int) -> ClusterProgram:
-    """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel once."""
+def cluster_program(run: KernelRun, cores: int, passes: int = 1) -> ClusterProgram:
+    """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
+
+    Programs that differ in nothing but the passes do the same in each of them.
+    """
     function, image = run.function, run.image
     base = int(function.pcs[0])
     end = -(-(image.base + image.data.size) // ALIGNMENT) * ALIGNMENT
     tohost, report = end, end + ALIGNMENT
     report_bytes = len(_REPORT) * _WORD_BYTES
+    reports = passes.to_bytes(report_bytes, "little") * cores
     after = base + function.words.nbytes
     caller = _CALLER.format(
         function=base,
@@ -131,7 +141,7 @@ def cluster_program(run: KernelRun, cores: int) -> ClusterProgram:
         text_base=base,
         text=function.words.astype("<u4").tobytes() + rest.to_bytes(),
         data_base=image.base,
-        data=image.data.tobytes().ljust(report + cores * report_bytes - image.base, b"\0"),
+        data=image.data.tobytes().ljust(report - image.base, b"\0") + reports,
         tohost=tohost,
         cycles=report,
         cores=cores,

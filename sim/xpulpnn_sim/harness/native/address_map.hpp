@@ -30,6 +30,7 @@ class AddressMap {
         if (is_tcdm(address)) return (address & (TCDM_SPACE - 1)) < tcdm_bytes;
         if (!is_device(address)) return true;
         const uint32_t block = address - address % BLOCK_BYTES;
+        if (REFILL_PORTS && block == ICACHE_CONTROL) return true;
         if (DMA_PORTS && (block == DMA || block == PRIVATE_DMA)) return true;
         return block == CONTROL || block == TIMER || block == EVENT_UNIT || block == EVENT_UNIT + BLOCK_BYTES ||
                block == PRIVATE_EVENT_UNIT;

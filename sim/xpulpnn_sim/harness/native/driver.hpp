@@ -40,6 +40,10 @@ class Driver {
             transfers_.emplace_back(memory, seed(port) + 3, chosen.grant_stall, chosen.data_latency,
                                     chosen.response_latency, FAULT_DATA);
         }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            refills_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, chosen.data_latency,
+                                  chosen.fetch_latency, 0);
+        }
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
@@ -73,6 +77,10 @@ class Driver {
             const FetchOut& out = seen.fetch[port];
             if (out.req && fetches_[port].grant) fetches_[port].request(cycle, out.addr, false, 0, 0);
             fetches_[port].advance(cycle + 1);
+        }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            if (seen.refill[port].req && refills_[port].grant) refills_[port].request(cycle, seen.refill[port]);
+            refills_[port].advance(cycle + 1);
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
             if (seen.data[port].req && buses_[port].grant) access(cycle, port, seen.data[port]);
@@ -118,8 +126,12 @@ class Driver {
             driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata,
                                   fetches_[port].err};
         }
+        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
+            const Obi& bus = refills_[port];
+            driven.refill[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
+        }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
+            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata, buses_[port].err};
         }
         for (uint32_t port = 0; port < DMA_PORTS; ++port) {
             const Obi& bus = transfers_[port];
@@ -188,7 +200,7 @@ class Driver {
         if (out.valid) {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
-            events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS > 0);
+            events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS + REFILL_PORTS > 0);
             if (BANKS && (out.mem_rmask | out.mem_wmask)) events |= outside(cycle, state, out);
             ++state.retired;
             state.last_cycle = cycle;
@@ -261,7 +273,7 @@ class Driver {
         driven.hart[hart].irq = state.lines;
     }
 
-    std::vector<Obi> fetches_, buses_, transfers_;
+    std::vector<Obi> fetches_, refills_, buses_, transfers_;
     Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};

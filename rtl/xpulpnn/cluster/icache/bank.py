@@ -1,0 +1,154 @@
+"""Bank of the shared instruction cache."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.icache.ports import (
+    LINE_BEATS,
+    LINE_BITS,
+    LINE_NUMBER_BITS,
+    REFILL_BITS,
+    CacheControlSignature,
+)
+from xpulpnn.cluster.icache.ways import CacheWays
+from xpulpnn.cluster.tcdm.arbiter import Arbiter
+from xpulpnn.config import ClusterConfig
+
+
+class BankState(enum.Enum, shape=2):
+    """Lookups, or a line from memory: asked for, under way, being stored."""
+
+    LOOKUP = 0
+    ASKING = 1
+    WAITING = 2
+    STORING = 3
+
+
+class CacheBank(wiring.Component):
+    """One bank of the shared instruction cache: tags and lines in single-port memories, one miss at a time.
+
+    A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle.
+    A miss asks memory in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
+    stores the line, and from the next one on requests are granted again. Among several requests the counter arbiter
+    chooses. A line of which a part could not be read, or that was requested before a flush, is answered and not kept.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
+
+    Members
+    -------
+    req : In(N)
+        Requests of the cores' caches.
+    gnt : Out(N)
+        Which of them is granted.
+    lines : In(28).array(N)
+        Numbers of the lines requested.
+    rvalid : Out(N)
+        Whose line is answered.
+    rdata : Out(128)
+        The line, valid with ``rvalid``.
+    err : Out(2)
+        Which halves of it could not be read, valid with ``rvalid``.
+    miss_req : Out(1)
+        A line is requested from memory; it stays high with the same ``miss_line`` until it is granted.
+    miss_gnt : In(1)
+        The request is accepted.
+    miss_line : Out(28)
+        Number of the line.
+    part_valid : In(1)
+        A part of the line has come, the first one first.
+    part : In(64)
+        That part.
+    part_err : In(1)
+        It could not be read.
+    control : In(CacheControlSignature)
+        What software says.
+    hit, miss : Out(1)
+        A request has found its line, or not; in the cycle after its grant.
+    waits : Out(1)
+        A request is not granted.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__(
+            {
+                "req": In(config.cores),
+                "gnt": Out(config.cores),
+                "lines": In(LINE_NUMBER_BITS).array(config.cores),
+                "rvalid": Out(config.cores),
+                "rdata": Out(LINE_BITS),
+                "err": Out(LINE_BEATS),
+                "miss_req": Out(1),
+                "miss_gnt": In(1),
+                "miss_line": Out(LINE_NUMBER_BITS),
+                "part_valid": In(1),
+                "part": In(REFILL_BITS),
+                "part_err": In(1),
+                "control": In(CacheControlSignature()),
+                "hit": Out(1),
+                "miss": Out(1),
+                "waits": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the lookup, the response register and the way to memory."""
+        m = Module()
+        config, control = self.config, self.control
+        m.submodules.ways = ways = CacheWays(
+            config.icache_shared_sets, config.icache_ways, common=exact_log2(config.icache_shared_banks)
+        )
+        connect(m, flipped(control), ways.control)
+        m.submodules.arbiter = arbiter = Arbiter(config.cores, "counter")
+        state = Signal(BankState)
+        owner = Signal(config.cores)
+        looked_up = Signal()
+        stale = Signal()
+        flushed = Signal()
+        beat = Signal(range(LINE_BEATS))
+        ends = Signal()
+        m.d.comb += [
+            flushed.eq(control.flush | control.flush_line),
+            arbiter.req.eq(Mux((state == BankState.LOOKUP) & ~self.miss, self.req, 0)),
+            self.gnt.eq(arbiter.gnt),
+            self.waits.eq((self.req & ~self.gnt).any()),
+            ways.lookup.eq(arbiter.gnt.any()),
+            ways.line.eq(chosen(arbiter.gnt, self.lines)),
+            self.hit.eq(looked_up & ways.hit),
+            self.miss.eq(looked_up & ~ways.hit),
+            self.miss_req.eq(state == BankState.ASKING),
+            self.miss_line.eq(ways.looked),
+            ends.eq(self.part_valid & beat.all()),
+            ways.write.eq((state == BankState.STORING) & ~stale & ~flushed & ~self.err.any() & control.enable),
+            ways.write_line.eq(ways.looked),
+            ways.write_data.eq(self.rdata),
+        ]
+        m.d.sync += [looked_up.eq(ways.lookup), self.rvalid.eq(Mux(self.hit | ends, owner, 0))]
+        with m.If(ways.lookup):
+            m.d.sync += owner.eq(arbiter.gnt)
+        with m.If(self.hit):
+            m.d.sync += [self.rdata.eq(ways.data), self.err.eq(0)]
+        with m.If(self.part_valid):
+            m.d.sync += [
+                self.rdata.word_select(beat, REFILL_BITS).eq(self.part),
+                self.err.bit_select(beat, 1).eq(self.part_err),
+                beat.eq(beat + 1),
+            ]
+        with m.If(self.miss | flushed):
+            m.d.sync += stale.eq(flushed)
+        with m.Switch(state):
+            with m.Case(BankState.LOOKUP), m.If(self.miss):
+                m.d.sync += state.eq(BankState.ASKING)
+            with m.Case(BankState.ASKING), m.If(self.miss_gnt):
+                m.d.sync += state.eq(BankState.WAITING)
+            with m.Case(BankState.WAITING), m.If(ends):
+                m.d.sync += state.eq(BankState.STORING)
+            with m.Case(BankState.STORING):
+                m.d.sync += state.eq(BankState.LOOKUP)
+        return m

@@ -1,0 +1,98 @@
+"""Registers of the instruction caches."""
+
+from amaranth.hdl import Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.icache.ports import LINE_OFFSET_BITS, CacheControlSignature
+from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.cluster import Icache, IcacheCounter
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+
+class CacheControl(wiring.Component):
+    """Enables and flushes the instruction caches, and counts what happens in them.
+
+    The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle in which it is
+    written; writing ``ENABLE`` is one too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read
+    as 0. Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap.
+    Answers in the next cycle.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
+
+    Members
+    -------
+    port : In(ObiSignature)
+        Access to the registers; bits 9 to 2 of the address count.
+    private, shared : Out(CacheControlSignature)
+        What the caches of each level are told.
+    private_hits, private_misses, private_waits : In(N)
+        Events of the cores' caches.
+    shared_hits, shared_misses, shared_waits : In(banks)
+        Events of the banks of the shared cache.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        ports = {"port": In(ObiSignature())}
+        for level, number in (("private", config.cores), ("shared", config.icache_shared_banks)):
+            ports[level] = Out(CacheControlSignature())
+            ports |= {f"{level}_{event}": In(number) for event in ("hits", "misses", "waits")}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the registers and counters."""
+        m = Module()
+        port = self.port
+        enable = Signal(init=1)
+        count = Signal()
+        prefetch = Signal(init=1) if self.config.prefetch else Const(0)
+        values = {
+            Icache.ENABLE: enable,
+            Icache.FLUSH: Const(0),
+            Icache.FLUSH_PRIVATE: Const(0),
+            Icache.FLUSH_ADDRESS: Const(0),
+            Icache.CLEAR_COUNTERS: Const(0),
+            Icache.COUNT: count,
+            Icache.PREFETCH: prefetch,
+        }
+        counters = []
+        for level, first in (("private", Icache.PRIVATE_COUNTERS), ("shared", Icache.SHARED_COUNTERS)):
+            events = {name: getattr(self, f"{level}_{name}") for name in ("hits", "misses", "waits")}
+            counts = {name: Signal(XLEN, name=f"{level}_{name}_count") for name in events}
+            values |= {
+                first + WORD_BYTES * IcacheCounter.HITS: counts["hits"],
+                first + WORD_BYTES * IcacheCounter.TRANSACTIONS: (counts["hits"] + counts["misses"])[:XLEN],
+                first + WORD_BYTES * IcacheCounter.MISSES: counts["misses"],
+                first + WORD_BYTES * IcacheCounter.CONGESTION: counts["waits"],
+            }
+            counters += [(counts[name], value) for name, value in events.items()]
+        written = serve(m, port, values)
+        with m.If(count):
+            m.d.sync += [counter.eq(counter + sum(bits)) for counter, bits in counters]
+        with m.If(written[Icache.CLEAR_COUNTERS]):
+            m.d.sync += [counter.eq(0) for counter, _ in counters]
+        settings = {Icache.ENABLE: enable, Icache.COUNT: count}
+        if self.config.prefetch:
+            settings[Icache.PREFETCH] = prefetch
+        for register, setting in settings.items():
+            with m.If(written[register]):
+                m.d.sync += setting.eq(written_value(port, setting))
+        everything = written[Icache.FLUSH] | written[Icache.ENABLE]
+        for level, flush in (
+            (self.private, everything | written[Icache.FLUSH_PRIVATE]),
+            (self.shared, everything),
+        ):
+            m.d.comb += [
+                level.enable.eq(enable),
+                level.prefetch.eq(prefetch),
+                level.flush.eq(flush),
+                level.flush_line.eq(written[Icache.FLUSH_ADDRESS]),
+                level.line.eq(port.wdata[LINE_OFFSET_BITS:]),
+            ]
+        return m

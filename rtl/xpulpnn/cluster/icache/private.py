@@ -1,0 +1,147 @@
+"""Instruction cache of one core."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
+from xpulpnn.cluster.icache.ways import CacheWays
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import InstructionPortSignature
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+_WORD = exact_log2(WORD_BYTES)
+
+
+class FetchState(enum.Enum, shape=2):
+    """What is asked of the next level: nothing before this cycle, a line that is not granted, or one under way."""
+
+    READY = 0
+    ASKING = 1
+    WAITING = 2
+
+
+class PrivateCache(wiring.Component):
+    """Set-associative instruction cache that fetches the next line ahead.
+
+    A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss asks for
+    its line in the cycle in which it could have been answered, and is answered in the cycle in which the line comes;
+    until then nothing is granted. Nor is in the cycle in which a line is stored, a word of the same set. After a lookup
+    the next line is asked for if it is not there, in the same cycle as a miss would be, unless it was the last one
+    fetched. One line is under way at a time: a miss waits for a line that is fetched ahead, and takes it if it is the
+    one.
+
+    A line of which a half could not be read is not kept; a word of that half is answered with the error. What was
+    requested before a flush is not kept either, and serves no fetch that is answered behind it. While the cache is not
+    enabled, every fetch is a miss.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``icache_private``, ``icache_ways``, ``prefetch``.
+
+    Members
+    -------
+    core : In(InstructionPortSignature)
+        The core's fetches.
+    line : Out(LineSignature)
+        Lines of the next level.
+    control : In(CacheControlSignature)
+        What software says.
+    hit, miss : Out(1)
+        A fetch has found its word, or not; in the cycle after its grant.
+    waits : Out(1)
+        A fetch is requested and not granted.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__(
+            {
+                "core": In(InstructionPortSignature()),
+                "line": Out(LineSignature()),
+                "control": In(CacheControlSignature()),
+                "hit": Out(1),
+                "miss": Out(1),
+                "waits": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the lookup, the answer and the fetching of lines."""
+        m = Module()
+        config, core, line = self.config, self.core, self.line
+        m.submodules.ways = ways = CacheWays(config.icache_private_sets, config.icache_ways, ahead=config.prefetch)
+        connect(m, flipped(self.control), ways.control)
+        pending = Signal()
+        looked_up = Signal()
+        offset = Signal(range(LINE_BITS // XLEN))
+        comes = Signal()
+        served = Signal()
+        lookup = Signal()
+        m.d.comb += [
+            served.eq(pending & (ways.hit | comes)),
+            core.gnt.eq((~pending | served) & ~(ways.write & ways.same_set)),
+            lookup.eq(core.req & core.gnt),
+            ways.lookup.eq(lookup),
+            ways.line.eq(core.addr[LINE_OFFSET_BITS:]),
+            core.rvalid.eq(served),
+            core.rdata.eq(Mux(ways.hit, ways.data, line.rdata).word_select(offset, XLEN)),
+            core.err.eq(~ways.hit & line.err.bit_select(offset[-1:], 1)),
+            self.hit.eq(looked_up & ways.hit),
+            self.miss.eq(looked_up & ~ways.hit),
+            self.waits.eq(core.req & ~core.gnt),
+        ]
+        m.d.sync += [looked_up.eq(lookup), pending.eq(lookup | (pending & ~served))]
+        with m.If(lookup):
+            m.d.sync += offset.eq(core.addr[_WORD:LINE_OFFSET_BITS])
+        self._lines(m, ways, comes, misses=pending & ~ways.hit)
+        return m
+
+    def _lines(self, m, ways, comes, misses):
+        """Fetching of lines: of misses, else ahead. ``comes`` is high when the line looked for arrives."""
+        line, control = self.line, self.control
+        state = Signal(FetchState)
+        asked = Signal.like(line.addr)
+        # there was a flush since the line was asked for
+        stale = Signal(init=1)
+        flushed = Signal()
+        starts = Signal()
+        target = Signal.like(line.addr)
+        ready = state == FetchState.READY
+        m.d.comb += [
+            flushed.eq(control.flush | control.flush_line),
+            starts.eq(ready & misses),
+            target.eq(ways.looked),
+            line.req.eq(starts | (state == FetchState.ASKING)),
+            line.addr.eq(Mux(ready, target, asked)),
+            comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
+            ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
+            ways.write_line.eq(asked),
+            ways.write_data.eq(line.rdata),
+        ]
+        if self.config.prefetch:
+            # there was a lookup since the flush
+            looked = Signal()
+            with m.If(flushed):
+                m.d.sync += looked.eq(0)
+            with m.Elif(ways.lookup):
+                m.d.sync += looked.eq(1)
+            wanted = looked & ways.next_absent & (stale | (asked != ways.next_line))
+            with m.If(~misses):
+                m.d.comb += [
+                    starts.eq(ready & control.enable & control.prefetch & wanted),
+                    target.eq(ways.next_line),
+                ]
+        with m.Switch(state):
+            with m.Case(FetchState.READY), m.If(starts):
+                m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
+            with m.Case(FetchState.ASKING), m.If(line.gnt):
+                m.d.sync += state.eq(FetchState.WAITING)
+            with m.Case(FetchState.WAITING), m.If(line.rvalid):
+                m.d.sync += state.eq(FetchState.READY)
+        with m.If(flushed):
+            m.d.sync += stale.eq(1)
+        with m.Elif(starts):
+            m.d.sync += stale.eq(0)

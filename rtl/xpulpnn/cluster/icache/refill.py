@@ -1,0 +1,84 @@
+"""The way of missing lines from memory."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.icache.ports import (
+    LINE_BEATS,
+    LINE_NUMBER_BITS,
+    LINE_OFFSET_BITS,
+    RefillSignature,
+)
+from xpulpnn.cluster.tcdm.arbiter import Arbiter
+
+
+class RefillPort(wiring.Component):
+    """Reads the lines that the banks of the shared cache miss, in parts.
+
+    A request is taken when none is being made, and its parts are requested one after the other from the next cycle on.
+    The banks' lines may be under way together; answers come in the order of the requests. Reset forgets what is under
+    way: the memory must be reset too.
+
+    Parameters
+    ----------
+    banks : int
+        Banks, each with one line requested at most.
+
+    Members
+    -------
+    req : In(banks)
+        Requests.
+    gnt : Out(banks)
+        The one that is taken.
+    lines : In(28).array(banks)
+        Numbers of the lines requested.
+    part_valid : Out(banks)
+        Whose line a part has come of.
+    refill : Out(RefillSignature)
+        Memory.
+    """
+
+    def __init__(self, banks: int):
+        self.banks = banks
+        super().__init__(
+            {
+                "req": In(banks),
+                "gnt": Out(banks),
+                "lines": In(LINE_NUMBER_BITS).array(banks),
+                "part_valid": Out(banks),
+                "refill": Out(RefillSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the request register and the order of the answers."""
+        m = Module()
+        refill = self.refill
+        m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
+        m.submodules.order = order = SyncFIFO(width=self.banks, depth=self.banks)
+        busy = Signal()
+        line = Signal(LINE_NUMBER_BITS)
+        asked = Signal(range(LINE_BEATS))
+        answered = Signal(range(LINE_BEATS))
+        m.d.comb += [
+            arbiter.req.eq(self.req & (~busy).replicate(self.banks)),
+            self.gnt.eq(arbiter.gnt),
+            order.w_data.eq(arbiter.gnt),
+            order.w_en.eq(arbiter.gnt.any()),
+            order.r_en.eq(refill.rvalid & answered.all()),
+            self.part_valid.eq(order.r_data & refill.rvalid.replicate(self.banks)),
+            refill.req.eq(busy),
+            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(asked)), asked, line)),
+        ]
+        with m.If(arbiter.gnt.any()):
+            m.d.sync += [busy.eq(1), line.eq(chosen(arbiter.gnt, self.lines))]
+        with m.Elif(refill.gnt & asked.all()):
+            m.d.sync += busy.eq(0)
+        with m.If(refill.req & refill.gnt):
+            m.d.sync += asked.eq(asked + 1)
+        with m.If(refill.rvalid):
+            m.d.sync += answered.eq(answered + 1)
+        return m

@@ -1,0 +1,88 @@
+"""Instruction cache that all cores share."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.icache.bank import CacheBank
+from xpulpnn.cluster.icache.ports import CacheControlSignature, LineSignature, RefillSignature
+from xpulpnn.cluster.icache.refill import RefillPort
+from xpulpnn.config import ClusterConfig
+
+
+class SharedCache(wiring.Component):
+    """Set-associative instruction cache in banks, the low bits of the line number choosing the bank.
+
+    A bank grants one request in every cycle and answers a hit two cycles after; a miss stops the bank, not the others.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
+
+    Members
+    -------
+    cores : In(LineSignature).array(N)
+        The cores' caches.
+    refill : Out(RefillSignature)
+        Memory.
+    control : In(CacheControlSignature)
+        What software says.
+    hit, miss : Out(banks)
+        A request has found its line in the bank, or not; in the cycle after its grant.
+    waits : Out(banks)
+        A request of the bank is not granted.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        banks = config.icache_shared_banks
+        super().__init__(
+            {
+                "cores": In(LineSignature()).array(config.cores),
+                "refill": Out(RefillSignature()),
+                "control": In(CacheControlSignature()),
+                "hit": Out(banks),
+                "miss": Out(banks),
+                "waits": Out(banks),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Build the banks, lead requests to them and answers back."""
+        m = Module()
+        number = self.config.icache_shared_banks
+        banks = [CacheBank(self.config) for _ in range(number)]
+        m.submodules.memory = memory = RefillPort(number)
+        connect(m, memory.refill, flipped(self.refill))
+        for index, bank in enumerate(banks):
+            m.submodules[f"bank{index}"] = bank
+            connect(m, flipped(self.control), bank.control)
+            m.d.comb += [
+                memory.req[index].eq(bank.miss_req),
+                memory.lines[index].eq(bank.miss_line),
+                bank.miss_gnt.eq(memory.gnt[index]),
+                bank.part_valid.eq(memory.part_valid[index]),
+                bank.part.eq(self.refill.rdata),
+                bank.part_err.eq(self.refill.err),
+                self.hit[index].eq(bank.hit),
+                self.miss[index].eq(bank.miss),
+                self.waits[index].eq(bank.waits),
+            ]
+        for core, line in enumerate(self.cores):
+            chosen_bank = line.addr[: exact_log2(number)]
+            for index, bank in enumerate(banks):
+                m.d.comb += [
+                    bank.req[core].eq(line.req & (chosen_bank == index)),
+                    bank.lines[core].eq(line.addr),
+                ]
+            answers = Cat(bank.rvalid[core] for bank in banks)
+            m.d.comb += [
+                line.gnt.eq(Cat(bank.gnt[core] for bank in banks).any()),
+                line.rvalid.eq(answers.any()),
+                line.rdata.eq(chosen(answers, [bank.rdata for bank in banks])),
+                line.err.eq(chosen(answers, [bank.err for bank in banks])),
+            ]
+        return m

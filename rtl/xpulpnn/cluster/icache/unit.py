@@ -1,0 +1,70 @@
+"""Instruction caches of the cluster."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from xpulpnn.cluster.icache.control import CacheControl
+from xpulpnn.cluster.icache.ports import RefillSignature
+from xpulpnn.cluster.icache.private import PrivateCache
+from xpulpnn.cluster.icache.shared import SharedCache
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+
+
+class InstructionCache(wiring.Component):
+    """A cache for each core, one that all share behind them, and the registers of both.
+
+    A fetch that its core's cache has is answered in the next cycle, one that only the shared cache has three cycles
+    later, if its bank is free. Reset empties the caches and enables them.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
+
+    Members
+    -------
+    cores : In(InstructionPortSignature).array(N)
+        Fetches of the cores.
+    refill : Out(RefillSignature)
+        Memory.
+    port : In(ObiSignature)
+        Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address count.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        super().__init__(
+            {
+                "cores": In(InstructionPortSignature()).array(config.cores),
+                "refill": Out(RefillSignature()),
+                "port": In(ObiSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Connect the levels with each other and with the registers."""
+        m = Module()
+        m.submodules.control = control = CacheControl(self.config)
+        m.submodules.shared = shared = SharedCache(self.config)
+        connect(m, control.port, flipped(self.port))
+        connect(m, control.shared, shared.control)
+        connect(m, shared.refill, flipped(self.refill))
+        private = [PrivateCache(self.config) for _ in self.cores]
+        connect(m, control.private, *(cache.control for cache in private))
+        for number, (cache, core) in enumerate(zip(private, self.cores, strict=True)):
+            m.submodules[f"private{number}"] = cache
+            connect(m, flipped(core), cache.core)
+            connect(m, cache.line, shared.cores[number])
+            m.d.comb += [
+                control.private_hits[number].eq(cache.hit),
+                control.private_misses[number].eq(cache.miss),
+                control.private_waits[number].eq(cache.waits),
+            ]
+        m.d.comb += [
+            control.shared_hits.eq(shared.hit),
+            control.shared_misses.eq(shared.miss),
+            control.shared_waits.eq(shared.waits),
+        ]
+        return m

@@ -1,0 +1,133 @@
+"""Lines of a set-associative cache."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
+from xpulpnn.cluster.icache.way import CacheWay
+
+
+class CacheWays(wiring.Component):
+    """Tags, valid bits and lines of a set-associative cache that replaces the oldest line of a set.
+
+    A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see a line that
+    is written in t. The ways of a set are filled in turn, whether or not they are empty. What is forgotten by
+    ``control.flush_line`` is the whole set of the line. Reset empties the cache; tags and lines are not reset.
+
+    Parameters
+    ----------
+    sets : int
+        Sets, a power of two of at least 2.
+    ways : int
+        Lines of a set, a power of two.
+    common : int
+        Low bits of the line number that are the same for all lines of this cache.
+    ahead : bool
+        Whether each lookup also tells about the next line; needs ``common`` 0.
+
+    Members
+    -------
+    lookup : In(1)
+        Look for ``line``.
+    line : In(28)
+        Number of a line.
+    hit : Out(1)
+        The line looked for is there.
+    data : Out(128)
+        The line; 0 if it is not there.
+    looked : Out(28)
+        Number of the line looked for.
+    next_line : Out(28)
+        Number of the line behind it; on request.
+    next_absent : Out(1)
+        That is not there; on request.
+    write : In(1)
+        Keep the line ``write_line``.
+    write_line : In(28)
+        Its number.
+    write_data : In(128)
+        The line.
+    same_set : Out(1)
+        ``line`` and ``write_line`` belong to one set.
+    control : In(CacheControlSignature)
+        Clearing ``enable`` empties the cache; ``prefetch`` does not matter here.
+    """
+
+    def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
+        self.sets = sets
+        self.ways = ways
+        self.common = common
+        self.ahead = ahead
+        ports = {
+            "lookup": In(1),
+            "line": In(LINE_NUMBER_BITS),
+            "hit": Out(1),
+            "data": Out(LINE_BITS),
+            "looked": Out(LINE_NUMBER_BITS),
+            "write": In(1),
+            "write_line": In(LINE_NUMBER_BITS),
+            "write_data": In(LINE_BITS),
+            "same_set": Out(1),
+            "control": In(CacheControlSignature()),
+        }
+        if ahead:
+            ports |= {"next_line": Out(LINE_NUMBER_BITS), "next_absent": Out(1)}
+        super().__init__(ports)
+
+    def _split(self, line):
+        """Set and tag of a line number."""
+        index = self.common + exact_log2(self.sets)
+        return line[self.common : index], line[index:]
+
+    def elaborate(self, platform):
+        """Build the ways and what tells them apart."""
+        m = Module()
+        index, _ = self._split(self.line)
+        write_index, write_tag = self._split(self.write_line)
+        forgets = Signal(self.sets)
+        line_forgotten = Signal(self.sets)
+        m.d.comb += [
+            self.same_set.eq(index == write_index),
+            line_forgotten.eq(self.control.flush_line << self._split(self.control.line)[0]),
+            forgets.eq(line_forgotten | (self.control.flush | ~self.control.enable).replicate(self.sets)),
+        ]
+        with m.If(self.lookup):
+            m.d.sync += self.looked.eq(self.line)
+        if self.ahead:
+            m.d.comb += self.next_line.eq(self.looked + 1)
+        ways = [CacheWay(self.sets, len(write_tag), ahead=self.ahead) for _ in range(self.ways)]
+        for number, (way, turn) in enumerate(zip(ways, self._turns(m, write_index), strict=True)):
+            m.submodules[f"way{number}"] = way
+            m.d.comb += [
+                way.lookup.eq(self.lookup),
+                way.index.eq(index),
+                way.tag.eq(self._split(self.looked)[1]),
+                way.write.eq(self.write & turn),
+                way.write_index.eq(write_index),
+                way.write_tag.eq(write_tag),
+                way.write_line.eq(self.write_data),
+                way.forget.eq(forgets),
+            ]
+            if self.ahead:
+                # the number of the set comes late: it alone is incremented before the lookup
+                m.d.comb += [way.next_index.eq(index + 1), way.next_tag.eq(self._split(self.next_line)[1])]
+        hits = Cat(way.hit for way in ways)
+        m.d.comb += [self.hit.eq(hits.any()), self.data.eq(chosen(hits, [way.line for way in ways]))]
+        if self.ahead:
+            m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
+        return m
+
+    def _turns(self, m, write_index):
+        """Whether a line that is written goes to each of the ways: those of a set take turns."""
+        if self.ways == 1:
+            return [Const(1)]
+        width = exact_log2(self.ways)
+        oldest = Signal(self.sets * width)
+        turn = Signal(width)
+        m.d.comb += turn.eq(oldest.word_select(write_index, width))
+        with m.If(self.write):
+            m.d.sync += oldest.word_select(write_index, width).eq(turn + 1)
+        return [turn == way for way in range(self.ways)]

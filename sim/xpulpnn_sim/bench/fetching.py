@@ -1,0 +1,265 @@
+"""Fetches of a core, and the memory behind a cache of instructions."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
+from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, ObiTiming
+
+PART_BYTES = 8
+"""What can be read or not as a whole."""
+
+_SPREAD = 0x9E37_79B1
+_PATIENCE = 600
+"""Cycles without an answer that count as a hang."""
+
+
+class ChangingCode:
+    """Words that depend on their address and on how often the code has been changed.
+
+    Parameters
+    ----------
+    rng : Random
+        Draws which parts cannot be read.
+    failing : float
+        Probability of that.
+
+    Members
+    -------
+    generation : int
+        How often the code was changed; whoever changes the code increments it.
+    """
+
+    def __init__(self, rng: Random, failing: float = 0.0) -> None:
+        self.generation = 0
+        self._rng, self._failing = rng, failing
+        self._failures: dict[int, bool] = {}
+        self._settled = 0
+        self._settled_lines: dict[int, int] = {}
+
+    def settle(self, address: int | None = None) -> None:
+        """What is fetched from now on must not be older than now: everything, or the line with the byte at
+        ``address``."""
+        if address is None:
+            self._settled = self.generation
+        else:
+            self._settled_lines[address // ICACHE_LINE_BYTES] = self.generation
+
+    def oldest(self, address: int) -> int:
+        """The oldest generation that a word fetched at ``address`` may be of."""
+        return max(self._settled, self._settled_lines.get(address // ICACHE_LINE_BYTES, 0))
+
+    def word(self, address: int, generation: int) -> int:
+        """The aligned word at ``address`` in a generation."""
+        return ((address + generation) * _SPREAD + generation) & WORD_MASK
+
+    def read(self, address: int, size: int) -> int:
+        """The ``size`` bytes at ``address``, now."""
+        words = [self.word(address + offset, self.generation) for offset in range(0, size, WORD_BYTES)]
+        return sum(word << WORD_BYTES * BYTE_BITS * number for number, word in enumerate(words))
+
+    def fails(self, address: int) -> bool:
+        """Whether the part with the byte at ``address`` cannot be read."""
+        part = address // PART_BYTES
+        if part not in self._failures:
+            self._failures[part] = self._rng.random() < self._failing
+        return self._failures[part]
+
+
+class ReadResponder(Background):
+    """Memory on a read-only port: the only writer of grant and response. Rejects requests that break the protocol.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit with the port.
+    port : str
+        Name of the port.
+    code : ChangingCode
+        What is read.
+    timing : ObiTiming
+        Grant and response stalls.
+    rng : Random
+        Source of stalls, and of the data shown where nothing was asked for.
+    size : int
+        Bytes of a transfer.
+    shift : int
+        Bits that the address is shifted by.
+    outstanding : int
+        Requests under way at most.
+
+    Members
+    -------
+    requests : list of int
+        Byte addresses, by grant.
+    """
+
+    def __init__(
+        self,
+        dut: Dut,
+        port: str,
+        code: ChangingCode,
+        timing: ObiTiming,
+        rng: Random,
+        *,
+        size: int,
+        shift: int = 0,
+        outstanding: int,
+    ) -> None:
+        self.requests: list[int] = []
+        self._dut, self._port, self._code, self._timing, self._rng = dut, port, code, timing, rng
+        self._size, self._shift, self._limit = size, shift, outstanding
+
+    def _answer(self, grant: int, valid: int, data: int, error: int) -> None:
+        answer = {"gnt": grant, "rvalid": valid, "rdata": data, "err": error}
+        drive(self._dut, {f"{self._port}__{name}": value for name, value in answer.items()})
+
+    def _errors(self, address: int) -> int:
+        parts = range(0, self._size, PART_BYTES)
+        return sum(self._code.fails(address + offset) << number for number, offset in enumerate(parts))
+
+    async def _run(self) -> None:
+        clk, rng, timing = self._dut.clk, self._rng, self._timing
+        req, addr = getattr(self._dut, f"{self._port}__req"), getattr(self._dut, f"{self._port}__addr")
+        responses: deque[tuple[int, int, int]] = deque()
+        waiting: int | None = None
+        bits, parts = self._size * BYTE_BITS, self._size // PART_BYTES
+        cycle = 0
+        while True:
+            ready = bool(responses) and responses[0][0] <= cycle
+            grant = timing.grant >= 1 or rng.random() < timing.grant
+            data, error = responses.popleft()[1:] if ready else (rng.getrandbits(bits), rng.getrandbits(parts))
+            self._answer(int(grant), int(ready), data, error)
+            await FallingEdge(clk)
+            if sample(req):
+                address = sample(addr) << self._shift
+                assert address % self._size == 0, f"{address:#x} is not aligned"
+                assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
+                waiting = None if grant else address
+                if grant:
+                    self.requests.append(address)
+                    ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
+                    responses.append((ready_at, self._code.read(address, self._size), self._errors(address)))
+                    assert len(responses) <= self._limit, f"{len(responses)} requests outstanding"
+            else:
+                assert waiting is None, f"{waiting} withdrawn before its grant"
+            await RisingEdge(clk)
+            cycle += 1
+
+
+@dataclass(slots=True)
+class Fetch:
+    """A fetch: byte address, cycles of its first request, grant and answer, the answer, and whether it is an error.
+
+    ``oldest`` and ``newest`` are the generations of the code that the word may be of.
+    """
+
+    address: int
+    requested: int
+    granted: int
+    oldest: int
+    answered: int = 0
+    newest: int = 0
+    word: int = 0
+    error: int = 0
+
+
+class Fetcher(Background):
+    """The fetches of one core: the only writer of request and address.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit with the port.
+    port : str
+        Name of the port.
+    code : ChangingCode
+        What is fetched.
+    addresses : iterator of int
+        Byte addresses to fetch; None for a cycle without a request. The fetcher stops requesting at its end.
+
+    Members
+    -------
+    fetches : list of Fetch
+        Fetches answered, in order.
+    done : bool
+        All fetches are answered.
+    """
+
+    def __init__(self, dut: Dut, port: str, code: ChangingCode, addresses: Iterator[int | None]) -> None:
+        self.fetches: list[Fetch] = []
+        self.done = False
+        self._dut, self._port, self._code, self._addresses = dut, port, code, addresses
+
+    async def _run(self) -> None:
+        handles = {name: getattr(self._dut, f"{self._port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        under_way: deque[Fetch] = deque()
+        address: int | None = None
+        requested = silence = cycle = 0
+        ended = False
+        while True:
+            if address is None and not ended and len(under_way) < OUTSTANDING_LIMIT["instr"]:
+                try:
+                    address, requested = next(self._addresses), cycle
+                except StopIteration:
+                    ended = True
+            ask = address is not None
+            drive(self._dut, {f"{self._port}__req": int(ask)} | ({f"{self._port}__addr": address} if ask else {}))
+            await FallingEdge(self._dut.clk)
+            if sample(handles["rvalid"]):
+                assert under_way, f"answer without a fetch in cycle {cycle}"
+                fetch = under_way.popleft()
+                fetch.answered, fetch.newest = cycle, self._code.generation
+                fetch.word, fetch.error = sample(handles["rdata"]), sample(handles["err"])
+                self.fetches.append(fetch)
+            silence = 0 if not under_way and not ask else silence + 1
+            if sample(handles["rvalid"]) or (ask and sample(handles["gnt"])):
+                silence = 0
+            assert silence < _PATIENCE, f"no grant or answer up to cycle {cycle}"
+            if ask and sample(handles["gnt"]):
+                under_way.append(Fetch(address, requested, cycle, self._code.oldest(address)))
+                address = None
+            self.done = ended and not under_way and address is None
+            await RisingEdge(self._dut.clk)
+            cycle += 1
+
+    async def finish(self) -> None:
+        """Wait until all fetches are answered."""
+        while not self.done:
+            await RisingEdge(self._dut.clk)
+
+    def check(self) -> None:
+        """Raise ``AssertionError`` for a fetch whose answer is wrong."""
+        for fetch in self.fetches:
+            failing = self._code.fails(fetch.address)
+            assert fetch.error == failing, f"{fetch}: error must be {failing}"
+            allowed = range(fetch.oldest, fetch.newest + 1)
+            words = [self._code.word(fetch.address, generation) for generation in allowed]
+            assert failing or fetch.word in words, f"{fetch}: word must be of {words}"
+
+
+def wandering(rng: Random, count: int, *, idle: float = 0.0, spread: int = 4) -> Iterator[int | None]:
+    """Addresses as a program fetches them: straight on, short loops, and jumps within ``spread`` stretches of code.
+
+    ``count`` addresses, with ``idle`` as the probability of a cycle without one before each.
+    """
+    stretches = [rng.randrange(1 << 20) * ICACHE_LINE_BYTES * 8 + at for at in range(0, spread * 256, 256)]
+    stretches.append(WORD_MASK & -64)
+    first = length = turns = 0
+    at = 0
+    for _ in range(count):
+        if at == length:
+            at, turns = 0, turns - 1
+            if turns <= 0:
+                first = rng.choice(stretches) + rng.randrange(64) * WORD_BYTES
+                length, turns = rng.randint(1, 40), rng.choice((1, 1, 3))
+        while rng.random() < idle:
+            yield None
+        yield (first + at * WORD_BYTES) & WORD_MASK
+        at += 1
