@@ -79,7 +79,7 @@ def test_cluster_has_one_module_of_each_kind():
         assert modules.count(once) == 1
     instances = manifest["hierarchy"]
     assert [instances[f"cluster.core{number}"] for number in range(3)] == ["core"] * 3
-    assert [instances[f"cluster.tcdm.interconnect.bank{number}"] for number in range(4)] == ["bank_access"] * 4
+    assert [instances[f"cluster.tcdm.crossbar.bank{number}"] for number in range(4)] == ["bank_access"] * 4
     ports = {port["name"]: port for port in manifest["ports"]}
     assert all(port["meaning"] for port in ports.values())
     assert ports["rvfi_2_pc_rdata"]["width"] == 32
