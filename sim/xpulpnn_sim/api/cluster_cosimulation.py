@@ -93,9 +93,7 @@ def cosim_cluster(
         check=check,
         specialise=specialise,
     )
-    clustered = cluster_cases(
-        cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
-    )
+    clustered = cluster_cases(cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache)
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
         results.append(result)

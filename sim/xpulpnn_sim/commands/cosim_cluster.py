@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--icache",
         default=IDEAL,
         metavar="BYTES",
-        help="run the kernel with an instruction cache of so many bytes for each core, and show its second pass; without "
-        f"it, or with {IDEAL}, instructions are fetched without delay",
+        help="run the kernel twice with an instruction cache of so many bytes for each core, and show the second pass; "
+        f"without it, or with {IDEAL}, instructions are fetched without delay",
     )
     group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
