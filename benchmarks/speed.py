@@ -14,12 +14,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from xpulpnn.config import preset
+from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.table import find
 from xpulpnn_sim import cli
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import execute
 from xpulpnn_sim.harness.build import compiler
+from xpulpnn_sim.harness.cluster_run import ENGINE, ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.layer import ConvLayer
@@ -46,6 +47,24 @@ def simulation(engine: str, checked: bool, exact: bool = False) -> float:
         record = run_case(case, engine).record
         if record["mismatches"]:
             sys.exit(f"{engine} found {record['mismatches']} mismatches")
+    return record["sim_cycles_per_s"]
+
+
+def cluster_simulation(checked: bool) -> float:
+    """Cycles per second of the same kernel on a cluster of eight such cores."""
+    cluster = simulated(ClusterConfig(core=preset("xpulpnn-full")))
+    case = Case(
+        layer=ConvLayer.parse(LAYER),
+        precision=Precision.uniform(8),
+        variant="nn_4x4",
+        config=cluster.core,
+        checked=checked,
+    )
+    record = {}
+    for _ in range(2):
+        record = run_cluster_case(ClusterCase(case=case, cluster=cluster)).record
+        if record["mismatches"]:
+            sys.exit(f"cluster found {record['mismatches']} mismatches")
     return record["sim_cycles_per_s"]
 
 
@@ -90,14 +109,21 @@ def main() -> int:
         ("every retirement checked", True, False),
         ("--exact, unchecked", False, True),
     )
-    figures = {
-        f"{engine}, {LAYER}, 8 bit, nn_4x4, {how}, {compiler()} (cycles/s)": simulation(engine, checked, exact)
-        for engine in ENGINES
-        for how, checked, exact in simulations
-    } | {
-        f"check-vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
-        "Verilog of the back end, preset xpulpnn-full (s)": emission(),
-    }
+    figures = (
+        {
+            f"{engine}, {LAYER}, 8 bit, nn_4x4, {how}, {compiler()} (cycles/s)": simulation(engine, checked, exact)
+            for engine in ENGINES
+            for how, checked, exact in simulations
+        }
+        | {
+            f"{ENGINE} of 8 cores, {LAYER}, 8 bit, nn_4x4, {how}, {compiler()} (cycles/s)": cluster_simulation(checked)
+            for how, checked in (("unchecked", False), ("every retirement checked", True))
+        }
+        | {
+            f"check-vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
+            "Verilog of the back end, preset xpulpnn-full (s)": emission(),
+        }
+    )
     table = Table("measurement", "figure", box=None)
     for name, value in figures.items():
         table.add_row(name, f"{value:,.0f}" if value > 100 else f"{value:.2f}")

@@ -103,7 +103,23 @@ BAD_INPUT = {
         ["cosim", "conv", "--engine", "core", "--irq-rate", "0.5"],
         "--irq-rate must be a probability from 0 to 0.03, not 0.5",
     ),
-    "many cores": (["cosim", "conv", "--cores", "8"], "--cores must be 1, not 8"),
+    "too many cores": (["cosim", "conv", "--cores", "1,17"], "cores must be 1 to 16, not 17"),
+    "no cores": (["cosim", "conv", "--cores", ""], "--cores must be a list of numbers such as 8,16, not empty"),
+    "banks of one core": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
+    "an engine of a cluster": (
+        ["cosim", "conv", "--cores", "2", "--engine", "core"],
+        "--engine must be left out with --cores",
+    ),
+    "odd banks": (["cosim", "conv", "--cores", "2", "--banks", "12"], "banks must be a power of two, not 12"),
+    "an unknown arbiter": (
+        ["cosim", "conv", "--cores", "2", "--arbiter", "fair"],
+        "--arbiter must be a list out of counter,strict,fixed, not fair",
+    ),
+    "cores twice": (
+        ["cosim", "conv", "--cores", "2", "--set", "cores=4"],
+        "--set cores must be left out, for --cores says it",
+    ),
+    "no folder for the plot": (["cosim", "conv", "--cores", "2", "--plot", "/proc/none/x.html"], None),
     "no jobs": (["cosim", "conv", "--jobs", "0"], "--jobs must be at least 1, not 0"),
     "negative seed": (["cosim", "conv", "--seed", "-1"], "--seed must be at least 0, not -1"),
     "no probability": (
@@ -382,6 +398,23 @@ def test_cosim_records(tmp_path, capsys, jobs):
         assert record["macs"] == 3 * 3 * 6 * 3 * 2 * 12
         assert 0 < record["matmul_cycles"] < record["cycles"]
     assert "nn_4x4" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_cosim_on_a_cluster(tmp_path, capsys):
+    report, plot = tmp_path / "records.json", tmp_path / "cores.html"
+    arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "cu_4x2,nn_4x4", "--cores", "4"]
+    assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
+    records = json.loads(report.read_text())
+    assert [(record["variant"], record["placement"]) for record in records] == [
+        *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
+    ]
+    added = {"banks", "arbiter", "placement", "l2_latency", "shares", "barrier", "stalls_by_core"}
+    for record in records:
+        assert record.keys() == FIELDS | added
+        assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)
+    assert "nn_4x4, aligned" in plot.read_text()
+    assert "aligned" in capsys.readouterr().out
 
 
 @pytest.mark.cosim

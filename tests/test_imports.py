@@ -35,7 +35,9 @@ NEUTRAL = tuple(
 )
 """Modules beside the folders of the simulation package: below all of them but ``golden`` and ``iss``."""
 
-SIMULATOR = sim("elf", "exits", "files", "retirement", "trace", "trap_report")
+SIMULATOR = sim(
+    "cluster_program", "elf", "event_waits", "exits", "files", "retirement", "source_lines", "trace", "trap_report"
+)
 """Those of them that the simulator of programs needs."""
 
 BASE = ("xpulpnn", "xpulpnn_sw", *sim(*NEUTRAL, "golden", "iss"))
@@ -59,9 +61,10 @@ ARROWS = {
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
     "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
-    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "formal")), ("numpy",)),
+    "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
+    "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("numpy",)),
     "sim/xpulpnn_sim/explorer": Arrows(
-        (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "rich")
+        (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
     ),
     "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "api"))),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),

@@ -247,7 +247,7 @@ class ClusterConfig:
     prefetch: bool = True
     icache_shared: int = 4096
     icache_shared_banks: int = 2
-    dma: bool = False
+    dma: bool = True
     dma_transfers: int = 16
     dma_priority: DmaPriority = "low"
     ext_data_bits: int = 64

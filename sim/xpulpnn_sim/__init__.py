@@ -7,6 +7,7 @@ HOMES = {
     "Machine": "xpulpnn_sim.harness.machine",
     "check_vectors": "xpulpnn_sim.api.vectors",
     "cosim": "xpulpnn_sim.api.cosimulation",
+    "cosim_cluster": "xpulpnn_sim.api.cluster_cosimulation",
     "explore": "xpulpnn_sim.explorer.exploration",
     "run": "xpulpnn_sim.api.programs",
     "simulate": "xpulpnn_sim.api.programs",

@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 
+from xpulpnn_sim.api.cluster_cosimulation import cosim_cluster as cosim_cluster
 from xpulpnn_sim.api.cosimulation import cosim as cosim
 from xpulpnn_sim.api.programs import run as run
 from xpulpnn_sim.api.programs import simulate as simulate

@@ -29,6 +29,7 @@ COMMANDS = {
     "costs": ("sim", "measure every cycle cost on the core and compare it with the documented one"),
     "explore": ("explore", "show area, timing, energy and cycles of configurations side by side, with open tools"),
     "equivalence": ("explore", "prove all structures of the dot-product unit equal"),
+    "prove": ("explore", "prove what the arbiters and the event unit of a cluster promise"),
     "completion": ("", "print a script that completes this command line in a shell"),
 }
 """Extra of this project that installs what a subcommand needs, and what it does. Its module has

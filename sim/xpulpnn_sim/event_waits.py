@@ -1,6 +1,6 @@
-"""What a core waits for whose load of the event unit is not answered, in words."""
+"""What a core waits for whose load of the event unit or of the DMA engine is not answered, in words."""
 
-from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, PRIVATE_EVENT_UNIT, EventRegister
+from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, DMA, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Dma, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 
 _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
@@ -10,6 +10,8 @@ def waits_for(address: int) -> str:
     """``waits for barrier 0``, by the address of the load in the core's private view of the event unit; elsewhere
     ``waits for an answer from 0x...``.
     """
+    if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
+        return "waits for an identifier of the DMA engine"
     offset = address - PRIVATE_EVENT_UNIT
     if EventRegister.BARRIER <= offset < BLOCK_BYTES:
         return f"waits for barrier {(offset - EventRegister.BARRIER) // BARRIER_BYTES}"

@@ -13,7 +13,7 @@ class SourceLines:
     Parameters
     ----------
     path : Path
-        The ELF file.
+        The ELF file; a program that was made in memory has none, and no lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -21,10 +21,12 @@ class SourceLines:
 
     @cached_property
     def _lines(self) -> list[tuple[int, int, dict[int, SourceLine]]]:
-        """First address, address behind, and the lines of each section of code."""
+        """First address, address behind, and the lines of each section of code; none of a program that is no file."""
+        if not self._path.is_file():
+            return []
         return [
             (section.address, section.address + len(section.data), dict(sorted(section.lines.items())))
-            for item in read_objects(self._path)
+            for item in (read_objects(self._path) if self._path.is_file() else ())
             for section in item.sections
             if section.is_code
         ]

@@ -98,8 +98,7 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
         (
             ConvLayer.parse("32x32x64:64x3x3"),
             FOUR,
-            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, "
-            r"not \d+ of conv 32x32x64:64x3x3 8x8x8 nn_4x4 on 4 cores$",
+            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, not \d+ of conv .* on 4 cores$",
         ),
     ],
 )

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.cosim
 FULL = PRESETS["xpulpnn-full"]
 MAX_CYCLES = 500_000
 MACHINES = {
-    "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=(BUS_ERRORS,)),
+    "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS),
     "slow": Machine(
-        bus_errors=(BUS_ERRORS,),
+        bus_errors=BUS_ERRORS,
         grant_stalls=0.3,
         response_latency=5,
         fetch_grant_stalls=0.3,

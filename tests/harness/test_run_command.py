@@ -128,6 +128,38 @@ def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf,
     assert capfd.readouterr().err.startswith("execution outside memory: pc 0x20000002, coming from ")
 
 
+UNWRITABLE = """
+_start: li x10, 0x20000ffe
+    li x13, data
+    li x14, 5
+load: p.lw x14, 4(x10!)
+    li x15, 2
+store: p.sw x15, 4(x10!)
+    sw x14, 0(x13); sw x10, 4(x13)
+    li x31, tohost; li x30, 1; sw x30, 0(x31)
+handler: csrrs x11, mcause, x0
+    csrrs x12, mepc, x0
+    sw x11, 0(x13); sw x12, 4(x13)
+    addi x13, x13, 8; addi x12, x12, 4; csrrw x0, mepc, x12
+    mret
+"""
+
+
+def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf, core_program, tmp_path):
+    dump, low = tmp_path / "dump.bin", tmp_path / "low.bin"
+    program = core_elf(UNWRITABLE, vectors="handler")
+    labels = core_program(UNWRITABLE, vectors="handler").symbols
+    # both go across the border of two words; of the store the lower half arrives
+    options = ("--ram", "0x20000000:0x1000", "--bus-error", "0x20001000:16", "--dump", f"{DATA:#x}:24:{dump}")
+    options += ("--dump", f"0x20000ffc:4:{low}")
+    words = (5, labels["load"], 7, labels["store"], 5, 0x20000FFE)
+    results = b"".join(word.to_bytes(4, "little") for word in words)
+    for command in (("run", "--check", "--lockstep"), ("run", "--response-latency", "5", "--check"), ("iss",)):
+        assert main([command[0], str(program), *options, *command[1:]]) == 0
+        assert (dump.read_bytes(), low.read_bytes()) == (results, b"\0\0\2\0")
+        dump.unlink()
+
+
 def test_a_bus_error_must_be_words(core_elf, capsys):
     assert run(core_elf(SOURCE), "--bus-error", "0x20000002:4") == 2
     assert "multiples of 4" in error_of(capsys)

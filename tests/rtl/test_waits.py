@@ -49,8 +49,7 @@ class Port:
         if self.rvalid:
             word, error = self.granted.popleft()
             ctx.set(self.port.rdata, word)
-            if hasattr(self.port, "err"):
-                ctx.set(self.port.err, error)
+            ctx.set(self.port.err, error)
             if self.delays:
                 self.delays.popleft()
         self.gnt = int(self.rng.random() >= self.rate and not (self.refusals and self.refusals[0] > 0))
@@ -67,13 +66,11 @@ class Port:
         if req and self.gnt:
             if self.refusals:
                 self.refusals.popleft()
-            if write is None:
-                first, size = BUS_ERRORS
-                self.granted.append((self.words.get(addr, 0), first <= addr < first + size))
-            else:
+            fails = any(first <= addr < first + size for first, size in BUS_ERRORS)
+            self.granted.append((self.words.get(addr, 0), fails))
+            if write is not None and not fails:
                 mask = sum(0xFF << 8 * lane for lane in range(WORD_BYTES) if write[0] >> lane & 1)
                 self.words[addr] = self.words.get(addr, 0) & ~mask | write[1] & mask
-                self.granted.append((0, False))
 
 
 class Run:

@@ -46,7 +46,8 @@ class ExternalPort(wiring.Component):
         """Keep the order of the owners."""
         m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
-        m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=self.number)
+        # a memory of one row has no address, which Verilog cannot write
+        m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
         ext, selected = self.ext, funnel.selected
         answered = Signal(self.number)
         rdata = Signal.like(ext.rdata)

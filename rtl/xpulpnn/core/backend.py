@@ -13,6 +13,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import (
     CsrSignature,
     EventsSignature,
+    FaultSignature,
     FlowSignature,
     HwLoopSignature,
     InsnSignature,
@@ -35,7 +36,9 @@ class Backend(wiring.Component):
     in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the base or
     of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5; division 3
     to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are requests: the
-    source of the stream inserts the bubbles of fetching. Reset empties the pipeline and clears all registers.
+    source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and what was taken behind it
+    are dropped; a register that they have written already is restored in the next cycle, for which ``hold`` must be
+    high. Reset empties the pipeline and clears all registers.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ class Backend(wiring.Component):
         same cycle is dropped.
     trap : Out(TrapSignature)
         Exception of the instruction taken from the stream, which has no other effect.
+    fault : Out(FaultSignature)
+        Access fault.
     system : Out(SystemSignature)
         System instruction taken from the stream, to be executed by whoever feeds it.
     hwloop : Out(HwLoopSignature)
@@ -84,6 +89,7 @@ class Backend(wiring.Component):
             "jump": Out(RedirectSignature()),
             "branch": Out(RedirectSignature()),
             "trap": Out(TrapSignature()),
+            "fault": Out(FaultSignature()),
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
             "csr": Out(CsrSignature()),
@@ -106,7 +112,7 @@ class Backend(wiring.Component):
         id_ex = id_stage.id_ex
         connect(m, flipped(self.insn), id_stage.insn)
         connect(m, lsu.data, flipped(self.data))
-        connect(m, id_ex, wb_stage.id_ex)
+        connect(m, lsu.fault, flipped(self.fault))
         connect(m, wb_stage.wb, id_stage.wb)
         for name in ("jump", "trap", "system", "hwloop"):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
@@ -121,7 +127,11 @@ class Backend(wiring.Component):
             self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
             self.flow.id_leaves.eq(id_stage.id_leaves),
             self.flow.id_late.eq(id_stage.id_late),
+            self.flow.id_accesses.eq(id_stage.id_accesses),
+            self.flow.ex_granted.eq(lsu.ex_granted),
             self.flow.ex_leaves.eq(ex_fires),
+            self.flow.wb_leaves.eq(lsu.wb_done),
+            id_stage.flush.eq(lsu.fault.valid),
             id_stage.hold.eq(self.hold),
             id_stage.drained.eq(~self.busy),
             id_stage.ex_ready.eq(ex_ready),
@@ -129,9 +139,11 @@ class Backend(wiring.Component):
             id_stage.ex_write.eq(ex_fires & id_ex.ex_we),
             id_stage.kill.eq(self.branch.valid),
             id_stage.wb_write.eq(wb_stage.wb_write),
+            id_stage.wb_wdata.eq(wb_stage.wb_wdata),
             wb_stage.ex_ready.eq(ex_ready),
             wb_stage.ex_base.eq(ex_stage.alu_result),
             wb_stage.lsu_done.eq(lsu.wb_done),
+            wb_stage.fault.eq(lsu.fault.valid),
             wb_stage.lsu_rdata.eq(lsu.wb_rdata),
             lsu.ex_ctrl.eq(id_ex.lsu),
             lsu.ex_base.eq(id_ex.op_a),
@@ -145,6 +157,13 @@ class Backend(wiring.Component):
             self.csr.write.eq(id_ex.csr_write),
             self.csr.wdata.eq(id_ex.op_a),
             ex_stage.csr_rdata.eq(self.csr.rdata),
+        ]
+        ex = wb_stage.ex
+        m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
+        m.d.comb += [
+            ex.access.eq(id_ex.lsu.valid),
+            # the accumulator of a Mac&Load, else the base
+            ex.old.eq(Mux(id_ex_is_mac_load(self.config, id_ex), id_ex.op_c, id_ex.op_a)),
         ]
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
         if self.config.performance_counters:
@@ -197,7 +216,7 @@ class Backend(wiring.Component):
     def _count(self, m, id_stage, wb_stage, ex_fires):
         """Events for the performance counters."""
         events = self.events
-        granted = self.data.req & self.data.gnt
+        granted = self.flow.ex_granted
         m.d.comb += [
             events.load_use_stall.eq(id_stage.load_use_stall),
             events.jump_register_stall.eq(id_stage.jump_register_stall),
@@ -237,6 +256,7 @@ class Backend(wiring.Component):
             waits.stage_wait.eq(id_stage.id_wait),
             waits.ex_ready.eq(ex_ready),
             waits.wb_leave.eq(lsu.wb_done),
+            waits.fault.eq(lsu.fault.valid),
             tap.wait_cause.eq(waits.cause),
             tap.id_issue.eq(id_stage.issue),
             tap.id_insn.eq(Mux(payload.error, 0, payload.word)),
@@ -262,6 +282,8 @@ class Backend(wiring.Component):
             tap.ex_mem_addr.eq(lsu.ex_address),
             tap.ex_wdata.eq(id_ex.op_c),
             tap.wb_leave.eq(lsu.wb_done),
+            tap.fault.eq(lsu.fault.valid),
+            tap.fault_store.eq(lsu.fault.store),
             tap.wb_we.eq(wb_stage.wb.we),
             tap.wb_is_base.eq(wb_stage.wb_is_base),
             tap.wb_addr.eq(wb_stage.wb.addr),

@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import System
-from xpulpnn.core.pipeline import RedirectSignature, SystemSignature, TrapSignature
-from xpulpnn.isa.machine import IRQ_PRIORITY
+from xpulpnn.core.pipeline import FaultSignature, RedirectSignature, SystemSignature, TrapSignature
+from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 
 class Controller(wiring.Component):
@@ -14,7 +14,8 @@ class Controller(wiring.Component):
 
     A branch resolved in EX goes first; it kills the instruction in ID, so nothing else asks in the same cycle. An
     interrupt holds ID as soon as it may be taken and is taken, in place of the instruction in ID, when everything older
-    is complete. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
+    is complete. An access fault goes before that; its trap is entered one cycle late, since memory tells of errors late
+    in a cycle. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
     ``fetch_enable`` and then goes to ``boot_addr``.
 
     Members
@@ -31,6 +32,12 @@ class Controller(wiring.Component):
         A jump leaves ID.
     trap : In(TrapSignature)
         Exception of the instruction leaving ID.
+    fault : In(FaultSignature)
+        Access fault.
+    id_accesses : In(1)
+        A load or store leaves ID.
+    ex_granted : In(1)
+        A request of the instruction in EX is granted.
     system : In(SystemSignature)
         System instruction leaving ID.
     busy : In(1)
@@ -56,7 +63,9 @@ class Controller(wiring.Component):
     mepc : In(32)
         Address to return to.
     enter : Out(1)
-        A trap is entered in this cycle, saving ``id_pc``.
+        A trap is entered in this cycle.
+    enter_pc : Out(32)
+        Where it is raised, for mepc.
     enter_interrupt : Out(1)
         It is an interrupt, no exception.
     enter_cause : Out(5)
@@ -83,6 +92,9 @@ class Controller(wiring.Component):
     branch: In(RedirectSignature())
     jump: In(RedirectSignature())
     trap: In(TrapSignature())
+    fault: In(FaultSignature())
+    id_accesses: In(1)
+    ex_granted: In(1)
     system: In(SystemSignature())
     busy: In(1)
     fetch_idle: In(1)
@@ -96,6 +108,7 @@ class Controller(wiring.Component):
     handler: In(32)
     mepc: In(32)
     enter: Out(1)
+    enter_pc: Out(32)
     enter_interrupt: Out(1)
     enter_cause: Out(5)
     leave: Out(1)
@@ -114,12 +127,22 @@ class Controller(wiring.Component):
         any_pending = Signal()
         wanted = Signal()
         flush = Signal()
+        faulted = Signal()
+        # addresses of the accesses in EX and on the bus, in half-words
+        ex_pc = Signal(XLEN - 1)
+        access_pc = Signal(XLEN - 1)
+        with m.If(self.id_accesses):
+            m.d.sync += ex_pc.eq(self.id_pc[1:])
+        with m.If(self.ex_granted):
+            m.d.sync += access_pc.eq(ex_pc)
+        m.d.sync += faulted.eq(self.fault.valid)
+        fault_cause = Mux(self.fault.store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
             any_pending.eq(self.pending.any()),
             wanted.eq(self.mie & any_pending),
-            self.hold.eq(wanted | sleeping | self.loop_hold),
-            self.irq_ack.eq(wanted & self.id_valid & ~self.busy & ~sleeping),
+            self.hold.eq(wanted | sleeping | self.loop_hold | faulted),
+            self.irq_ack.eq(wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted),
             self.asleep.eq(sleeping & ~self.busy & self.fetch_idle & ~any_pending),
         ]
         with m.If(self.boot):
@@ -134,9 +157,10 @@ class Controller(wiring.Component):
             m.d.sync += sleeping.eq(0)
 
         m.d.comb += [
-            self.enter.eq(self.trap.valid | self.irq_ack),
+            self.enter.eq(self.trap.valid | faulted | self.irq_ack),
+            self.enter_pc.eq(Mux(faulted, Cat(0, access_pc), self.id_pc)),
             self.enter_interrupt.eq(self.irq_ack),
-            self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, self.trap.cause)),
+            self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, Mux(faulted, fault_cause, self.trap.cause))),
             self.leave.eq(self.system.valid & (self.system.kind == System.MRET)),
             flush.eq(self.system.valid & (self.system.kind == System.FENCE_I)),
         ]

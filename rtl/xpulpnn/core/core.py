@@ -21,11 +21,14 @@ class Core(wiring.Component):
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
     fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
-    none. Interrupts are precise, exceptions too: an instruction that the bus could not read (``instr.err``) traps where
-    it would be executed. Reset is synchronous; then the core waits for ``fetch_enable``.
+    none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up wait
+    1 right behind an access. Interrupts are precise, exceptions too: an instruction that the bus could not read
+    (``instr.err``) traps where it would be executed, a load or store that failed (``data.err``) leaves everything as it
+    was, but for the first half of a store across a word boundary whose second half fails. Reset is synchronous; then
+    the core waits for ``fetch_enable``.
 
-    Machine mode only: there is no other privilege mode, no physical memory protection, no trigger, no debug module, and
-    loads and stores have no access faults. The base of mtvec is a multiple of 256 bytes, mtval is always 0;
+    Machine mode only: there is no other privilege mode, no physical memory protection, no trigger and no debug module.
+    The base of mtvec is a multiple of 256 bytes, mtval is always 0;
     mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
 
     Parameters
@@ -89,9 +92,9 @@ class Core(wiring.Component):
         connect(m, if_stage.insn, backend.insn)
         connect(m, backend.data, flipped(self.data))
         connect(m, backend.csr, csr_file.csr)
-        for name in ("branch", "jump", "trap", "system"):
+        for name in ("branch", "jump", "trap", "fault", "system"):
             connect(m, getattr(backend, name), getattr(controller, name))
-        insn = if_stage.insn
+        insn, flow = if_stage.insn, backend.flow
         m.d.comb += [
             if_stage.redirect.eq(controller.redirect),
             if_stage.target.eq(controller.target),
@@ -103,6 +106,8 @@ class Core(wiring.Component):
             controller.id_valid.eq(insn.valid),
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),
+            controller.id_accesses.eq(flow.id_accesses),
+            controller.ex_granted.eq(flow.ex_granted),
             controller.pending.eq(csr_file.pending),
             controller.mie.eq(csr_file.mie),
             controller.handler.eq(csr_file.handler),
@@ -112,9 +117,11 @@ class Core(wiring.Component):
             csr_file.hart_id.eq(self.hart_id),
             csr_file.irq.eq(self.irq),
             csr_file.clock_runs.eq(~controller.asleep),
-            csr_file.retire.eq(backend.flow.ex_leaves),
+            csr_file.retire.eq(flow.ex_leaves),
+            csr_file.retire_final.eq(flow.wb_leaves),
+            csr_file.retire_cancel.eq(backend.fault.valid),
             csr_file.enter.eq(controller.enter),
-            csr_file.enter_pc.eq(insn.payload.pc),
+            csr_file.enter_pc.eq(controller.enter_pc),
             csr_file.enter_interrupt.eq(controller.enter_interrupt),
             csr_file.enter_cause.eq(controller.enter_cause),
             csr_file.leave.eq(controller.leave),
@@ -147,6 +154,8 @@ class Core(wiring.Component):
             loops.id_late.eq(backend.flow.id_late),
             loops.ex_leaves.eq(backend.flow.ex_leaves),
             loops.ex_taken.eq(backend.branch.valid),
+            loops.wb_leaves.eq(backend.flow.wb_leaves),
+            loops.fault.eq(backend.fault.valid),
             loops.we.eq(csr_file.loop_we),
             loops.wdata.eq(csr_file.wdata),
             csr_file.loop_values.eq(Cat(getattr(loops, csr.name) for csr in LOOP_REGISTERS)),
@@ -187,6 +196,8 @@ class Core(wiring.Component):
         """Retirement port."""
         intr = Signal()
         intr_id = Signal(5)
+        faulted = Signal()
+        m.d.sync += faulted.eq(backend.fault.valid)
         info = backend.info
         with m.If(controller.irq_ack):
             m.d.sync += [intr.eq(1), intr_id.eq(controller.irq_id)]
@@ -195,17 +206,20 @@ class Core(wiring.Component):
         m.d.comb += [
             info.raw.eq(if_stage.id_raw),
             info.next_pc.eq(Mux(controller.redirect, controller.target, if_stage.pc)),
+            info.handler.eq(csr_file.handler),
             info.intr.eq(intr),
             info.intr_id.eq(Mux(intr, intr_id, 0)),
         ]
-        with m.If(csr_file.mie & csr_file.pending.any()):
+        with m.If(faulted):
+            m.d.comb += info.held.eq(WaitCause.TRAP)
+        with m.Elif(csr_file.mie & csr_file.pending.any()):
             # an interrupt is taken in place of an instruction: an empty ID has a reason of its own
             m.d.comb += info.held.eq(Mux(if_stage.insn.valid, WaitCause.TRAP, WaitCause.NONE))
         with m.Elif(controller.loop_hold):
             m.d.comb += info.held.eq(WaitCause.LOOP)
         with m.Elif(controller.hold):
             m.d.comb += info.held.eq(WaitCause.SLEEP)
-        with m.If(controller.irq_ack):
+        with m.If(controller.irq_ack | faulted):
             m.d.comb += info.redirect.eq(WaitCause.TRAP)
         with m.Elif(controller.loop_wrong):
             m.d.comb += info.redirect.eq(WaitCause.LOOP)

@@ -101,7 +101,11 @@ class CsrFile(wiring.Component):
     clock_runs : In(1)
         mcycle counts this cycle.
     retire : In(1)
-        minstret counts an instruction.
+        minstret counts an instruction; only with ``retire_final``.
+    retire_final : In(1)
+        The last instruction counted does not trap any more.
+    retire_cancel : In(1)
+        It traps: it is not counted.
     enter : In(1)
         A trap is entered.
     enter_pc : In(32)
@@ -140,6 +144,8 @@ class CsrFile(wiring.Component):
             "irq": In(32),
             "clock_runs": In(1),
             "retire": In(1),
+            "retire_final": In(1),
+            "retire_cancel": In(1),
             "enter": In(1),
             "enter_pc": In(32),
             "enter_interrupt": In(1),
@@ -221,11 +227,15 @@ class CsrFile(wiring.Component):
             "cycle": self.clock_runs & ~inhibit[MCOUNTINHIBIT_CY_BIT],
             "instret": self.retire & ~inhibit[MCOUNTINHIBIT_IR_BIT],
         }
+        ends = {"cycle": (Const(1), Const(0)), "instret": (self.retire_final, self.retire_cancel)}
         for name, step in steps.items():
             counter = MachineCounter()
             m.submodules[f"m{name}"] = counter
+            final, cancel = ends[name]
             m.d.comb += [
                 counter.step.eq(step),
+                counter.final.eq(final),
+                counter.cancel.eq(cancel),
                 counter.we_low.eq(self._writes(CSR_BY_NAME[f"m{name}"])),
                 counter.we_high.eq(self._writes(CSR_BY_NAME[f"m{name}h"])),
                 counter.wdata.eq(self.wdata),

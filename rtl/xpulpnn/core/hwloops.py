@@ -1,6 +1,6 @@
 """Hardware loops: the registers of two nested loops, and the next address at their ends (guide, "Hardware loops")."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,8 +21,9 @@ class HwLoops(wiring.Component):
     Loop 0 is the inner loop and goes first.
 
     The count is decremented when the last instruction leaves ID, or EX if it is a branch, which counts only if it falls
-    through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. Reset
-    clears the registers.
+    through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. After an
+    access fault the decrements of the access and of the instruction behind it are taken back, in the two cycles in
+    which ID is empty. Reset clears the registers.
 
     Members
     -------
@@ -54,6 +55,10 @@ class HwLoops(wiring.Component):
         The instruction in EX leaves it.
     ex_taken : In(1)
         It is a branch and taken.
+    wb_leaves : In(1)
+        WB is done with what it holds.
+    fault : In(1)
+        An access faults: EX is emptied, and nothing leaves ID in the next two cycles.
     setup : In(HwLoopSignature)
         Set-up instruction leaving ID.
     we : In(6)
@@ -82,6 +87,8 @@ class HwLoops(wiring.Component):
     id_next: Out(32)
     ex_leaves: In(1)
     ex_taken: In(1)
+    wb_leaves: In(1)
+    fault: In(1)
     setup: In(HwLoopSignature())
     we: In(LOOPS * len(REGISTERS))
     wdata: In(32)
@@ -127,41 +134,58 @@ class HwLoops(wiring.Component):
             self.wrong.eq(self.id_leaves & Mux(id_goes_back.any(), self.if_pc[1:] != id_start[1:], self.id_looped)),
         ]
 
+        # iterations that the instructions in EX and WB took when they left ID
+        ex_took = Signal(LOOPS)
+        wb_took = Signal(LOOPS)
+        gives_back = Signal()
+        with m.If(self.ex_leaves):
+            m.d.sync += wb_took.eq(ex_took)
+        with m.Elif(self.wb_leaves):
+            m.d.sync += wb_took.eq(0)
         with m.If(self.id_leaves):
-            m.d.sync += late.eq(Mux(self.id_late, id_goes_back, 0))
-        with m.Elif(self.ex_leaves):
-            m.d.sync += late.eq(0)
+            m.d.sync += [
+                late.eq(id_goes_back & self.id_late.replicate(LOOPS)),
+                ex_took.eq(id_goes_back & ~self.id_late.replicate(LOOPS)),
+            ]
+        with m.Elif(self.fault):
+            m.d.sync += [late.eq(wb_took), gives_back.eq(1)]
+        with m.Elif(self.ex_leaves | gives_back):
+            rest = ex_took & gives_back.replicate(LOOPS)
+            m.d.sync += [late.eq(rest), ex_took.eq(0), gives_back.eq(rest.any())]
         counted = Signal(LOOPS)
-        decremented = Signal(32)
+        next_count = Signal(32)
+        step = Cat(Const(1, 1), ~gives_back.replicate(len(next_count) - 1))
         m.d.comb += [
             counted.eq(
-                Mux(self.id_leaves & ~self.id_late, id_goes_back, 0) | Mux(self.ex_leaves & ~self.ex_taken, late, 0)
+                Mux(self.id_leaves & ~self.id_late, id_goes_back, 0)
+                | Mux((self.ex_leaves & ~self.ex_taken) | gives_back, late, 0)
             ),
-            # hold keeps the two sources apart, so one decrementer does; its operand is chosen by what is known early
-            decremented.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) - 1),
+            # hold keeps the sources apart, so one adder does; its operand is chosen by what is known early
+            next_count.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) + step),
         ]
-        self._registers(m, counted, decremented)
+        self._registers(m, counted, next_count)
         return m
 
-    def _registers(self, m, counted, decremented):
+    def _registers(self, m, counted, next_count):
         """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""
         op, setup = self.setup.op, self.setup
         sets_up = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
-        sets = {
-            "lpstart": sets_up | (op == HwLoopOp.STARTI),
-            "lpend": sets_up | (op == HwLoopOp.ENDI),
-            "lpcount": sets_up | (op == HwLoopOp.COUNT) | (op == HwLoopOp.COUNTI),
-        }
+        sets = {name: Signal(name=f"sets_{name}") for name in REGISTERS}
+        m.d.comb += [
+            sets["lpstart"].eq(setup.valid & (sets_up | (op == HwLoopOp.STARTI))),
+            sets["lpend"].eq(setup.valid & (sets_up | (op == HwLoopOp.ENDI))),
+            sets["lpcount"].eq(setup.valid & (sets_up | (op == HwLoopOp.COUNT) | (op == HwLoopOp.COUNTI))),
+        ]
         values = {"lpstart": setup.start, "lpend": setup.end, "lpcount": setup.count}
         for loop in range(LOOPS):
             for index, name in enumerate(REGISTERS):
                 register = getattr(self, f"{name}{loop}")
                 # addresses are those of half-words
                 bits = slice(0 if name == "lpcount" else 1, None)
-                with m.If(setup.valid & (setup.loop == loop) & sets[name]):
+                with m.If((setup.loop == loop) & sets[name]):
                     m.d.sync += register[bits].eq(values[name][bits])
                 with m.Elif(self.we[loop * len(REGISTERS) + index]):
                     m.d.sync += register[bits].eq(self.wdata[bits])
                 if name == "lpcount":
                     with m.Elif(counted[loop]):
-                        m.d.sync += register.eq(decremented)
+                        m.d.sync += register.eq(next_count)

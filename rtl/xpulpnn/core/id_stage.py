@@ -1,14 +1,16 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
+from xpulpnn.core.loop_setup import set_up_loop
+from xpulpnn.core.operand_select import select_operands
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.pipeline import (
     HwLoopSignature,
@@ -21,13 +23,10 @@ from xpulpnn.core.pipeline import (
 )
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import FIRST_WEIGHT, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
-SETUP_BYTES = 4
-"""Distance from lp.setup to the first instruction of the body."""
 
 
 class IdStage(wiring.Component):
@@ -35,7 +34,8 @@ class IdStage(wiring.Component):
 
     One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base
     or the NN-RF entry of a Mac&Load), jalr for any write of its base still in the pipeline, every instruction for a CSR
-    write in EX, wfi and fence.i until everything older is complete. A taken branch in EX kills the instruction in ID.
+    write in EX, wfi and fence.i until everything older is complete, what acts in ID (exceptions, system instructions,
+    hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the instruction in ID.
     Reset empties the ID/EX register and clears the registers.
 
     Parameters
@@ -55,6 +55,8 @@ class IdStage(wiring.Component):
         That instruction leaves EX: port B writes.
     kill : In(1)
         The instruction in ID is dropped.
+    flush : In(1)
+        The instruction in EX is dropped; not with ``ex_ready``.
     hold : In(1)
         The instruction in ID stays.
     drained : In(1)
@@ -63,6 +65,8 @@ class IdStage(wiring.Component):
         Write under way through port A, for forwarding.
     wb_write : In(1)
         Port A writes at the end of this cycle.
+    wb_wdata : In(32)
+        Value that it writes.
     id_ex : Out(IdExSignature)
         Pipeline register.
     issue : Out(1)
@@ -85,6 +89,8 @@ class IdStage(wiring.Component):
         The instruction leaves ID and is followed by the next one in the program: no jump, mret or exception.
     id_late : Out(1)
         The instruction in ID is a branch or a CSR access, which act in EX.
+    id_accesses : Out(1)
+        A load or store leaves ID for EX.
     load_use_stall : Out(1)
         The instruction in ID waits for a value that is loaded.
     jump_register_stall : Out(1)
@@ -117,10 +123,12 @@ class IdStage(wiring.Component):
             "ex_result": In(32),
             "ex_write": In(1),
             "kill": In(1),
+            "flush": In(1),
             "hold": In(1),
             "drained": In(1),
             "wb": In(WbSignature()),
             "wb_write": In(1),
+            "wb_wdata": In(32),
             "id_ex": Out(IdExSignature(config)),
             "issue": Out(1),
             "rs1": Out(32),
@@ -132,6 +140,7 @@ class IdStage(wiring.Component):
             "hwloop": Out(HwLoopSignature()),
             "id_leaves": Out(1),
             "id_late": Out(1),
+            "id_accesses": Out(1),
             "load_use_stall": Out(1),
             "jump_register_stall": Out(1),
             "dotp_enable": Out(1),
@@ -160,12 +169,15 @@ class IdStage(wiring.Component):
         if self.config.mac_load:
             waits.append(self._nn_waits(m, ctrl))
         late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
+        illegal = Signal()
+        acts = Signal(name="id_acts")
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
             jalr_waits.eq(self._jalr_waits(ctrl)),
             drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
-            stall.eq((late_operand | jalr_waits | drains) & ~decoder.illegal),
+            acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
+            stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),
             self.insn.ready.eq(self.ex_ready & ~stall & ~csr_write_in_ex & ~self.hold),
             self.issue.eq(self.insn.valid & ~self.kill & self.insn.ready),
             self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
@@ -181,7 +193,6 @@ class IdStage(wiring.Component):
                 with m.If(holds):
                     m.d.comb += self.id_wait.eq(cause)
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
-        illegal = Signal()
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
             csr_check.write.eq(self._csr_writes(ctrl)),
@@ -189,7 +200,8 @@ class IdStage(wiring.Component):
         ]
         immediate, target = self._constants(m, ctrl, regfile.rs1)
         excepted = self._leave_sideways(m, ctrl, illegal, target)
-        operands = self._operands(m, ctrl, immediate, target)
+        operands = select_operands(m, self.config, ctrl, self, immediate, target)
+        self._factors(m, ctrl, operands[1])
         self._issue(m, ctrl, excepted, operands)
         return m
 
@@ -204,10 +216,15 @@ class IdStage(wiring.Component):
         m.d.comb += [
             regfile.we_a.eq(self.wb_write),
             regfile.addr_a.eq(self.wb.addr),
-            regfile.data_a.eq(self.wb.data),
+            regfile.data_a.eq(self.wb_wdata),
             regfile.we_b.eq(self.ex_write),
             regfile.addr_b.eq(self.id_ex.ex_addr),
             regfile.data_b.eq(self.ex_result),
+        ]
+        ex_we, ex_late_we = Signal(), Signal()
+        m.d.comb += [
+            ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
+            ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
         ]
         reads = {}
         for name, field in {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}.items():
@@ -218,10 +235,10 @@ class IdStage(wiring.Component):
                 getattr(regfile, f"{name}_addr").eq(field),
                 read.addr.eq(field),
                 read.stored.eq(getattr(regfile, name)),
-                read.ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
+                read.ex_we.eq(ex_we),
                 read.ex_addr.eq(self.id_ex.ex_addr),
                 read.ex_result.eq(self.ex_result),
-                read.ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
+                read.ex_late_we.eq(ex_late_we),
                 read.ex_late_addr.eq(self.id_ex.wb_addr),
                 getattr(self, name).eq(read.value),
             ]
@@ -287,56 +304,12 @@ class IdStage(wiring.Component):
             self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
-        hwloop = self.hwloop
-        word, pc = payload.word, payload.pc
-        short_end = ctrl.hwloop == HwLoopOp.SETUPI
-        immediate_count = short_end | (ctrl.hwloop == HwLoopOp.COUNTI)
-        start_offset = Mux(ctrl.hwloop == HwLoopOp.STARTI, word[20:32] << 1, SETUP_BYTES)
-        m.d.comb += [
-            hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE)),
-            hwloop.op.eq(ctrl.hwloop),
-            hwloop.loop.eq(word[7]),
-            hwloop.start.eq(pc + start_offset),
-            hwloop.end.eq(pc + (Mux(short_end, word[15:20], word[20:32]) << 1)),
-            hwloop.count.eq(Mux(immediate_count, word[20:32], self.rs1)),
-        ]
+        m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, self.rs1)
         return excepted
 
-    def _operands(self, m, ctrl, immediate, target):
-        """Operands a, b and c before the pipeline register, and the factors of a dot product."""
-        word = self.insn.payload.word
-        operands = op_a, op_b, op_c = tuple(Signal(32, name=f"id_op_{letter}") for letter in "abc")
-        whole = Signal(32, name="id_op_b_lanes")
-        a_sources = {
-            OpASel.RS1: self.rs1,
-            OpASel.RD: self.rs3,
-            OpASel.PC: self.insn.payload.pc,
-            OpASel.ZERO: Const(0, 32),
-            OpASel.ZIMM: word[15:20],
-        }
-        b_sources = {
-            OpBSel.RS2: self.rs2,
-            OpBSel.RS1: self.rs1,
-            OpBSel.IMM: immediate,
-            OpBSel.RD: self.rs3,
-        }
-        c_sources = {OpCSel.RD: self.rs3, OpCSel.RS2: self.rs2, OpCSel.TARGET: target}
-        for operand, select, sources in (
-            (op_a, ctrl.op_a, a_sources),
-            (whole, ctrl.op_b, b_sources),
-            (op_c, ctrl.op_c, c_sources),
-        ):
-            with m.Switch(select):
-                for member, value in sources.items():
-                    with m.Case(member):
-                        m.d.comb += operand.eq(value)
-        m.d.comb += op_b.eq(whole)
-        with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
-            for fmt in ElemFmt:
-                if fmt.width in self.config.widths:
-                    with m.Case(fmt):
-                        m.d.comb += op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
-
+    def _factors(self, m, ctrl, op_b):
+        """Factors of a dot product before their registers."""
         m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b)]
         if self.config.mac_load_cu:
             with m.If(ctrl.mac_load == MacLoad.CU):
@@ -344,7 +317,6 @@ class IdStage(wiring.Component):
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
-        return operands
 
     def _issue(self, m, ctrl, excepted, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
@@ -352,19 +324,20 @@ class IdStage(wiring.Component):
         op_a, op_b, op_c = operands
         rs1_field, rd_field = word[15:20], word[7:12]
         fires = Signal(name="fires")
+        accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
         m.d.comb += [
             fires.eq(self.issue & ~excepted),
+            self.id_accesses.eq(fires & accesses),
             self.dotp_enable.eq(fires & is_dotp),
             self.dotp_ctrl.eq(ctrl.ex.dotp),
         ]
-        with m.If(self.ex_ready):
+        with m.If(self.ex_ready | self.flush):
             m.d.sync += [id_ex.valid.eq(fires), id_ex.lsu.valid.eq(0)]
         ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
         wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
-        accesses = Signal(name="accesses")
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
             reload_act, reload_wgt = word[23], word[24]

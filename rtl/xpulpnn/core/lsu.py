@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.core.pipeline import FaultSignature
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
@@ -14,7 +15,8 @@ class Lsu(wiring.Component):
 
     The request leaves in EX, the response ends the instruction in WB. An access that crosses a word boundary is two
     word-aligned requests, lower address first, and takes one EX cycle more. One request is outstanding at a time; the
-    next one may be made in the cycle of the response. Reset drops what is outstanding: the memory must be reset too.
+    next one may be made in the cycle of the response, unless that is an error: then nothing more is requested for the
+    access in EX. Reset drops what is outstanding: the memory must be reset too.
 
     Members
     -------
@@ -29,9 +31,13 @@ class Lsu(wiring.Component):
     ex_done : Out(1)
         The last request of the access is granted in this cycle: the instruction may enter WB.
     wb_done : Out(1)
-        Nothing is outstanding in WB, or its response arrives in this cycle.
+        Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
     wb_rdata : Out(32)
         Loaded value, extended to 32 bits; valid with ``wb_done``.
+    ex_granted : Out(1)
+        A request is granted in this cycle.
+    fault : Out(FaultSignature)
+        Access fault of the instruction in WB, or in EX if its first request is outstanding.
     data : Out(ObiSignature)
         Memory port.
     """
@@ -44,22 +50,22 @@ class Lsu(wiring.Component):
     ex_done: Out(1)
     wb_done: Out(1)
     wb_rdata: Out(32)
+    ex_granted: Out(1)
+    fault: Out(FaultSignature())
     data: Out(ObiSignature())
 
     def elaborate(self, platform):
         """Build the request side, the response side and the alignment of both."""
         m = Module()
-        address = Signal(32)
         byte = Signal(2)
         crosses = Signal()
         second = Signal()
-        granted = Signal()
+        answered = Signal()
         outstanding = Signal()
         wb_busy = Signal()
         m.d.comb += [
-            address.eq(self.ex_base + Mux(self.ex_ctrl.post, 0, self.ex_offset)),
-            self.ex_address.eq(address),
-            byte.eq(address),
+            self.ex_address.eq(self.ex_base + Mux(self.ex_ctrl.post, 0, self.ex_offset)),
+            byte.eq(self.ex_address),
         ]
         with m.Switch(self.ex_ctrl.size):
             with m.Case(MemSize.HALF):
@@ -68,17 +74,21 @@ class Lsu(wiring.Component):
                 m.d.comb += crosses.eq(byte.any())
 
         m.d.comb += [
-            self.data.req.eq(self.ex_ctrl.valid & (~outstanding | self.data.rvalid)),
-            self.data.addr.eq(Cat(Const(0, len(byte)), address[2:] + second)),
+            answered.eq(self.data.rvalid & ~self.data.err),
+            self.fault.valid.eq(self.data.rvalid & self.data.err),
+            self.data.req.eq(self.ex_ctrl.valid & (~outstanding | answered)),
+            self.data.addr.eq(Cat(Const(0, len(byte)), self.ex_address[2:] + second)),
             self.data.we.eq(self.ex_ctrl.we),
-            granted.eq(self.data.req & self.data.gnt),
-            self.ex_done.eq(granted & (second | ~crosses)),
-            self.wb_done.eq(~wb_busy | self.data.rvalid),
+            self.ex_granted.eq(self.data.req & self.data.gnt),
+            self.ex_done.eq(self.ex_granted & (second | ~crosses)),
+            self.wb_done.eq(~wb_busy | answered),
         ]
-        with m.If(granted):
-            m.d.sync += [second.eq(crosses & ~second), outstanding.eq(1)]
+        with m.If(self.ex_granted):
+            m.d.sync += [second.eq(crosses & ~second), outstanding.eq(1), self.fault.store.eq(self.data.we)]
         with m.Elif(self.data.rvalid):
             m.d.sync += outstanding.eq(0)
+            with m.If(self.data.err):
+                m.d.sync += second.eq(0)
         with m.If(self.ex_done):
             m.d.sync += wb_busy.eq(1)
         with m.Elif(self.data.rvalid):
@@ -90,7 +100,7 @@ class Lsu(wiring.Component):
 
     def _byte_lanes(self, m, byte, second):
         """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""
-        enables = Signal(2 * WORD_BYTES)
+        enables = Signal(2 * WORD_BYTES - 1)
         size_mask = Signal(WORD_BYTES)
         with m.Switch(self.ex_ctrl.size):
             for size in MemSize:

@@ -1,6 +1,6 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,10 +10,16 @@ from xpulpnn.isa.machine import XLEN
 class MachineCounter(wiring.Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
+    The last event may be taken back, which shows two cycles later.
+
     Members
     -------
     step : In(1)
-        Count in this cycle.
+        Count in this cycle; only with ``final``.
+    final : In(1)
+        The last event stays counted.
+    cancel : In(1)
+        The last event is taken back; not with ``final``.
     we_low, we_high : In(1)
         Write a half.
     wdata : In(32)
@@ -23,6 +29,8 @@ class MachineCounter(wiring.Component):
     """
 
     step: In(1)
+    final: In(1)
+    cancel: In(1)
     we_low: In(1)
     we_high: In(1)
     wdata: In(XLEN)
@@ -31,10 +39,15 @@ class MachineCounter(wiring.Component):
     def elaborate(self, platform):
         """Build the register."""
         m = Module()
+        counted = Signal()
+        takes_back = Signal()
+        with m.If(self.final):
+            m.d.sync += counted.eq(self.step & ~self.we_low & ~self.we_high)
         with m.If(self.we_low):
             m.d.sync += self.value[:XLEN].eq(self.wdata)
         with m.Elif(self.we_high):
             m.d.sync += self.value[XLEN:].eq(self.wdata)
-        with m.Elif(self.step):
-            m.d.sync += self.value.eq(self.value + 1)
+        with m.Elif(self.step ^ takes_back):
+            m.d.sync += self.value.eq(self.value + Cat(1, takes_back.replicate(len(self.value) - 1)))
+        m.d.sync += takes_back.eq(self.cancel & counted)
         return m

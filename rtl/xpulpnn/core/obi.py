@@ -22,9 +22,11 @@ class ObiSignature(wiring.Signature):
     wdata : Out(32)
         Data to write, in its byte lanes.
     rvalid : In(1)
-        Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
+        Response to the oldest granted request, a cycle after its grant or later; also to writes.
     rdata : In(32)
         Read data, valid with ``rvalid``.
+    err : In(1)
+        The transfer failed, valid with ``rvalid``: the load or store is an access fault.
     """
 
     def __init__(self):
@@ -38,6 +40,7 @@ class ObiSignature(wiring.Signature):
                 "wdata": Out(32),
                 "rvalid": In(1),
                 "rdata": In(32),
+                "err": In(1),
             }
         )
 
@@ -64,7 +67,7 @@ class InstructionPortSignature(wiring.Signature):
     rdata : In(32)
         Instruction word, valid with ``rvalid``.
     err : In(1)
-        The word could not be read, valid with ``rvalid``: executing it is an instruction access fault.
+        The word could not be read, valid with ``rvalid``: an access fault if it is executed.
     """
 
     def __init__(self):

@@ -25,7 +25,7 @@ class InsnSignature(wiring.Signature):
     payload.compressed : Out(1)
         It takes two bytes of the program.
     payload.error : Out(1)
-        It could not be read: an instruction access fault; the word means nothing.
+        It could not be read: an access fault; the word means nothing.
     """
 
     def __init__(self):
@@ -113,11 +113,26 @@ class TrapSignature(wiring.Signature):
     valid : Out(1)
         The instruction taken in this cycle raises one.
     cause : Out(5)
-        Its code in mcause: 2 illegal instruction, 3 breakpoint, 11 environment call.
+        Its code in mcause.
     """
 
     def __init__(self):
         super().__init__({"valid": Out(1), "cause": Out(5)})
+
+
+class FaultSignature(wiring.Signature):
+    """Access fault of a load or store.
+
+    Members
+    -------
+    valid : Out(1)
+        The access under way is answered with an error: it and what is younger is dropped.
+    store : Out(1)
+        It is a store; also in the next cycle.
+    """
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "store": Out(1)})
 
 
 class SystemSignature(wiring.Signature):
@@ -144,12 +159,19 @@ class FlowSignature(wiring.Signature):
         The instruction in ID leaves it at the end of this cycle and is neither a jump nor mret nor trapping.
     id_late : Out(1)
         The instruction in ID is a branch or a CSR access.
+    id_accesses : Out(1)
+        The instruction in ID leaves it and is a load or store.
+    ex_granted : Out(1)
+        A request of the instruction in EX is granted.
     ex_leaves : Out(1)
         The instruction in EX leaves it at the end of this cycle.
+    wb_leaves : Out(1)
+        WB is done with what it holds.
     """
 
     def __init__(self):
-        super().__init__({"id_leaves": Out(1), "id_late": Out(1), "ex_leaves": Out(1)})
+        names = ("id_leaves", "id_late", "id_accesses", "ex_granted", "ex_leaves", "wb_leaves")
+        super().__init__({name: Out(1) for name in names})
 
 
 class EventsSignature(wiring.Signature):
@@ -191,6 +213,8 @@ class RetireInfoSignature(wiring.Signature):
         The instruction as it was fetched; matters if it is compressed.
     next_pc : Out(32)
         Address of the next instruction, unless a branch is taken.
+    handler : Out(32)
+        Address of the handler of exceptions.
     intr : Out(1)
         The instruction is the first of the handler of an interrupt.
     intr_id : Out(5)
@@ -202,7 +226,8 @@ class RetireInfoSignature(wiring.Signature):
     """
 
     def __init__(self):
-        widths = {"raw": 32, "next_pc": 32, "intr": 1, "intr_id": 5, "held": WaitCause, "redirect": WaitCause}
+        widths = {"raw": 32, "next_pc": 32, "handler": 32, "intr": 1, "intr_id": 5}
+        widths |= {"held": WaitCause, "redirect": WaitCause}
         super().__init__({name: Out(width) for name, width in widths.items()})
 
 
@@ -220,8 +245,7 @@ class IdExSignature(wiring.Signature):
     shamt : Out(5)
         Shift of the normalising instructions.
     dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b : Out
-        Format and factors of the last dot product, which stay until the next one, so that its unit is quiet in
-        between; absent if the dot-product unit has operand registers of its own.
+        Format and factors of the last dot product; they stay until the next one: the unit is quiet.
     ex_we, ex_addr : Out
         Register written from EX through port B.
     wb_we, wb_addr : Out
@@ -263,6 +287,43 @@ class IdExSignature(wiring.Signature):
         if config.mac_load:
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         super().__init__(members)
+
+
+class ExWbSignature(wiring.Signature):
+    """The instruction in EX as WB takes it over; all but ``old`` and ``access`` as in :class:`IdExSignature`.
+
+    Members
+    -------
+    valid : Out(1)
+        EX holds an instruction.
+    access : Out(1)
+        It is a load or store.
+    ex_we, ex_addr : Out
+        Register written from EX through port B.
+    old : Out(32)
+        Value of that register before, if the instruction is a load or store.
+    wb_we, wb_addr : Out
+        Register written from WB through port A.
+    wb_base : Out(1)
+        Port A writes the incremented base of a Mac&Load, not the loaded word.
+    nn_we, nn_addr : Out
+        NN-RF entry that the loaded word goes to; absent without Mac&Load.
+    elw : Out(1)
+        p.elw; only with performance counters.
+    """
+
+    def __init__(self, config: CoreConfig):
+        members = {"access": Out(1), "old": Out(32)}
+        all_members = IdExSignature(config).members
+        members |= {name: all_members[name] for name in self.shared(config)}
+        super().__init__(members)
+
+    @staticmethod
+    def shared(config: CoreConfig) -> tuple[str, ...]:
+        """Names of the members that are those of the ID/EX register."""
+        names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
+        names += ("elw",) if config.performance_counters else ()
+        return names + (("wb_base", "nn_we", "nn_addr") if config.mac_load else ())
 
 
 class WbSignature(wiring.Signature):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
-from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE
+from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
 XLEN_32 = 1
@@ -50,6 +50,8 @@ class RvfiTap(wiring.Component):
         Memory access.
     wb_we, wb_is_base, wb_addr, wb_data : In
         Write of port A.
+    fault, fault_store : In
+        The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is reported in the next one.
     wb_rdata : In(32)
         Loaded value after extension.
     wb_nn_we, wb_nn_addr : In
@@ -89,6 +91,8 @@ class RvfiTap(wiring.Component):
     wb_is_base: In(1)
     wb_addr: In(5)
     wb_data: In(32)
+    fault: In(1)
+    fault_store: In(1)
     wb_rdata: In(32)
     wb_nn_we: In(1)
     wb_nn_addr: In(3)
@@ -141,13 +145,28 @@ class RvfiTap(wiring.Component):
         with m.If(self.ex_ready):
             m.d.sync += wb_valid.eq(ex_valid)
             m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
+        with m.Elif(self.fault):
+            with m.If(~wb_valid):
+                m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
+            effects = ("rd_we", "base_we", "mem_rmask", "mem_wmask")
+            store, load = ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT
+            m.d.sync += [
+                ex_valid.eq(0),
+                wb_valid.eq(1),
+                in_wb["trap"].eq(1),
+                in_wb["cause"].eq(Mux(self.fault_store, store, load)),
+                in_wb["pc_wdata"].eq(self.id_info.handler),
+                *(in_wb[name].eq(0) for name in effects),
+            ]
         with m.Elif(self.wb_leave):
             m.d.sync += wb_valid.eq(0)
 
         raw = Signal(32)
         loaded_bytes = in_wb["mem_rmask"]
         m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in loaded_bytes))
-        late_rd, late_base = self.wb_we & ~self.wb_is_base, self.wb_we & self.wb_is_base
+        # what an access fault restores is no write
+        late = self.wb_we & ~in_wb["trap"]
+        late_rd, late_base = late & ~self.wb_is_base, late & self.wb_is_base
         reported = in_wb | {
             "rd_we": in_wb["rd_we"] | late_rd,
             "rd_addr": Mux(late_rd, self.wb_addr, in_wb["rd_addr"]),

@@ -35,6 +35,8 @@ class WaitTap(wiring.Component):
         Why EX keeps its instruction.
     wb_leave : In(1)
         WB is done with what it holds.
+    fault : In(1)
+        An access faults: what is in EX is dropped.
     cause : Out(WaitCause)
         Why nothing retires in this cycle; means nothing if something does.
     """
@@ -50,6 +52,7 @@ class WaitTap(wiring.Component):
     ex_ready: In(1)
     ex_wait: In(WaitCause)
     wb_leave: In(1)
+    fault: In(1)
     cause: Out(WaitCause)
 
     def elaborate(self, platform):
@@ -84,7 +87,12 @@ class WaitTap(wiring.Component):
 
         with m.If(self.ex_ready):
             m.d.sync += [in_ex.eq(id_wait), in_wb.eq(in_ex)]
+        with m.Elif(self.fault):
+            m.d.sync += in_ex.eq(WaitCause.TRAP)
         with m.Elif(self.wb_leave):
             m.d.sync += in_wb.eq(self.ex_wait)
-        m.d.comb += self.cause.eq(Mux(self.wb_leave, in_wb, WaitCause.RESPONSE))
+        with m.If(self.wb_leave):
+            m.d.comb += self.cause.eq(in_wb)
+        with m.Else():
+            m.d.comb += self.cause.eq(Mux(self.fault, WaitCause.TRAP, WaitCause.RESPONSE))
         return m

@@ -5,14 +5,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.pipeline import IdExSignature, WbSignature
+from xpulpnn.core.pipeline import ExWbSignature, WbSignature
 
 
 class WbStage(wiring.Component):
     """Keeps the destinations of the instruction whose memory response is awaited.
 
     A loaded value goes to rd through port A. With a Mac&Load the word goes to the NN-RF instead, and port A writes the
-    incremented base, registered here. Reset drops what is under way.
+    incremented base, registered here. What an access wrote from EX, ahead of its response, is kept here as it was
+    before; if the response is an error, port A writes it back in the next cycle. Reset drops what is under way.
 
     Parameters
     ----------
@@ -21,20 +22,24 @@ class WbStage(wiring.Component):
 
     Members
     -------
-    id_ex : In(IdExSignature)
+    ex : In(ExWbSignature)
         The instruction in EX.
     ex_ready : In(1)
         EX hands on what it holds, possibly a bubble.
     ex_base : In(32)
         Incremented base made in EX.
     lsu_done : In(1)
-        Response received, or none awaited.
+        Response received and no error, or none awaited.
+    fault : In(1)
+        The response is an error.
     lsu_rdata : In(32)
         Loaded value.
     wb : Out(WbSignature)
         Write under way, for forwarding.
     wb_write : Out(1)
         The write happens at the end of this cycle.
+    wb_wdata : Out(32)
+        Value written.
     wb_is_base : Out(1)
         It is a Mac&Load base.
     elw_stall : Out(1)
@@ -46,13 +51,15 @@ class WbStage(wiring.Component):
     def __init__(self, config: CoreConfig):
         self.config = config
         ports = {
-            "id_ex": In(IdExSignature(config)),
+            "ex": In(ExWbSignature(config)),
             "ex_ready": In(1),
             "ex_base": In(32),
             "lsu_done": In(1),
+            "fault": In(1),
             "lsu_rdata": In(32),
             "wb": Out(WbSignature()),
             "wb_write": Out(1),
+            "wb_wdata": Out(32),
             "wb_is_base": Out(1),
         }
         if config.performance_counters:
@@ -64,34 +71,46 @@ class WbStage(wiring.Component):
     def elaborate(self, platform):
         """Build the destination registers and the multiplexer of port A."""
         m = Module()
-        id_ex, wb = self.id_ex, self.wb
+        ex, wb = self.ex, self.wb
+        wrote = Signal()
+        old = Signal(32)
+        old_addr = Signal(5)
+        restores = Signal()
+        keeps_old = Signal()
+        base = Signal(32)
+        nn_pending = Signal()
+        enters = [wb.we.eq(ex.valid & ex.wb_we), wb.addr.eq(ex.wb_addr), wrote.eq(keeps_old), restores.eq(0)]
+        fails = [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1)]
+        leaves = [wb.we.eq(0), wrote.eq(0)]
+        if self.config.mac_load:
+            enters += [self.wb_is_base.eq(ex.wb_base), nn_pending.eq(ex.valid & ex.nn_we)]
+            fails.append(nn_pending.eq(0))
+            leaves.append(nn_pending.eq(0))
         with m.If(self.ex_ready):
-            m.d.sync += [wb.we.eq(id_ex.valid & id_ex.wb_we), wb.addr.eq(id_ex.wb_addr)]
+            m.d.sync += enters
+            with m.If(keeps_old):
+                m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
+            if self.config.mac_load:
+                with m.If(ex.valid & ex.wb_base):
+                    # masked, which keeps the register's inputs quiet while other results pass
+                    m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
+        with m.Elif(self.fault):
+            m.d.sync += fails
         with m.Elif(self.lsu_done):
-            m.d.sync += wb.we.eq(0)
-        m.d.comb += self.wb_write.eq(wb.we & self.lsu_done)
+            m.d.sync += leaves
+        m.d.comb += [
+            keeps_old.eq(ex.access & ex.ex_we),
+            wb.data.eq(self.lsu_rdata),
+            self.wb_write.eq(wb.we & self.lsu_done),
+            self.wb_wdata.eq(Mux(restores, old, wb.data)),
+        ]
+        if self.config.mac_load:
+            with m.If(self.wb_is_base):
+                m.d.comb += wb.data.eq(base)
+            m.d.comb += self.nn_we.eq(nn_pending & self.lsu_done)
         if self.config.performance_counters:
             elw = Signal()
             with m.If(self.ex_ready):
-                m.d.sync += elw.eq(id_ex.valid & id_ex.elw)
+                m.d.sync += elw.eq(ex.valid & ex.elw)
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
-        if not self.config.mac_load:
-            m.d.comb += wb.data.eq(self.lsu_rdata)
-            return m
-
-        base = Signal(32)
-        # keeps the register's inputs quiet while other results pass
-        new_base = Signal(32)
-        m.d.comb += new_base.eq(self.ex_base & id_ex.wb_base.replicate(32))
-        nn_pending = Signal()
-        with m.If(self.ex_ready):
-            m.d.sync += [self.wb_is_base.eq(id_ex.wb_base), nn_pending.eq(id_ex.valid & id_ex.nn_we)]
-            with m.If(id_ex.valid & id_ex.wb_base):
-                m.d.sync += [base.eq(new_base), self.nn_addr.eq(id_ex.nn_addr)]
-        with m.Elif(self.lsu_done):
-            m.d.sync += nn_pending.eq(0)
-        m.d.comb += [
-            wb.data.eq(Mux(self.wb_is_base, base, self.lsu_rdata)),
-            self.nn_we.eq(nn_pending & self.lsu_done),
-        ]
         return m

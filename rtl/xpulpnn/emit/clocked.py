@@ -89,11 +89,11 @@ class Clocked:
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
             for memory in self._module.memories.values()
         ]
-        rows += [
-            f"reg {declared_range(nets.wires[wire].width)}{nets.names[wire]};"
-            for wire in (*self._blocks, *map(self._register, self._reads))
-            if wire not in nets.ports and wire not in self.arrays
-        ]
+        kinds: dict[int, list[str]] = {}
+        for wire in (*self._blocks, *map(self._register, self._reads)):
+            if wire not in nets.ports and wire not in self.arrays:
+                kinds.setdefault(nets.wires[wire].width, []).append(nets.names[wire])
+        rows += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
         rows += [
             f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
             for array, wire in self._array_wires()
@@ -147,7 +147,7 @@ class Clocked:
                         break
             else:
                 blocks.append(block)
-        lines = [line for block in blocks for line in _at(block.event, self._body(block))]
+        lines = [line for block in blocks for line in _at(block.event, self._body(block), one=block.reset is not None)]
         for array, wire in self._array_wires():
             lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
         return lines + self._memory_ports()
@@ -232,9 +232,9 @@ class Clocked:
         return lines if const_bits(enable) == "1" else guarded(f"if ({printer.condition(enable)})", lines)
 
 
-def _at(event: str, lines: list[str]) -> list[str]:
-    """What happens at an event."""
-    if len(lines) == 1 or lines[0].startswith("for ("):
+def _at(event: str, lines: list[str], *, one: bool = False) -> list[str]:
+    """What happens at an event; ``one`` if it is one statement on many lines."""
+    if one or len(lines) == 1 or lines[0].startswith("for ("):
         return [f"always @({event})", *(INDENT + line for line in lines)]
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 

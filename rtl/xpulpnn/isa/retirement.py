@@ -25,7 +25,7 @@ class WaitCause(IntEnum):
     BRANCH = 4
     """A taken branch drops the instruction behind it and fetching starts again at its target."""
     TRAP = 5
-    """An interrupt waits for what is older; fetching starts again at a handler or behind mret."""
+    """An interrupt waits for what is older; an access faults; fetching starts again at a handler or behind mret."""
     LOAD_USE = 6
     """A value is still being loaded."""
     JUMP_REGISTER = 7
@@ -45,7 +45,7 @@ class WaitCause(IntEnum):
     LOOP = 14
     """A hardware loop counts an iteration in EX, or fetching went past its end."""
     SYNC = 15
-    """fence.i and wfi wait for what is older; fetching starts again behind fence.i."""
+    """fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts again behind fence.i."""
     SLEEP = 16
     """wfi waits for an interrupt."""
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 from itertools import product
 from multiprocessing import get_context
 
-from xpulpnn.config import Arbiter, ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.configuration import resolved
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_CONFIG,
     DEFAULT_VARIANTS,
@@ -19,11 +18,11 @@ from xpulpnn_sim.api.cosimulation import (
 from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.layout import PLACEMENTS, Placement
 from xpulpnn_sw.precision import Precision
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
-DEFAULT_BANKS = (16,)
 
 
 def cosim_cluster(
@@ -33,11 +32,11 @@ def cosim_cluster(
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
     variants: Sequence[str] = DEFAULT_VARIANTS,
     cores: Sequence[int] = DEFAULT_CORES,
-    banks: Sequence[int] = DEFAULT_BANKS,
-    arbiters: Sequence[Arbiter] = ("counter",),
+    banks: Sequence[int] = (),
+    arbiters: Sequence[Arbiter] = (),
     placements: Sequence[Placement] = ("padded",),
-    icache: int = 0,
-    config: CoreConfig | str = DEFAULT_CONFIG,
+    icache: int | None = None,
+    config: ClusterConfig | CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = True,
     specialise: bool = False,
@@ -55,17 +54,19 @@ def cosim_cluster(
     kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
         As of :func:`xpulpnn_sim.api.cosimulation.cosim`.
     cores, banks : sequence of int
-        Of the cluster: 1 to 16 cores, banks a power of two.
+        1 to 16 cores, banks a power of two; empty: the banks of ``config``.
     arbiters : sequence of str
-        Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`).
+        Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); empty: as
+        in ``config``.
     placements : sequence of str
         How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
         than the one before, or ``aligned``, all from the same bank on.
-    icache : int
+    icache : int or None
         Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
-        outside; the figures are those of a second pass. 0: instructions are fetched without delay.
-    config : CoreConfig or str
-        Every core, or the name of a preset.
+        outside; the figures are then those of a second pass. 0: instructions are fetched without delay. None: as
+        ``config`` says.
+    config : ClusterConfig, CoreConfig or str
+        The cluster in all else; or every core of it; or the name of a preset of either.
     machine : Machine or None
         Seed, latency of the memory outside; None: that memory answers in the next cycle.
 
@@ -82,18 +83,20 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    core = resolved(config, exact=exact)
+    cluster = cluster_of(config, exact=exact)
     cases = kernel_cases(
         kernel,
         layers=layers,
         precisions=precisions,
         variants=variants,
-        config=core,
+        config=cluster.core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
     )
-    clustered = cluster_cases(cases, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache)
+    clustered = cluster_cases(
+        cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
+    )
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
         results.append(result)
@@ -102,25 +105,43 @@ def cosim_cluster(
     return tuple(results)
 
 
+def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:
+    """The cluster that :func:`cosim_cluster` means by its ``config``, unless ``exact`` with sums left to the simulator.
+
+    Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
+    """
+    if isinstance(config, str):
+        config = CLUSTER_PRESETS.get(config) or preset(config)
+    if isinstance(config, CoreConfig):
+        config = ClusterConfig(core=config)
+    return config if exact else simulated(config)
+
+
 def cluster_cases(
     cases: Sequence[Case],
+    cluster: ClusterConfig,
     *,
     cores: Sequence[int],
     banks: Sequence[int],
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
-    icache: int = 0,
+    icache: int | None = None,
 ) -> list[ClusterCase]:
-    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim_cluster`."""
+    """Every combination on variations of ``cluster``, checked before anything runs.
+
+    Other parameters and errors as in :func:`cosim_cluster`.
+    """
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
+    if icache is not None:
+        cluster = replace(cluster, icache_private=icache)
     clustered: list[ClusterCase] = []
     for case in cases:
-        plain = ClusterConfig(core=case.config, icache_private=icache, dma=False)
-        for number, arbiter, placement, count in product(banks, arbiters, placements, cores):
-            cluster = replace(plain, cores=count, banks=number, arbiter=arbiter)
-            clustered.append(ClusterCase(case=case, cluster=cluster, placement=placement))
+        variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
+        for number, arbiter, placement, count in variations:
+            varied = replace(cluster, cores=count, banks=number, arbiter=arbiter)
+            clustered.append(ClusterCase(case=case, cluster=varied, placement=placement))
     for chosen in clustered:
         chosen.check()
     return clustered

@@ -30,6 +30,8 @@ PORTS = {
     "irq": "irq",
     "clock_runs": "clock_runs",
     "retire": "retire",
+    "retire_final": "retire_final",
+    "retire_cancel": "retire_cancel",
     "enter": "enter",
     "enter_pc": "enter_pc",
     "enter_interrupt": "enter_interrupt",
@@ -50,13 +52,16 @@ def registers() -> list[Csr]:
 
 def surroundings(rng: Random) -> CsrCycle:
     """A cycle without an access: random inputs, counters counting."""
+    final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return CsrCycle(
         address=rng.choice(CSRS).address,
         boot_address=random_word(rng),
         hart_id=random_word(rng),
         irq=random_word(rng),
         clock_runs=rng.random() < 0.8,
-        retire=rng.random() < 0.5,
+        retire=final and rng.random() < 0.5,
+        retire_final=final,
+        retire_cancel=cancel,
         enter_pc=random_word(rng),
         enter_interrupt=rng.random() < 0.5,
         enter_cause=rng.randrange(XLEN),
@@ -69,7 +74,8 @@ def surroundings(rng: Random) -> CsrCycle:
 def access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """A write, set or clear; of a read-only register only a read."""
     write = csr.access is not CsrAccess.RO
-    return replace(surroundings(rng), address=csr.address, op=op, valid=True, write=write, operand=operand)
+    around = replace(surroundings(rng), retire_final=True, retire_cancel=False)
+    return replace(around, address=csr.address, op=op, valid=True, write=write, operand=operand)
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
@@ -110,7 +116,8 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
             yield access(by_name[f"{name}h"], "WRITE", high, rng)
             yield access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
             for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
-                yield replace(read(by_name[view], rng), clock_runs=True, retire=True)
+                looks = replace(read(by_name[view], rng), clock_runs=True)
+                yield replace(looks, retire=True, retire_final=True, retire_cancel=False)
     if "pcmr" in by_name:
         for mode in range(4):
             yield access(by_name["pcmr"], "WRITE", mode, rng)

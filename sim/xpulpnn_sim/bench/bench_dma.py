@@ -10,9 +10,9 @@ from cocotb.triggers import RisingEdge
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
 from xpulpnn_sim.bench.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
+from xpulpnn_sim.bench.dma_port import CommandPort
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming
-from xpulpnn_sim.bench.obi_initiator import ObiInitiator
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.dma import moves
 
@@ -56,7 +56,7 @@ class Ports:
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(bench_data()["cores"])]
-        self.initiators = [ObiInitiator(dut, port, rng, pause) for port in (*cores, "shared")]
+        self.initiators = [CommandPort(dut, port, rng, pause) for port in (*cores, "shared")]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))
@@ -253,6 +253,25 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
             await RisingEdge(dut.clk)
         board.equal(ports.pulses(), told, "pulses")
         ports.check(board, "all ports")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(direction=list(DIRECTIONS))
+async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
+    """Nothing is under way any more when a core is told, and its identifier is no longer in use."""
+    rng, board = await start(dut), Scoreboard()
+    async with ports_of(dut, rng, timing=(STALLED, FAR)) as ports:
+        for length in range(1, 30):
+            number, told = await ports.identifier(), len(ports.told.rows)
+            flags = DmaCommand.INCREMENT | DmaCommand.EVENT
+            await ports.command(transfer(direction, length, rng.randrange(64), rng.randrange(64), flags))
+            while not any(events for events, _ in ports.told.rows[told:]):
+                await RisingEdge(dut.clk)
+                assert len(ports.told.rows) < told + _PATIENCE, f"nobody is told (seed {board.seed})"
+            board.equal(ports.memory.unanswered, 0, "under way when told")
+            ports.check(board, "when told")
+            board.equal((await ports.status())[0], 0, "in use when told")
+            await ports.free(number)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

@@ -114,6 +114,34 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
     return cycles
 
 
+async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
+    """Present an access, and the same behind it; whether it faults as a store, None if it does not fault at all.
+
+    Behind a fault EX must ask for nothing in the same cycle, and is emptied.
+    """
+    drive(dut, access.ports)
+    under_way = False
+    for _ in range(_CYCLE_LIMIT):
+        await FallingEdge(dut.clk)
+        fault, done = sample(dut.fault__valid), sample(dut.wb_done)
+        assert not (fault and sample(dut.data__req)), "a request in the cycle of a fault"
+        assert not (fault and under_way and done), "WB is done with an access that faults"
+        in_ex = sample(dut.ex_done)
+        store = bool(sample(dut.fault__store))
+        await RisingEdge(dut.clk)
+        if fault:
+            drive(dut, idle)
+            await RisingEdge(dut.clk)
+            return store
+        if under_way and done:
+            break
+        under_way |= bool(in_ex)
+        if under_way:
+            drive(dut, idle)
+    drive(dut, idle)
+    return None
+
+
 class WritebackMonitor(Background):
     """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
 
@@ -172,3 +200,30 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
         if timing is PROMPT:
             wanted = [1 + access.crosses for access in accesses]
             board.compare({"cycles": wanted}, {"cycles": cycles}, context, "cycles in EX")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
+    """One word of the window fails: who accesses it faults, asks for nothing behind it and writes nothing there."""
+    rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
+    accesses = [
+        access
+        for insn, control in rows_with_controls()
+        for access in accesses_of_row(insn, control, data["vectors_per_row"], window, rng)
+    ]
+    rng.shuffle(accesses)
+    bad = window + WINDOW_BYTES // 2
+    memory = WordMemory(((bad, WORD_BYTES),))
+    before = memory[bad]
+    with ObiResponder(dut, "data", memory, timing, rng) as bus:
+        for access in accesses:
+            first = access.address & ~(WORD_BYTES - 1)
+            words = [first, first + WORD_BYTES] if access.crosses else [first]
+            requests = len(bus.log)
+            found = await fault_of(dut, access, data["idle"])
+            where = f"{access.insn.mnemonic} at 0x{access.address:x}"
+            board.equal(found, access.insn.is_store if bad in words else None, f"fault of {where}")
+            wanted = words[: words.index(bad) + 1] if bad in words else words
+            board.equal([grant.address for grant in bus.log[requests:]], wanted, f"requests of {where}")
+    board.equal(memory[bad], before, "the word that fails")

@@ -11,6 +11,8 @@ from xpulpnn_sw.asm import assemble
 DATA_WORDS = 64
 DONE_ADDRESS = 0x2000_0000
 """A store here ends the run."""
+FAILING = (0x3000_0000, 0x10)
+"""First address and size of words that the bus answers with an error."""
 
 _START = """
     li x8, {data}
@@ -109,6 +111,38 @@ patched:
     ecall
     wfi
     csrsi mtvec, 1
+"""
+
+_FAULTS = """
+    li x5, {failing}
+    lw x6, 0(x5)
+    ecall
+    sw x6, 4(x5)
+    c.addi x9, 1
+    lh x6, 3(x5)
+    mulh x9, x9, x9
+    c.lw x10, 4(x8)
+    sw x9, 8(x5)
+    bne x9, x10, 1f
+    c.addi x9, 1
+1:  lbu x6, 9(x5)
+    .word 0
+    add x9, x9, x6
+"""
+
+_FAILING_LOOPS = """
+    li x5, {failing}
+    li x6, 4
+    lp.setupi 0, 3, 1f
+    c.addi x9, 1
+1:  p.lw x7, 4(x5!)
+    lp.setupi 0, 4, 2f
+    p.sw x9, 4(x5!)
+2:  add x9, x9, x7
+    p.lw x7, x6(x5!)
+    lp.setup 1, x6, 3f
+    c.addi x9, 3
+3:  add x9, x9, x5
 """
 
 _LOOPS = """
@@ -230,9 +264,10 @@ def program(config: CoreConfig, rng: Random) -> Executable:
     """Vector table, the sections the configuration can execute, and random data."""
     vectors = "j exception\n" + "j interrupt\n" * (VECTORS - 1)
     # the order of the sections, and what is aligned with them, changes with the seed
-    sections = [_COMPRESSED, _CONTROL, _SYSTEM]
+    sections = [_COMPRESSED, _CONTROL, _SYSTEM, _FAULTS]
     optional = (
         (_LOOPS, config.xpulpv2),
+        (_FAILING_LOOPS, config.xpulpv2),
         (_NARROW, config.xpulpnn),
         (_MAC_LOAD_NN, config.mac_load_nn),
         (_MAC_LOAD_CU, config.mac_load_cu),
@@ -241,7 +276,7 @@ def program(config: CoreConfig, rng: Random) -> Executable:
     rng.shuffle(sections)
     fill = [text + "c.nop\n" * rng.randrange(2) for text in sections]
     text = vectors + _START + "".join(fill) + _END
-    image = assemble(text.format(data=DATA_BASE, done=DONE_ADDRESS), TEXT_BASE).to_bytes()
+    image = assemble(text.format(data=DATA_BASE, done=DONE_ADDRESS, failing=FAILING[0]), TEXT_BASE).to_bytes()
     data = rng.randbytes(WORD_BYTES * DATA_WORDS)
     segments = (Segment(DATA_BASE, data, len(data)), Segment(TEXT_BASE, image, len(image)))
     return Executable(Path("core_program"), ENTRY, segments, {}, (), DONE_ADDRESS, None)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
-from xpulpnn.isa.machine import MCAUSE_INTERRUPT, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES
-from xpulpnn_sim.iss.csrs import CsrFile
+from xpulpnn.isa.csr import ALL_BITS, CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import MCAUSE_INTERRUPT, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, VECTOR_BYTES, XLEN
+from xpulpnn_sim.iss.csrs import INHIBIT, CsrFile
 
 LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 """Registers kept outside the file, in the order of their addresses."""
@@ -12,7 +12,10 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsrCycle:
-    """What happens to the file in one cycle; ``op`` is WRITE, SET or CLEAR, ``write`` is false for a mere read."""
+    """What happens to the file in one cycle; ``op`` is WRITE, SET or CLEAR, ``write`` is false for a mere read.
+
+    Accesses and ``retire`` come only with ``retire_final``, ``retire_cancel`` only without.
+    """
 
     address: int = 0
     op: str = "WRITE"
@@ -25,6 +28,8 @@ class CsrCycle:
     irq: int = 0
     clock_runs: bool = True
     retire: bool = False
+    retire_final: bool = True
+    retire_cancel: bool = False
     enter: bool = False
     enter_pc: int = 0
     enter_interrupt: bool = False
@@ -46,6 +51,8 @@ class CsrModel:
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
         self._file = CsrFile(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
+        # minstret has counted an instruction that may still trap; it has trapped
+        self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
         """What software sees, 0 without a register; the value that the access makes; the register that takes it."""
@@ -89,7 +96,14 @@ class CsrModel:
             file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle.boot_address & MTVEC_BASE
         if target is not None:
             file.write(target, new)
+        is_written = target is not None and target.name in ("minstret", "minstreth")
+        if self._takes_back and not is_written:
+            total = (file["minstreth"] << XLEN | file["minstret"]) - 1
+            file.values["minstret"], file.values["minstreth"] = total & ALL_BITS, total >> XLEN & ALL_BITS
         file.advance(cycle.clock_runs, cycle.retire, inhibit)
+        self._takes_back = cycle.retire_cancel and self._counted
+        if cycle.retire_final:
+            self._counted = cycle.retire and not is_written and not inhibit & INHIBIT["minstret"]
         happen = [event for event in range(len(PERFORMANCE_EVENTS)) if cycle.events >> event & 1]
         file.count_events(happen, enabled, saturates=saturates)
         if cycle.enter:

@@ -56,7 +56,6 @@ class _Port:
     waiting: tuple[int, ...] | None = None
     driven: dict[str, int] = field(default_factory=dict[str, int])
     runs: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    grants: int = 0
 
 
 class DmaMemories(Background):
@@ -93,9 +92,9 @@ class DmaMemories(Background):
         self._ports = ports
 
     @property
-    def grants(self) -> int:
-        """Accesses of the TCDM so far."""
-        return sum(port.grants for port in self._ports[:-1])
+    def unanswered(self) -> int:
+        """Accesses under way."""
+        return sum(len(port.answers) for port in self._ports)
 
     def _drive(self, port: _Port, **values: int) -> None:
         for name, value in values.items():
@@ -129,7 +128,6 @@ class DmaMemories(Background):
         port.waiting = None if granted else request
         if not granted:
             return
-        port.grants += 1
         address, writes, enables, *value = request
         self._check(port, address, writes, enables)
         timing, rng = port.timing, self._rng

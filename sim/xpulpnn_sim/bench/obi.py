@@ -15,8 +15,8 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
-OUTSTANDING_LIMIT = {"instr": 4, "data": 1}
-"""Requests granted and not answered at most, by port."""
+OUTSTANDING_LIMIT = {"instr": 4}
+"""Requests granted and not answered at most, by port; one at others."""
 
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
@@ -28,12 +28,21 @@ _ENABLED = [
 
 
 class WordMemory(dict[int, int]):
-    """Words by aligned byte address; a word never written holds a value that depends on its address."""
+    """Words by aligned byte address; a word never written holds a value that depends on its address.
+
+    Parameters
+    ----------
+    failing : tuple of (int, int)
+        First address and size of words of which every access is answered with an error.
+    """
+
+    def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
+        super().__init__()
+        self._bad = failing
 
     def fails(self, address: int) -> bool:
         """Whether an access to the word at ``address`` is answered with an error."""
-        del address
-        return False
+        return any(first <= address < first + size for first, size in self._bad)
 
     def __missing__(self, address: int) -> int:
         """The initial value: an odd multiple of the address, bytes all different."""
@@ -91,7 +100,7 @@ class ObiResponder(Background):
     dut : handle
         Unit with the port.
     port : str
-        "data" or "instr".
+        Its name, such as "data" or "instr".
     memory : WordMemory
         What is accessed.
     timing : ObiTiming
@@ -151,14 +160,17 @@ class ObiResponder(Background):
                     self.log.append(access)
                     ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
                     responses.append((ready_at, self._perform(access), int(self._memory.fails(access.address))))
-                    assert len(responses) <= OUTSTANDING_LIMIT[self._port], f"{len(responses)} requests outstanding"
+                    limit = OUTSTANDING_LIMIT.get(self._port, 1)
+                    assert len(responses) <= limit, f"{len(responses)} requests outstanding"
             else:
                 assert waiting is None, f"{waiting} withdrawn before its grant"
             await RisingEdge(clk)
             cycle += 1
 
     def _perform(self, access: Grant) -> int:
-        """The data of the response, of which only the enabled bytes of a read mean something."""
+        """The data of the response, of which only the enabled bytes of a read that does not fail mean something."""
+        if self._memory.fails(access.address):
+            return self._rng.getrandbits(32)
         if access.write:
             self._memory.write(access.address, access.enables, access.value)
             return self._rng.getrandbits(32)

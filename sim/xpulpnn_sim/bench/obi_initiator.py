@@ -1,84 +1,123 @@
-"""An initiator on an OBI port of a unit, as a core is one."""
+"""The initiator on an OBI port of a unit, with one access outstanding as the core has."""
 
 from collections import deque
-from dataclasses import dataclass, field
-from random import Random
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from cocotb.triggers import Event, FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
-from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Background, Dut, drive, sample
+from xpulpnn_sim.bench.obi import ALL_BYTES
 
-_ALL_BYTES = (1 << WORD_BYTES) - 1
+_REQUEST = ("addr", "we", "be", "wdata")
 
 
 @dataclass(slots=True)
-class _Access:
+class Transfer:
+    """An access, and what became of it.
+
+    Parameters
+    ----------
+    address : int
+        Aligned byte address.
+    write, enables, value : int
+        As in OBI.
+    gap : int
+        Cycles without a request before it.
+
+    Members
+    -------
+    requested, granted, answered : int
+        Cycles of the first request, the grant and the answer, from the beginning.
+    data : int
+        What was read.
+    """
+
     address: int
-    write: bool
-    value: int
-    answered: Event = field(default_factory=Event)
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
+    gap: int = 0
+    requested: int = -1
+    granted: int = -1
+    answered: int = -1
+    data: int = 0
 
 
 class ObiInitiator(Background):
-    """Makes accesses one after the other, the next one at the earliest in the cycle of the response to the last.
+    """Makes transfers one after the other, the next one in the cycle of the answer at the earliest.
 
     Parameters
     ----------
     dut : handle
         Unit with the port.
     port : str
-        Begins the names of its signals.
-    rng : Random
-        Source of pauses.
-    pause : float
-        Probability of a cycle without a request before each.
+        Its name.
+
+    Members
+    -------
+    done : list of Transfer
+        Those that are answered.
     """
 
-    def __init__(self, dut: Dut, port: str, rng: Random, pause: float = 0.0) -> None:
-        self._dut, self._port, self._rng, self._pause = dut, port, rng, pause
-        self._pending: deque[_Access] = deque()
+    def __init__(self, dut: Dut, port: str) -> None:
+        self.done: list[Transfer] = []
+        self._waiting: deque[Transfer] = deque()
+        self._dut, self._port = dut, port
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata")}
 
-    async def read(self, address: int) -> int:
-        """The word at ``address``."""
-        return (await self._access(_Access(address, False, 0))).value
+    def put(self, transfers: Iterable[Transfer]) -> None:
+        """Add to what is to be made."""
+        self._waiting.extend(transfers)
 
-    async def write(self, address: int, value: int) -> None:
-        """Write a word, and wait for the response."""
-        await self._access(_Access(address, True, value))
+    async def finish(self, limit: int) -> None:
+        """Wait until everything is answered; raises ``AssertionError`` after ``limit`` cycles."""
+        wanted = len(self.done) + len(self._waiting)
+        for _ in range(limit):
+            if not self._waiting and len(self.done) >= wanted:
+                return
+            await RisingEdge(self._dut.clk)
+        raise AssertionError(f"{self._port}: {len(self._waiting)} transfers must be answered within {limit} cycles")
 
-    async def write_all(self, address: int, values: list[int]) -> None:
-        """Write words to one address, one behind the other."""
-        accesses = [_Access(address, True, value) for value in values]
-        self._pending += accesses
-        for access in accesses:
-            await access.answered.wait()
+    def __exit__(self, *error: object) -> None:
+        """End at once."""
+        super().__exit__(*error)
+        self._show(None)
 
-    async def _access(self, access: _Access) -> _Access:
-        self._pending.append(access)
-        await access.answered.wait()
-        return access
+    def _show(self, transfer: Transfer | None) -> None:
+        values = dict.fromkeys(_REQUEST, 0)
+        if transfer is not None:
+            values = dict(
+                zip(_REQUEST, (transfer.address, transfer.write, transfer.enables, transfer.value), strict=True)
+            )
+        drive(self._dut, {f"{self._port}__{name}": value for name, value in values.items()})
+        drive(self._dut, {f"{self._port}__req": int(transfer is not None)})
 
     async def _run(self) -> None:
-        clk, port = self._dut.clk, self._port
-        req, gnt, rvalid, rdata = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt", "rvalid", "rdata"))
-        under_way: deque[_Access] = deque()
-        shown: _Access | None = None
+        cycle = 0
+        asking: Transfer | None = None
+        outstanding: Transfer | None = None
         while True:
-            if shown is None and self._pending and not (self._pause and self._rng.random() < self._pause):
-                shown = self._pending.popleft()
-                request = {"req": 1, "addr": shown.address, "we": int(shown.write), "wdata": shown.value}
-                drive(self._dut, {f"{port}__{name}": value for name, value in (request | {"be": _ALL_BYTES}).items()})
-            await FallingEdge(clk)
-            if sample(rvalid):
-                assert under_way, f"{port} is answered without a request"
-                access = under_way.popleft()
-                access.value = sample(rdata)
-                access.answered.set()
-            if shown is not None and sample(gnt):
-                under_way.append(shown)
-                shown = None
-                await RisingEdge(clk)
-                req.value = 0
-            else:
-                await RisingEdge(clk)
+            # answers come from registers: the next request may depend on them
+            await Timer(SETTLE_NS, unit="ns")
+            if sample(self._seen["rvalid"]):
+                assert outstanding is not None, f"{self._port}: an answer to nothing in cycle {cycle}"
+                outstanding.answered = cycle
+                outstanding.data = 0 if outstanding.write else sample(self._seen["rdata"])
+                self.done.append(outstanding)
+                outstanding = None
+            if asking is None and outstanding is None and self._waiting:
+                if self._waiting[0].gap:
+                    self._waiting[0].gap -= 1
+                else:
+                    asking = self._waiting.popleft()
+                    asking.requested = cycle
+                    self._show(asking)
+            await FallingEdge(self._dut.clk)
+            if asking is not None and sample(self._seen["gnt"]):
+                asking.granted = cycle
+                asking, outstanding = None, asking
+            await RisingEdge(self._dut.clk)
+            if asking is None:
+                self._show(None)
+            cycle += 1

@@ -2,7 +2,7 @@
 
 The costs are those of :class:`xpulpnn.isa.machine.Cost`: this is when they are due. A value that arrives in WB (loaded
 word, base and entry of a Mac&Load) can be used one cycle later than a result of EX, and jalr uses both one cycle later
-than other readers. fence.i and wfi wait until EX and WB are empty.
+than other readers. fence.i and wfi wait until EX and WB are empty. What acts in ID waits until no access is in EX.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,9 @@ DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}
 
 DRAINING_OPS = ("fence.i", "wfi")
 """They enter EX when everything older is complete."""
+
+ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
+"""They act when they leave ID, as does what raises an exception there."""
 
 
 def arithmetic_cycles(insn: Insn, operand_b: int) -> int:
@@ -46,6 +49,7 @@ class PipelineTiming:
         self._stored: dict[int, int] = {}
         self._entries: dict[int, int] = {}
         self._drained = 0
+        self._accessed = 0
 
     def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
         """Cycles of all instructions, the first in cycle 0."""
@@ -54,8 +58,12 @@ class PipelineTiming:
         for item in stream:
             fetched = item.fetched
             cycle = free if fetched is None else max(free, self._sources_ready(fetched))
+            if fetched is None or item.cause is not None or fetched.insn.op in ACTING_OPS:
+                cycle = max(cycle, self._accessed)
             cycles.append(cycle)
             free = leaves = cycle + execution_cycles(item)
+            if item.address is not None:
+                self._accessed = leaves + 1
             if fetched is None or item.cause is not None:
                 self._drained = max(self._drained, leaves)
                 continue

@@ -7,10 +7,13 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
+from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.peripherals.control import ClusterControl
+from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
@@ -217,13 +220,6 @@ def _event_unit(episodes: int, *simulators: str, **fields: Any) -> BenchedUnit:
     )
 
 
-def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
-    """``stride``: of the lengths that are tried at every alignment."""
-    numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
-    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
-    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
-
-
 def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> BenchedUnit:
     """A small memory with a host, or with as many masters beside the cores."""
     chosen = {"cores": 4, "banks": 4, "tcdm_bytes": 1024, "rvfi": True} | settings
@@ -231,6 +227,18 @@ def _tcdm(cycles: int, *simulators: str, others: int = 1, **settings: Any) -> Be
     masters = config.cores + others
     data = {"config": chosen, "masters": masters, "cycles": cycles}
     return BenchedUnit("tcdm", lambda: Tcdm(config, masters), lambda: data, simulators)
+
+
+def _core_demux(*simulators: str, **settings: Any) -> BenchedUnit:
+    config = ClusterConfig(**settings)
+    return BenchedUnit("core_demux", lambda: CoreDemux(config), lambda: {"config": settings}, simulators)
+
+
+def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -> BenchedUnit:
+    """``stride``: of the lengths that are tried at every alignment."""
+    numbers = {"cores": config.cores, "identifiers": config.dma_transfers}
+    counts = {"stride": stride, "transfers": transfers, "commands": transfers // 8}
+    return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
 
 
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
@@ -285,13 +293,17 @@ UNITS: Mapping[str, BenchedUnit] = {
     "event-unit": _event_unit(6, *SIMULATORS, dma=True),
     "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
     "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
-    "dma": _dma(ClusterConfig(), 60, 150, "verilator"),
-    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 220, 60, "icarus"),
     "tcdm": _tcdm(400, *SIMULATORS),
     "tcdm-strict": _tcdm(400, "verilator", arbiter="strict", bank_hash=True, cores=5, others=3),
     "tcdm-fixed": _tcdm(200, "icarus", arbiter="fixed", rvfi=False, banks=1),
     "tcdm-equal": _tcdm(300, "verilator", dma_priority="equal", cores=8, banks=2),
     "tcdm-broadcast": _tcdm(400, "icarus", broadcast=True, bank_hash=True, others=5, tcdm_bytes=64),
+    "core-demux": _core_demux(*SIMULATORS),
+    "core-demux-dma": _core_demux("icarus", dma=True, tcdm_bytes=1 << 20),
+    "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
+    "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
+    "dma": _dma(ClusterConfig(), 100, 120, "verilator"),
+    "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 300, 40, "icarus"),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

@@ -3,9 +3,10 @@
 import argparse
 from dataclasses import replace
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
-from xpulpnn.errors import InputError
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
+from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.commands.common import assignments, configuration, simulated_configuration
+from xpulpnn_sim.tops import CLUSTER_TOPS
 
 _OF_CLUSTERS = ("banks", "icache", "l2_latency")
 
@@ -58,6 +59,20 @@ def described(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
         given["icache_private"] = icache_bytes(arguments.icache)
     config = replace(config, **{name: value for name, value in given.items() if value is not None})
     return apply_settings(config, assignments(arguments))
+
+
+def configuration_of(top: str, arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
+    """What ``--preset`` and ``--set`` describe for a component of :mod:`xpulpnn_sim.tops`.
+
+    For those of a cluster a preset of a core stands for the cluster of such cores.
+    """
+    if top not in CLUSTER_TOPS:
+        return configuration(arguments)
+    named = CLUSTER_PRESETS.get(arguments.preset)
+    if named is None and arguments.preset not in PRESETS:
+        known = ", ".join((*CLUSTER_PRESETS, *PRESETS))
+        raise ConfigError(f"preset must be one of {known}, not {arguments.preset}")
+    return apply_settings(named or ClusterConfig(core=preset(arguments.preset)), assignments(arguments))
 
 
 def target_configuration(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from xpulpnn.config import PRESETS, CoreConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.files import require_folder as require_folder
 from xpulpnn_sim.files import write_text
@@ -47,11 +47,17 @@ BOTH_FORMS = "for both forms of Mac&Load"
 """Why some subcommands have another default preset."""
 
 
-def add_configuration(parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET, why: str = "") -> None:
-    """Add ``--preset``, with the reason for another default than that of all, and ``--set``."""
+def add_configuration(
+    parser: argparse.ArgumentParser, default: str = DEFAULT_PRESET, why: str = "", *, clusters: bool = False
+) -> None:
+    """Add ``--preset``, with the reason for another default than that of all, and ``--set``; also for ``clusters``."""
     shown = f"{default}, {why}" if why else default
+    of_clusters = f"; of clusters: {', '.join(CLUSTER_PRESETS)}" if clusters else ""
     parser.add_argument(
-        "--preset", default=default, metavar="NAME", help=f"configuration: {', '.join(PRESETS)} (default {shown})"
+        "--preset",
+        default=default,
+        metavar="NAME",
+        help=f"configuration: {', '.join(PRESETS)} (default {shown}){of_clusters}",
     )
     parser.add_argument(
         "--set",

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_CONFIG,
@@ -96,7 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
     cosim_cluster.require_its_options(arguments)
-    cases = _cases(arguments)
+    cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
+    cases = _cases(arguments, simulated_configuration(arguments) if cluster is None else cluster.core)
     window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
@@ -105,8 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
-    if arguments.cores is not None:
-        return cosim_cluster.run(arguments, cases)
+    if cluster is not None:
+        return cosim_cluster.run(arguments, cluster, cases)
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
         for result in run_cases(cases, arguments.engine, arguments.jobs):
@@ -124,8 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if any(result.record["mismatches"] for result in results) else OK
 
 
-def _cases(arguments: argparse.Namespace) -> list[Case]:
-    config = simulated_configuration(arguments)
+def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     machine = Machine(

@@ -7,13 +7,14 @@ from typing import Any, cast, get_args
 
 from rich.table import Table
 
-from xpulpnn.config import Arbiter
+from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, apply_settings, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_BANKS, DEFAULT_CORES, cluster_cases, run_cluster_cases
+from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_CORES, cluster_cases, cluster_of, run_cluster_cases
 from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
+    assignments,
     comma_list,
     output,
     progress_bar,
@@ -49,20 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"run on clusters of so many cores, such as {','.join(map(str, DEFAULT_CORES))}; without it one core runs "
         "by itself, with memory of its own",
     )
-    banks = ",".join(map(str, DEFAULT_BANKS))
-    group.add_argument("--banks", default=banks, metavar="LIST", help=f"banks of the shared memory (default {banks})")
+    usual = ClusterConfig()
+    group.add_argument("--banks", metavar="LIST", help=f"banks of the shared memory (default {usual.banks})")
     group.add_argument(
         "--arbiter",
-        default=ARBITERS[0],
         metavar="LIST",
-        help=f"who is granted a bank that several want, out of {','.join(ARBITERS)} (default {ARBITERS[0]})",
+        help=f"who is granted a bank that several want, out of {','.join(ARBITERS)} (default {usual.arbiter})",
     )
     group.add_argument(
         "--placement",
         default=PLACEMENTS[0],
         metavar="LIST",
-        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks further "
-        f"than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
+        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks "
+        f"further than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
     )
     group.add_argument(
         "--icache",
@@ -94,13 +94,26 @@ def _default(name: str) -> Any:
     return parser.get_default(name)
 
 
-def run(arguments: argparse.Namespace, cases: Sequence[Case]) -> int:
-    """Run the cases on every cluster asked for; fails if a check does."""
+def configured(arguments: argparse.Namespace) -> ClusterConfig:
+    """The cluster that ``--preset`` and ``--set`` describe."""
+    settings = assignments(arguments)
+    for name in ("cores", "banks", "arbiter"):
+        if name in settings:
+            raise InputError(f"--set {name} must be left out, for --{name} says it")
+    named = CLUSTER_PRESETS.get(arguments.preset) or ClusterConfig(core=preset(arguments.preset))
+    return cluster_of(apply_settings(named, settings), exact=arguments.exact)
+
+
+def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[Case]) -> int:
+    """Run the cases on every variation of ``cluster`` asked for; fails if a check does."""
     clustered = cluster_cases(
         cases,
+        cluster,
         cores=_numbers(arguments.cores, "--cores"),
-        banks=_numbers(arguments.banks, "--banks"),
-        arbiters=cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
+        banks=() if arguments.banks is None else _numbers(arguments.banks, "--banks"),
+        arbiters=()
+        if arguments.arbiter is None
+        else cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
         placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
         icache=icache_bytes(arguments.icache),
     )

@@ -6,12 +6,13 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import RESETS
-from xpulpnn_sim.commands.common import FAILED, OK, comma_list, configuration, output, progress_bar, write_json
+from xpulpnn_sim.commands.cluster_options import configuration_of
+from xpulpnn_sim.commands.common import FAILED, OK, comma_list, output, progress_bar, write_json
 from xpulpnn_sim.formal.emission import EQUAL, Outcome, Source, elaborate, prove, sources
-from xpulpnn_sim.tops import TOPS, emit_top
+from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS, emit_top
 
 DEFAULTS = (("top", "core"), ("modules", "all"), ("reset", "sync"), ("initial", "on"))
 """Options of this alone, with their defaults."""
@@ -23,7 +24,7 @@ _ALL = "all"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that only the emitter has."""
     parser.add_argument(
-        "--top", default="core", metavar="TOP", help=f"emitter: component out of {', '.join(TOPS)} (default core)"
+        "--top", default="core", metavar="TOP", help=f"emitter: component out of {', '.join(ALL_TOPS)} (default core)"
     )
     parser.add_argument(
         "--modules", default=_ALL, metavar="LIST", help="emitter: modules to prove, by name (default: all of the top)"
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails unless every module was proved equal."""
-    if arguments.top not in TOPS:
-        raise InputError(f"--top must be one of {', '.join(TOPS)}, not {arguments.top}")
+    if arguments.top not in ALL_TOPS:
+        raise InputError(f"--top must be one of {', '.join(ALL_TOPS)}, not {arguments.top}")
     designs = _configurations(arguments)
     outcomes: list[tuple[Source, Outcome]] = []
     with progress_bar("emitting", len(designs)) as (progress, task):
@@ -65,14 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if equal == len(outcomes) else FAILED
 
 
-def _configurations(arguments: argparse.Namespace) -> dict[str, CoreConfig]:
+def _configurations(arguments: argparse.Namespace) -> dict[str, CoreConfig | ClusterConfig]:
     """What to emit, by preset."""
-    names = list(PRESETS) if arguments.preset == _ALL else [arguments.preset]
-    return {name: configuration(argparse.Namespace(preset=name, settings=arguments.settings)) for name in names}
+    known = CLUSTER_PRESETS if arguments.top in CLUSTER_TOPS else PRESETS
+    names = list(known) if arguments.preset == _ALL else [arguments.preset]
+    wanted = {name: argparse.Namespace(preset=name, settings=arguments.settings) for name in names}
+    return {name: configuration_of(arguments.top, options) for name, options in wanted.items()}
 
 
 def _new_modules(
-    preset: str, config: CoreConfig, arguments: argparse.Namespace, presets: dict[Source, list[str]]
+    preset: str, config: CoreConfig | ClusterConfig, arguments: argparse.Namespace, presets: dict[Source, list[str]]
 ) -> list[Source]:
     """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
     design = emit_top(arguments.top, config, reset=arguments.reset, initial=arguments.initial == "on")

@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn cosim conv", "the papers' layer: all widths, the variants of the XpulpNN paper"),
         ("xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4", "one small MatMul"),
         ("xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2", "on the whole core"),
+        ("xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --plot build/cores.html", "shared by eight cores"),
     ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),
@@ -60,6 +61,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "equivalence": (
         ("xpulpnn equivalence", "all structures of the dot-product unit against its definition"),
         ("xpulpnn equivalence emitter --preset ri5cy", "the emitted Verilog against Amaranth's own"),
+    ),
+    "prove": (
+        ("xpulpnn prove", "what arbiters and event unit of the 8-core cluster promise"),
+        ("xpulpnn prove event-unit --set cores=16 --json build/proofs.json", "of another cluster"),
     ),
     "completion": (
         ('eval "$(xpulpnn completion bash)"', "in ~/.bashrc"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import RESETS, EmittedVerilog
+from xpulpnn_sim.commands.cluster_options import configuration_of
 from xpulpnn_sim.commands.common import (
     OK,
     add_configuration,
@@ -21,7 +22,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package.assemble import DEFAULT_CLOCK_NS, write_package
 from xpulpnn_sim.package.design import Design
-from xpulpnn_sim.tops import TOPS, emit_top
+from xpulpnn_sim.tops import ALL_TOPS, TOPS, emit_top
 
 DEFAULT_PREFIX = "xpulpnn_"
 """Begins the names of the modules that ``generate`` writes."""
@@ -29,8 +30,8 @@ DEFAULT_PREFIX = "xpulpnn_"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(TOPS)}")
-    add_configuration(parser)
+    parser.add_argument("top", metavar="TOP", help=f"component: {', '.join(ALL_TOPS)}")
+    add_configuration(parser, clusters=True)
     parser.add_argument(
         "-o",
         "--output",
@@ -96,13 +97,15 @@ def emitted_top(arguments: argparse.Namespace) -> EmittedVerilog:
     InputError
         If an option has a value that it does not know.
     """
-    if arguments.top not in TOPS:
-        raise InputError(f"TOP must be one of {', '.join(TOPS)}, not {arguments.top}")
+    if arguments.top not in ALL_TOPS:
+        raise InputError(f"TOP must be one of {', '.join(ALL_TOPS)}, not {arguments.top}")
+    if arguments.package and arguments.top not in TOPS:
+        raise InputError(f"TOP must be one of {', '.join(TOPS)} with --package, not {arguments.top}")
     _one_of("--reset", arguments.reset, RESETS)
     _one_of("--initial", arguments.initial, ("on", "off"))
     return emit_top(
         arguments.top,
-        configuration(arguments),
+        configuration_of(arguments.top, arguments),
         prefix=arguments.prefix,
         reset=arguments.reset,
         initial=arguments.initial == "on",

@@ -70,7 +70,7 @@ def add_program(parser: argparse.ArgumentParser, *, limit_options: Sequence[str]
         action="append",
         default=[],
         metavar="BASE:SIZE",
-        help="words that the bus answers with an error when they are fetched (an instruction access fault); repeatable",
+        help="words that the bus answers with an error: fetch, load and store access faults; repeatable",
     )
     parser.add_argument(
         *limit_options,
@@ -112,7 +112,7 @@ def load_program(
 
 
 def bus_errors(arguments: argparse.Namespace) -> tuple[Window, ...]:
-    """The words that cannot be fetched."""
+    """The words that the bus answers with an error."""
     return tuple(parse_ram(text) for text in arguments.bus_error)
 
 

@@ -95,8 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
     config = target_configuration(arguments)
-    core = config.core if isinstance(config, ClusterConfig) else config
-    executable, ram = load_program(arguments, core)
+    executable, ram = load_program(arguments, config)
     machine = _machine(arguments, ram)
     target = Target.of(config, machine)
     target.require(executable, ram)
@@ -131,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.waves is not None:
         _write_save_file(arguments.waves, executable, config)
     profile = Profile(executable, result.account) if arguments.profile else None
-    ending = Ending(executable, result.exit, result.trapped, core, core_title(arguments))
+    ending = Ending(executable, result.exit, result.trapped, target.core, core_title(arguments))
     record = _record(arguments, ending, machine, result, profile)
     if target.cluster is not None:
         record |= {"engine": "cluster", "by_core": core_records(result)}
@@ -157,7 +156,7 @@ def _machine(arguments: argparse.Namespace, ram: tuple[Window, ...]) -> Machine:
         response_latency=arguments.response_latency,
         fetch_grant_stalls=arguments.fetch_grant_stalls,
         fetch_latency=arguments.fetch_latency,
-        l2_latency=arguments.l2_latency or 1,
+        l2_latency=1 if arguments.l2_latency is None else arguments.l2_latency,
         irq_rate=arguments.irq_rate,
         irqs=tuple(_irq(text) for text in arguments.irq),
         seed=arguments.seed,

@@ -18,20 +18,48 @@ class _Half:
 
     @property
     def period(self) -> int:
-        """Cycles of a step."""
-        prescale = self.config >> TIMER_PRESCALE_LSB & _PRESCALE_MASK
-        return prescale + 1 if self.config & TimerConfig.PRESCALER else 1
+        """Cycles in which the prescaler passes all its counts."""
+        return (self.config >> TIMER_PRESCALE_LSB & _PRESCALE_MASK) + 1
+
+    @property
+    def position(self) -> int:
+        """The prescaler's count; below 0 where its period has been made shorter than that and it has to wrap."""
+        return self.divider if self.divider < self.period else self.divider - _PRESCALE_MASK - 1
 
     def steps(self, cycles: int) -> int:
-        """Let the prescaler run; returns the steps of the count."""
+        """Steps of the count in so many cycles."""
         if not self.config & TimerConfig.ENABLE:
             return 0
-        steps, self.divider = divmod(self.divider + cycles, self.period)
-        return steps
+        passed = max(self.position + cycles, 0) // self.period
+        return passed if self.config & TimerConfig.PRESCALER else cycles
 
     def cycles(self, steps: int) -> int:
         """Cycles until the count has stepped so often."""
-        return steps * self.period - self.divider
+        return steps * self.period - self.position if self.config & TimerConfig.PRESCALER else steps
+
+    def divide(self, cycles: int) -> None:
+        """Let the prescaler run, which stays at the start where it is not used."""
+        if not self.config & TimerConfig.PRESCALER:
+            self.divider = 0 if cycles else self.divider
+            return
+        position = self.position + cycles
+        self.divider = position % self.period if position >= 0 else position + _PRESCALE_MASK + 1
+
+    def advance(self, count: int, compare: int, bits: int, cycles: int) -> tuple[int, int]:
+        """The count of so many bits after so many cycles, and how many events there are; stops if it is to."""
+        if not self.config & TimerConfig.ENABLE:
+            return count, 0
+        events, done, steps = 0, 0, self.steps(cycles)
+        while steps - done >= (needed := _steps_to_end(count, compare, bits)):
+            done += needed
+            events += bool(self.config & TimerConfig.EVENT)
+            count = 0 if self.config & TimerConfig.CLEAR else (compare + 1) % (1 << bits)
+            if self.config & TimerConfig.ONE_SHOT:
+                self.divide(self.cycles(done))
+                self.config &= ~TimerConfig.ENABLE
+                return count, events
+        self.divide(cycles)
+        return (count + steps - done) % (1 << bits), events
 
 
 class ClusterTimer:
@@ -81,12 +109,12 @@ class ClusterTimer:
         """Let cycles pass; returns which of both timers, 0 or 1, have raised an event, once for each event."""
         if self._cascade:
             count, compare = self._whole()
-            count, events = _counted(self._low, count, compare, 2 * XLEN, self._low.steps(cycles))
+            count, events = self._low.advance(count, compare, 2 * XLEN, cycles)
             self._low.count, self._high.count = count & WORD_MASK, count >> XLEN
             return [0] * events
         raised: list[int] = []
         for number, half in enumerate((self._low, self._high)):
-            half.count, events = _counted(half, half.count, half.compare, XLEN, half.steps(cycles))
+            half.count, events = half.advance(half.count, half.compare, XLEN, cycles)
             raised += [number] * events
         return raised
 
@@ -114,16 +142,3 @@ class ClusterTimer:
 def _steps_to_end(count: int, compare: int, bits: int) -> int:
     """Steps up to and with the one from a count that is equal to the comparison."""
     return (compare - count) % (1 << bits) + 1
-
-
-def _counted(half: _Half, count: int, compare: int, bits: int, steps: int) -> tuple[int, int]:
-    """The count after so many steps, and how many events they raise; stops the timer if it is to."""
-    events = 0
-    while steps >= (needed := _steps_to_end(count, compare, bits)):
-        steps -= needed
-        events += bool(half.config & TimerConfig.EVENT)
-        count = 0 if half.config & TimerConfig.CLEAR else (compare + 1) % (1 << bits)
-        if half.config & TimerConfig.ONE_SHOT:
-            half.config &= ~TimerConfig.ENABLE
-            return count, events
-    return (count + steps) % (1 << bits), events

@@ -1,13 +1,14 @@
 """Transfers of the DMA engine: from the words of a command to the bytes that move (guide, "The DMA engine")."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
-from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
+from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE, ClusterConfig
+from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import WORD_MASK
 
 Addresses = npt.NDArray[np.uint32]
@@ -16,6 +17,8 @@ _WINDOW_BYTES = EXT_DATA_BITS // 8
 _LENGTH_MASK = (1 << DMA_LENGTH_BITS) - 1
 _PLAIN_WORDS = 3
 _LINE_WORDS = 2
+_ALLOCATED = 16
+"""Bit of the status from which on it tells the allocated identifiers."""
 
 
 class Moves(NamedTuple):
@@ -23,6 +26,14 @@ class Moves(NamedTuple):
 
     sources: Addresses
     targets: Addresses
+
+    def pieces(self) -> Iterator[tuple[int, int, int]]:
+        """First source, first target and length of the pieces that lie in one line on both sides."""
+        ends = [np.diff(side.astype(np.int64)) != 1 for side in self]
+        starts = [0, *(np.flatnonzero(ends[0] | ends[1]) + 1).tolist(), len(self.sources)]
+        for start, end in pairwise(starts):
+            if end > start:
+                yield int(self.sources[start]), int(self.targets[start]), end - start
 
 
 class _Side(NamedTuple):
@@ -74,3 +85,64 @@ def moves(words: Sequence[int]) -> Moves:
         there = (external & WORD_MASK).astype(np.uint32)
     here = _in_tcdm(_addresses(inside, length))
     return Moves(there, here) if command & DmaCommand.FROM_EXTERNAL else Moves(here, there)
+
+
+class DmaModel:
+    """The command ports of the engine, as software sees them if every transfer is done at once.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Number of cores, each with a port, and of identifiers. The shared port has the number behind the cores.
+    move : callable
+        Makes a transfer.
+    """
+
+    def __init__(self, config: ClusterConfig, move: Callable[[Moves], None]) -> None:
+        self._cores = config.cores
+        self._identifiers = config.dma_transfers
+        self._move = move
+        self._allocated = 0
+        self._words: dict[int, list[int]] = {}
+        self._waiting: set[int] = set()
+
+    def waiting(self, port: int) -> bool:
+        """Whether the port waits for an identifier and there is still none."""
+        return port in self._waiting and self._free() is None
+
+    def read(self, port: int, offset: int) -> int | None:
+        """A load; None: it waits for an identifier, see :meth:`answer`."""
+        if offset == Dma.STATUS:
+            return self._allocated << _ALLOCATED
+        if offset != Dma.COMMAND:
+            return 0
+        self._waiting.add(port)
+        return self.answer(port)
+
+    def answer(self, port: int) -> int | None:
+        """The identifier that the port waits for, if there is one now."""
+        number = self._free()
+        if number is not None:
+            self._allocated |= 1 << number
+            self._waiting.discard(port)
+        return number
+
+    def write(self, port: int, offset: int, value: int) -> tuple[int, int]:
+        """A store; returns the cores that are told of the end of a transfer, by event and by interrupt, a bit each."""
+        if offset == Dma.STATUS:
+            self._allocated &= ~value
+        if offset != Dma.COMMAND:
+            return 0, 0
+        words = self._words.setdefault(port, [])
+        words.append(value)
+        if len(words) < word_count(words[0]):
+            return 0, 0
+        del self._words[port]
+        self._move(moves(words))
+        everybody = (1 << self._cores) - 1
+        told = everybody if words[0] & DmaCommand.BROADCAST else 1 << port & everybody
+        return told if words[0] & DmaCommand.EVENT else 0, told if words[0] & DmaCommand.INTERRUPT else 0
+
+    def _free(self) -> int | None:
+        """The lowest identifier that is free."""
+        return next((number for number in range(self._identifiers) if not self._allocated >> number & 1), None)

@@ -196,6 +196,8 @@ _EXCEPTIONS = {
     "INSTRUCTION_ACCESS_FAULT": "instruction of which a word was answered with instr.err, when it would be executed",
     "ILLEGAL_INSTRUCTION": "illegal instruction, forbidden access to a CSR",
     "BREAKPOINT": "ebreak, c.ebreak",
+    "LOAD_ACCESS_FAULT": "load or Mac&Load that was answered with data.err",
+    "STORE_ACCESS_FAULT": "store that was answered with data.err",
     "ENVIRONMENT_CALL": "ecall",
 }
 

@@ -121,7 +121,7 @@ class RetirementCheck:
     name_of : callable
         Symbol of an address.
     errors : sequence of (int, int)
-        Addresses that the bus answers with an error when they are fetched from.
+        Addresses that the bus answers with an error.
     has_tcdm : bool
         Whether the harts are those of a cluster: its memory has several addresses, what its devices answer is taken
         over, and its interrupt lines are not known.

@@ -27,7 +27,7 @@ class Machine:
     ram : tuple of (int, int)
         Base and size of memory beside the program's segments.
     bus_errors : tuple of (int, int)
-        Base and size, multiples of 4, of addresses from which a fetch is answered with an error.
+        Base and size, multiples of 4, of addresses that the bus answers with an error.
     hart_id : int
         Value of mhartid of the first hart; the others follow. Of a cluster 0.
     grant_stalls, fetch_grant_stalls : float

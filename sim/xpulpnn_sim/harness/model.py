@@ -163,7 +163,7 @@ class Model:
     wave : Path or None
         Waveform to write; only with a model that can.
     errors : sequence of (int, int)
-        First address and size, multiples of 4, of memory that cannot be fetched from.
+        First address and size, multiples of 4, that the bus answers with an error.
 
     Members
     -------
@@ -279,7 +279,7 @@ class Chain:
     csrs : sequence of arrays of CSR_STATE
         The control and status registers of each hart.
     errors : sequence of (int, int)
-        First address and size, multiples of 4, of memory that cannot be fetched from.
+        First address and size, multiples of 4, that the bus answers with an error.
     """
 
     def __init__(

@@ -157,8 +157,8 @@ STATUS = _dtype(
     "events hart value grants expected got transfer transfer_writes",
 )
 """State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
-events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect; address of
-a transfer outside the memory, and whether it writes."""
+events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
+address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
@@ -220,8 +220,8 @@ class PortKind:
     driven: Sequence[str]
 
 
-_OBI_DRIVEN = ("gnt", "rvalid", "rdata")
-FETCH = PortKind("fetch", ("req", "addr"), (*_OBI_DRIVEN, "err"))
+_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
 HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))

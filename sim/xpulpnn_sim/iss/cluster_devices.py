@@ -1,11 +1,15 @@
-"""Peripherals of a cluster on the simulator: event unit, control, timer."""
+"""Peripherals of a cluster on the simulator: event unit, control, timer, DMA engine."""
+
+from collections.abc import Callable
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
+    DMA,
     EVENT_UNIT,
     ICACHE_CONTROL,
+    PRIVATE_DMA,
     PRIVATE_EVENT_UNIT,
     TIMER,
     Control,
@@ -13,6 +17,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.golden.dma import DmaModel, Moves
 from xpulpnn_sim.golden.settled_events import SettledEventUnit
 
 
@@ -32,6 +37,8 @@ class Devices:
         The event unit.
     timer : ClusterTimer
         The timer, at :attr:`time`.
+    dma : DmaModel or None
+        The DMA engine, whose transfers are done at once.
     time : int
         Cycles since the start.
     """
@@ -39,6 +46,8 @@ class Devices:
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self.events = SettledEventUnit(config)
         self.timer = ClusterTimer()
+        self.dma: DmaModel | None = None
+        self._config = config
         self.time = 0
         self._cores = config.cores
         self._outstanding: dict[int, int] = {}
@@ -53,6 +62,11 @@ class Devices:
         self._control |= {first + WORD_BYTES * core: boot_address for core in range(config.cores)}
         self._widths: dict[int, int] = {Control.EOC: 1, Control.CLOCK_GATE: 1, Control.FETCH_ENABLE: config.cores}
 
+    def connect_dma(self, move: Callable[[Moves], None]) -> None:
+        """Make the DMA engine, if there is one, with what makes its transfers."""
+        if self._config.dma:
+            self.dma = DmaModel(self._config, move)
+
     def advance(self, time: int) -> None:
         """Let time pass up to ``time``; the timer does not go back."""
         if time > self.time:
@@ -64,7 +78,18 @@ class Devices:
     def waits_at(self, core: int) -> int | None:
         """Address of the access that holds a core; None if it may go on."""
         address = self._outstanding.get(core)
-        return address if address is not None and self.events.waiting(core) else None
+        if address is None:
+            return None
+        dma = self._dma_at(core, address)
+        waiting = self.events.waiting(core) if dma is None else dma[0].waiting(dma[1])
+        return address if waiting else None
+
+    def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
+        """The DMA engine, if it answers at ``address``, with the number of its port and the offset there."""
+        for block, port in ((PRIVATE_DMA, core), (DMA, self._cores)):
+            if self.dma is not None and block <= address < block + BLOCK_BYTES:
+                return self.dma, port, address - block
+        return None
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
         """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits.
@@ -73,6 +98,8 @@ class Devices:
         """
         if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
             return self._private(core, address, value)
+        if self._dma_at(core, address) is not None:
+            return self._commanded(core, address, value)
         if CONTROL <= address < CONTROL + BLOCK_BYTES:
             return self._controlled(address - CONTROL, value)
         if TIMER <= address < TIMER + BLOCK_BYTES:
@@ -97,6 +124,23 @@ class Devices:
         else:
             self._outstanding.pop(core, None)
         return found
+
+    def _commanded(self, core: int, address: int, value: int | None) -> int | None:
+        found = self._dma_at(core, address)
+        assert found is not None
+        dma, port, offset = found
+        if value is None:
+            word = dma.answer(port) if core in self._outstanding else dma.read(port, offset)
+            if word is None:
+                self._outstanding[core] = address
+            else:
+                self._outstanding.pop(core, None)
+            return word
+        for line, told in zip((EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True):
+            for listener in range(self._cores):
+                if told >> listener & 1:
+                    self.events.pulse(listener, line)
+        return 0
 
     def _controlled(self, offset: int, value: int | None) -> int:
         if value is None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.golden.dma import Moves
 from xpulpnn_sim.iss.cluster_devices import Devices
 from xpulpnn_sim.iss.memory import PAGE_BITS, AccessError, Memory, PostponedError
 
@@ -46,6 +47,16 @@ class ClusterMemory(Memory):
         self._tcdm_bytes = config.tcdm_bytes
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
             self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
+
+        devices.connect_dma(self._move)
+
+    def _move(self, moves: Moves) -> None:
+        """A transfer of the DMA engine, which sees the TCDM at its base and the memory outside."""
+        for source, target, size in moves.pieces():
+            for address, kind in ((source, "load"), (target, "store")):
+                if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
+                    raise AccessError(kind, address, size)
+            super()._write(target, size, super()._read(source, size, "load").to_bytes(size, "little"))
 
     @property
     def keeps_code(self) -> bool:

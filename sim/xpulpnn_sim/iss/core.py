@@ -145,8 +145,8 @@ class Iss:
         """Execute up to ``limit`` instructions fast, before ``until``; returns how many.
 
         Stops, maybe at once, before an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi,
-        interrupts, jumps to themselves; and after :meth:`halt`. An exception of the memory leaves
-        ``pc`` at the instruction.
+        interrupts, jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the
+        instruction.
         """
         csrs, state = self.csrs, self.state
         if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
@@ -164,6 +164,9 @@ class Iss:
                     break
                 self.last_pc, pc = pc, operation()
                 done += 1
+        except BusError:
+            # step() takes the exception
+            pass
         finally:
             state.pc = pc
             self.executed += done
@@ -212,7 +215,12 @@ class Iss:
         else:
             # a transfer of control goes where it goes and counts no iteration
             leaves = fetched.transfers and fetched.taken(regs)
-            following = operation()
+            try:
+                following = operation()
+            except BusError:
+                store = ExceptionCause.STORE_ACCESS_FAULT
+                cause = store if insn.is_store else ExceptionCause.LOAD_ACCESS_FAULT
+                return self._trap(Step(pc, insn, word, cause))
             state.pc = following if leaves else self._loop(pc, following)
             # a jump through a register it overwrites goes elsewhere the next time
             endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)

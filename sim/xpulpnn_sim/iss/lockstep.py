@@ -15,6 +15,7 @@ from xpulpnn.isa.machine import (
     MTVEC_BASE,
     MTVEC_VECTORED,
     VECTOR_BYTES,
+    ExceptionCause,
 )
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable, Window
@@ -45,6 +46,8 @@ TIMED_CSRS = frozenset(
 )
 """CSRs whose value depends on time: what the design read is taken over."""
 
+_EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
+_ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _CSR_LSB = 20
 
 _NAMES = RETIREMENT.names or ()
@@ -125,7 +128,7 @@ class Lockstep:
     memory : Memory or None
         What the simulator runs on; None: all of the address space with the program in it.
     errors : sequence of (int, int)
-        Addresses that the bus answers with an error when they are fetched from; without ``memory``.
+        Addresses that the bus answers with an error; without ``memory``.
 
     Members
     -------
@@ -159,6 +162,7 @@ class Lockstep:
         self._observer = Observer(self.iss)
         # what the program prints is shown by who runs the design
         self._channel = HostChannel(executable, self.iss, lambda printed: None)
+        self._free = TIMED_CSRS
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0
 
@@ -199,13 +203,15 @@ class Lockstep:
         assert retired is not None
         fetched = retired.fetched
         traps = retired.cause is not None
-        if retired.rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB in TIMED_CSRS:
+        if retired.rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB in self._free:
             retired.rd_value = iss.state.regs[retired.rd] = record[_RD_WDATA]
         expected = retired.fields()
         for name, at in _ALWAYS_IN_TRAPS if traps else _ALWAYS:
             if record[at] != expected.get(name, 0):
                 raise MismatchError(name, expected.get(name, 0), record[at])
         if traps:
+            # what is dropped behind an access that faults may have been counted
+            self._free |= _EVENT_CSRS if retired.cause in _ACCESS_FAULTS else frozenset()
             return
         # writes of x0 are none; a base that is also rd may be reported or not
         rd = record[_RD_ADDR] if record[_RD_WE] else 0

@@ -29,7 +29,9 @@ class AccessError(Exception):
 
 
 class BusError(Exception):
-    """A fetch that the bus answers with an error: an instruction access fault."""
+    """An access that the bus answers with an error: an access fault. It has no effect, but for the bytes of a store up
+    to a word boundary that it crosses, if only what is behind fails.
+    """
 
 
 class PostponedError(Exception):
@@ -58,7 +60,8 @@ class Memory:
     Members
     -------
     errors : tuple of (int, int)
-        First address and size, multiples of 4, of pieces that cannot be fetched from.
+        First address and size, multiples of 4, of pieces that the bus answers with an error; set before anything is
+        accessed.
     watchers : list of Listener
         Called after every store into a page named to :meth:`watch`.
     """
@@ -105,7 +108,7 @@ class Memory:
 
     def _place(self, number: int, page: bytearray) -> None:
         self._pages[number] = page
-        if self.inside(number << PAGE_BITS, _PAGE):
+        if self.inside(number << PAGE_BITS, _PAGE) and not self._fails(number << PAGE_BITS, _PAGE):
             self._whole[number] = page
             if number not in self._watched:
                 self._unwatched[number] = page
@@ -138,13 +141,18 @@ class Memory:
             done += len(piece)
 
     def read(self, address: int, size: int) -> int:
-        """The ``size``-byte number at ``address``, zero-extended; raises :class:`AccessError`."""
+        """The ``size``-byte number at ``address``, zero-extended.
+
+        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
+        """
         page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
             return int.from_bytes(page[offset : offset + size], "little")
         return self._read(address, size, "load")
 
     def _read(self, address: int, size: int, kind: str) -> int:
+        if self.errors and self._fails(address, size):
+            raise BusError
         if not self.inside(address, size):
             raise AccessError(kind, address, size)
         if self._windows is not None:
@@ -157,9 +165,9 @@ class Memory:
         Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
         """
         if self.errors:
-            if self._fails(address):
+            if self._fails(address, HALF_BYTES):
                 raise BusError
-            if self._fails((address + HALF_BYTES) & _ADDRESS_MASK):
+            if self._fails(address + HALF_BYTES, HALF_BYTES):
                 half = self._read(address, HALF_BYTES, "fetch")
                 if half & LENGTH_MASK == LENGTH_MASK:
                     raise BusError
@@ -170,11 +178,19 @@ class Memory:
         half = self._read(address, HALF_BYTES, "fetch")
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
 
-    def _fails(self, address: int) -> bool:
-        return any(base <= address < base + size for base, size in self.errors)
+    def _fails(self, address: int, size: int) -> bool:
+        """Whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32."""
+        return any(
+            base < at + size and at < base + length
+            for base, length in self.errors
+            for at in (address, address - ADDRESS_SPACE)
+        )
 
     def write(self, address: int, size: int, value: int) -> None:
-        """Store the low ``size`` bytes of ``value`` at ``address``; raises :class:`AccessError`."""
+        """Store the low ``size`` bytes of ``value`` at ``address``.
+
+        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error.
+        """
         data = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
         page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
@@ -183,6 +199,11 @@ class Memory:
         self._write(address, size, data)
 
     def _write(self, address: int, size: int, data: bytes) -> None:
+        if self.errors and self._fails(address, size):
+            before = -address % WORD_BYTES
+            if 0 < before < size and not self._fails(address, before):
+                self._write(address, before, data[:before])
+            raise BusError
         if not self.inside(address, size):
             raise AccessError("store", address, size)
         self.write_bytes(address, data)

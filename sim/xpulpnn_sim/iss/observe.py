@@ -1,12 +1,14 @@
 """What an instruction reads and does, as the retirement port of a core reports it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xpulpnn.isa.machine import MCAUSE_INTERRUPT
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.iss.core import Iss, Step
 from xpulpnn_sim.iss.fetched import Fetched
+from xpulpnn_sim.iss.memory import BusError
 
 
 @dataclass(slots=True)
@@ -32,7 +34,7 @@ class Retired:
     base, base_value : int
         Base register moved.
     address : int or None
-        Address of the memory access.
+        Address of the memory access; None if it traps.
     size : int
         Bytes of the access.
     is_store : bool
@@ -133,6 +135,8 @@ class Observer:
         state.asleep = False
         step = iss.execute(fetched)
         retired.next_pc, retired.cause = state.pc, step.cause
+        if step.cause is not None:
+            retired.address = None
         retired.interrupt, self._interrupt = self._interrupt, None
         if step.cause is None and isinstance(fetched, Fetched):
             self._after(retired, fetched)
@@ -158,7 +162,8 @@ class Observer:
             if retired.is_store:
                 retired.data = regs[fetched.rs2] & ((1 << 8 * access.size) - 1)
             else:
-                retired.data = self._iss.memory.read(retired.address, access.size)
+                with suppress(BusError):
+                    retired.data = self._iss.memory.read(retired.address, access.size)
         if fetched.nn_weight is not None:
             retired.weight = state.nn[fetched.nn_weight]
         if fetched.nn_activation is not None:

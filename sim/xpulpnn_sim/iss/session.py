@@ -87,7 +87,7 @@ class HostChannel:
 
 
 def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
-    """The memory of a run with the program in it, and with ``errors`` that cannot be fetched from."""
+    """The memory of a run with the program in it; the bus answers ``errors`` with an error."""
     memory = Memory(windows(executable, ram))
     memory.errors = tuple(errors)
     fill(memory, executable)
@@ -112,7 +112,7 @@ class Session:
     ram : sequence of (int, int)
         Memory beside the program's segments.
     errors : sequence of (int, int)
-        Addresses that the bus answers with an error when they are fetched from.
+        Addresses that the bus answers with an error.
     hart_id : int
         Value of mhartid.
     output : callable

@@ -11,7 +11,7 @@ from xpulpnn_sim.golden.effects import U32, Sources
 from xpulpnn_sim.golden.quant import quantise
 from xpulpnn_sim.iss import packed, scalar
 from xpulpnn_sim.iss.fetched import CONDITIONS, Access, Fetched
-from xpulpnn_sim.iss.memory import Memory, PostponedError
+from xpulpnn_sim.iss.memory import BusError, Memory, PostponedError
 from xpulpnn_sim.iss.scalar import Value, immediate
 
 Operation = Callable[[], int]
@@ -164,8 +164,8 @@ class Translator:
                 value, old = regs[source], regs[base]
                 try:
                     write(move(), size, value)
-                except PostponedError:
-                    # the instruction will be executed again
+                except (BusError, PostponedError):
+                    # the instruction has no effect, or will be executed again
                     regs[base] = old
                     raise
                 return following

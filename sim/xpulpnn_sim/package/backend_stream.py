@@ -10,7 +10,6 @@ from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn_sim.package import arithmetic
 from xpulpnn_sim.package.checks import CORNERS, Checks
-from xpulpnn_sim.package.control_flow import INSTRUCTION_ACCESS_FAULT
 from xpulpnn_sim.package.memory_map import MEMORY_BASE, places
 from xpulpnn_sim.package.reference import low, result
 from xpulpnn_sw.asm import assemble
@@ -131,7 +130,7 @@ class Stream:
     def failed_fetch(self, text: str) -> None:
         """An instruction that could not be fetched: it traps and does nothing else."""
         (word,) = assemble(text, self.pc).words
-        cause = INSTRUCTION_ACCESS_FAULT
+        cause = ExceptionCause.INSTRUCTION_ACCESS_FAULT.value
         self._add(Entry(word, self.pc, False, Event.TRAP, cause, (1 << VALUE_BITS) - 1, failed=True))
 
     def _event(self, text: str, event: Event, value: int, mask: int, target: int | None, *, compressed: bool) -> None:

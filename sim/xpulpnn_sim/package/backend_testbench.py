@@ -14,7 +14,7 @@ from xpulpnn_sim.package.backend_stream import (
 from xpulpnn_sim.package.core_testbench import SIMULATED_NS, described, sparse_hex
 from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
 from xpulpnn_sim.package.listing import hex_words, little_endian_words
-from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, OPERANDS_AT, RESULTS_AT
+from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, OPERANDS_AT, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
 
 _FAILED = "insn__payload__error"
@@ -62,6 +62,7 @@ def backend_testbench(design: Design) -> dict[str, str]:
             target_pad=VALUE_BITS - WORD_BITS,
             base=f"{MEMORY_BASE:08x}",
             device=f"{DEVICE_BASE:08x}",
+            nowhere=f"{NOWHERE:08x}",
             half_period=SIMULATED_NS // 2,
             path="tb",
             wires=_wires(design.ports),
@@ -80,12 +81,7 @@ def _net(port: Port) -> str:
 
 
 def _is_used(port: Port) -> bool:
-    return not (port.is_clocking or port.name in _DRIVEN or port.name.startswith(_UNUSED) or _is_error(port))
-
-
-def _is_error(port: Port) -> bool:
-    """Whether it is the error input of the bus, which the memory never raises."""
-    return port.name.endswith("__err")
+    return not (port.is_clocking or port.name in _DRIVEN or port.name.startswith(_UNUSED))
 
 
 def _wires(ports: tuple[Port, ...]) -> str:

@@ -11,9 +11,6 @@ from xpulpnn.isa.machine import (
 from xpulpnn_sim.package.checks import CORNERS, Checks
 from xpulpnn_sim.package.reference import result
 
-INSTRUCTION_ACCESS_FAULT = ExceptionCause.INSTRUCTION_ACCESS_FAULT.value
-"""Code in mcause of an instruction that could not be fetched."""
-
 HART_ID = 0x25
 """What the testbench drives on ``hart_id``."""
 
@@ -171,14 +168,6 @@ def exceptions(checks: Checks) -> None:
     checks.expect("a0", CSR_BY_NAME["mstatus"].reset | MSTATUS_MPIE, "mstatus after mret")
 
 
-def failed_fetch(checks: Checks) -> None:
-    """A call of a place outside the memory; the handler returns to the caller."""
-    checks.title("instruction access fault")
-    checks.code("    li a0, nowhere; jalr ra, 0(a0)")
-    checks.stored(INSTRUCTION_ACCESS_FAULT, "mcause of a fetch outside the memory")
-    checks.stored(lambda labels: labels["nowhere"], "mepc of a fetch outside the memory")
-
-
 def interrupts(checks: Checks) -> int:
     """Every interrupt line, then two at once, then wfi; returns the number of interrupts taken."""
     checks.title("interrupts: the handler stores mcause, sets s11 and withdraws the lines")
@@ -214,5 +203,5 @@ interrupt:
     # the lines are low once the device has answered
     lw t5, 0(t6); and t5, t5, t5
     mret
-""".replace("{fault}", str(INSTRUCTION_ACCESS_FAULT))
+""".replace("{fault}", str(ExceptionCause.INSTRUCTION_ACCESS_FAULT.value))
 """Handlers of the program; they keep t5, t6, s11 and gp for themselves."""

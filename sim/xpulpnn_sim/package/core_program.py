@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import ENTRY, VECTORS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.package import arithmetic, control_flow
+from xpulpnn_sim.package import access_faults, arithmetic, control_flow
 from xpulpnn_sim.package.checks import Checks
 from xpulpnn_sim.package.listing import listing, little_endian_words
 from xpulpnn_sim.package.matrix_product import matrix_products
@@ -75,15 +75,13 @@ def _vectors() -> list[str]:
     return ["    j exception", *["    j interrupt"] * (VECTORS - 1)]
 
 
-def core_program(config: CoreConfig, *, fetch_errors: bool = False) -> CoreProgram:
+def core_program(config: CoreConfig) -> CoreProgram:
     """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products.
 
     Parameters
     ----------
     config : CoreConfig
         What it may use.
-    fetch_errors : bool
-        Whether fetching outside the memory is an exception.
     """
     checks = Checks(config, random.Random(_SEED))
     control_flow.boot(checks)
@@ -98,8 +96,8 @@ def core_program(config: CoreConfig, *, fetch_errors: bool = False) -> CoreProgr
         control_flow.hardware_loops(checks)
     control_flow.registers(checks)
     control_flow.exceptions(checks)
-    if fetch_errors:
-        control_flow.failed_fetch(checks)
+    access_faults.failed_fetch(checks)
+    access_faults.failed_accesses(checks)
     interrupts = control_flow.interrupts(checks)
     matrix_products(checks)
     end = _END.format(count=len(checks.results), passed=PASSED)

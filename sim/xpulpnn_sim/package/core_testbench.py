@@ -8,7 +8,7 @@ from xpulpnn_sim.package.control_flow import HART_ID
 from xpulpnn_sim.package.core_program import core_program
 from xpulpnn_sim.package.design import CLOCK, RESETS, Design, Port
 from xpulpnn_sim.package.listing import hex_words
-from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, RESULTS_AT
+from xpulpnn_sim.package.memory_map import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
 from xpulpnn_sim.package.template import fill, template
 
 SIMULATED_NS = 10
@@ -27,16 +27,13 @@ _DRIVEN = {
 }
 """Inputs that stay."""
 
-INSTRUCTION_ERROR, _DATA_ERROR = "instr__err", "data__err"
-"""Inputs of cores that know of failed accesses."""
-
 _OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
 _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the core, by name."""
-    program = core_program(design.config, fetch_errors=INSTRUCTION_ERROR in design.by_name)
+    program = core_program(design.config)
     ports = design.ports
     name = design.top
     return {
@@ -53,6 +50,7 @@ def core_testbench(design: Design) -> dict[str, str]:
             words=MEMORY_WORDS,
             base=f"{MEMORY_BASE:08x}",
             device=f"{DEVICE_BASE:08x}",
+            nowhere=f"{NOWHERE:08x}",
             half_period=SIMULATED_NS // 2,
             watchdog=_CYCLES_PER_WORD * sum(word != 0 for word in program.image),
             path="tb",
@@ -78,13 +76,11 @@ def _net(port: Port) -> str:
 
 
 def _is_used(port: Port) -> bool:
-    return port.name in _OWN or (port.name.startswith(_BUSES) and port.name != _DATA_ERROR)
+    return port.name in _OWN or port.name.startswith(_BUSES)
 
 
 def _wires(ports: tuple[Port, ...]) -> str:
     lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
-    if all(port.name != INSTRUCTION_ERROR for port in ports):
-        lines.append(f"    wire        {INSTRUCTION_ERROR.replace('__', '_')};  // the core does not know of it")
     lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
     return "\n".join(lines) + "\n"
 
@@ -96,9 +92,8 @@ def _connection(port: Port) -> str:
         return "~rst" if RESETS[port.name] else "rst"
     if _is_used(port):
         return _net(port)
-    if port.is_input and port.name not in _DRIVEN and port.name != _DATA_ERROR:
+    if port.is_input and port.name not in _DRIVEN:
         raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
-    # no access to data fails
     return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
 
 

@@ -59,7 +59,7 @@ def reference_design(fault: Fault | None = None) -> Design:
         limit = min(stress.max_cycles, _REFERENCE_STEPS)
         end, records, _ = design.run(executable, limit=limit, irq_rate=stress.irq_rate, seed=stress.seed)
         observer(records)
-        difference = Lockstep(executable, config, errors=(BUS_ERRORS,)).compare(records)
+        difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
         cycles = int(records["cycle"][-1]) + 1 if len(records) else 0
         if difference is not None:
             return Verdict(Reason.DIFFERENCE, difference.text, difference.order + 1, difference.cycle + 1)

@@ -104,6 +104,7 @@ class Control:
             "jump": self._jump,
             "subroutine": self._subroutine,
             "call": self._call,
+            "failing": lambda context: self._system.failing(context.loops),
             "counted": self._counted,
             "loop": self._loop,
         }

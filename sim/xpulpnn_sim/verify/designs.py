@@ -20,7 +20,7 @@ from xpulpnn_sim.verify.stress import Stress
 
 def _machine(stress: Stress) -> Machine:
     return Machine(
-        bus_errors=(BUS_ERRORS,),
+        bus_errors=BUS_ERRORS,
         grant_stalls=stress.grant_stalls,
         response_latency=stress.response_latency,
         fetch_grant_stalls=stress.fetch_grant_stalls,

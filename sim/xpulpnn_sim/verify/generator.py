@@ -24,6 +24,7 @@ _BASE: Mapping[str, float] = {
     "csr": 2,
     "trap": 1.5,
     "unfetched": 0.5,
+    "failing": 1.5,
     "wfi": 0.4,
     "fence": 0.4,
     "modify": 0.4,
@@ -51,6 +52,7 @@ STYLES: Mapping[str, Mapping[str, float]] = {
         "csr": 8,
         "trap": 6,
         "unfetched": 2,
+        "failing": 5,
         "wfi": 2,
         "fence": 2,
         "modify": 2,
@@ -130,7 +132,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     while control.left > 0 and length < _LONGEST:
         main.append(control.block(context))
         length += count_statements(main[-1:])
-    handlers = random_handlers(draw) if interrupts else Handlers()
+    handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.has_xpulp)
     return Program((*main, *_signature()), functions, handlers, seed, f"{style} program {seed}")
 
 

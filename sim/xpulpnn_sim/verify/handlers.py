@@ -17,6 +17,7 @@ _EXCEPTION = """
 exception:
     sw t1, 0(t5)
     sw t6, 4(t5)
+    {watch}
     csrrs t6, mcause, zero
     blt t6, zero, direct
     addi t6, t6, -1
@@ -45,8 +46,9 @@ direct:
 interrupt:
 """
 """Skips the instruction that trapped, 2 or 4 bytes; goes to t1 and leaves mepc in mscratch if it could not even be
-fetched; an interrupt in direct mode goes on to its handler.
+fetched; an interrupt in direct mode goes on to its handler. ``watch`` stands for reads of CSRs.
 """
+_WATCHED = ("mstatus", "minstret")
 
 _QUICK = """
 quick:
@@ -71,18 +73,27 @@ class Handlers:
         It enables interrupts for a while.
     loops : bool
         It saves the loop registers, runs a hardware loop and restores them.
+    watches_loops : bool
+        The exception handler reads the loop registers.
+    exception : str
+        Another exception handler, from the label ``exception`` on, with the label ``interrupt`` at its end.
     """
 
     slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)
     filler: tuple[str, ...] = ()
     nests: bool = False
     loops: bool = False
+    watches_loops: bool = False
+    exception: str = _EXCEPTION
 
     def text(self, start: str) -> str:
         """Both vector tables, the entry that jumps to ``start``, and the handlers."""
         table = ["jal zero, exception", *(slot.replace("j ", "jal zero, ") for slot in self.slots)]
         lines = [*table, f"_start: jal zero, {start}", *[".word 0"] * (_TABLE_WORDS - 1), *table]
-        lines += [*_EXCEPTION.strip().splitlines(), *self._interrupt(), *_QUICK.strip().splitlines()]
+        names = (*_WATCHED, *(_LOOP_CSRS if self.watches_loops else ()))
+        watch = "\n".join(f"    csrrs t6, {name}, zero" for name in names)
+        exception = self.exception.replace("    {watch}", watch)
+        lines += [*exception.strip().splitlines(), *self._interrupt(), *_QUICK.strip().splitlines()]
         return "\n".join(lines)
 
     def _interrupt(self) -> list[str]:
@@ -141,4 +152,4 @@ def random_handlers(draw: Draw) -> Handlers:
     rng = draw.rng
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
-    return Handlers(slots, filler, draw.chance(0.4), draw.has_xpulp and draw.chance(0.4))
+    return Handlers(slots, filler, draw.chance(0.4), draw.has_xpulp and draw.chance(0.4), draw.has_xpulp)

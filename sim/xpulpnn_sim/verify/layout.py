@@ -25,8 +25,11 @@ SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
 SIGNATURE = DATA_BASE + 0x7000
 TOHOST = DATA_BASE + 0x7F00
 
-BUS_ERRORS = (DATA_BASE + 0x7C00, 0x100)
-"""First address and size of data that the bus does not let anybody execute."""
+UNFETCHED = (DATA_BASE + 0x7C00, 0x100)
+"""First address and size of words that programs try to execute and the bus answers with an error."""
+FAILING = (WINDOW + 0x58, 8)
+"""The same of words that random accesses meet now and then."""
+BUS_ERRORS = (UNFETCHED, FAILING)
 
 RA, SP, MASK, BASE, LINK = 1, 2, 3, 4, 5
 """Return address, frame, window mask and window base (both constant), second return address."""

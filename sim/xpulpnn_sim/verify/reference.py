@@ -65,7 +65,7 @@ class ReferenceDesign:
         seed : int
             Of the lines.
         """
-        iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable, errors=(BUS_ERRORS,)))
+        iss = Iss.of(self._config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
         channel = HostChannel(executable, iss, lambda printed: None)
         observer, rng = Observer(iss), Random(seed)
         name_of = executable.symbol_at

@@ -1,13 +1,14 @@
 """CSR accesses, traps, wfi, mret, fences and self-modifying code for random programs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
-from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE
+from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import BUS_ERRORS, POOL, SCRATCH, SECOND_TABLE
+from xpulpnn_sim.verify.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
 from xpulpnn_sw.registers import ABI_NAMES
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
@@ -120,9 +121,26 @@ class System:
 
     def unfetched(self) -> Block:
         """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
-        base, size = BUS_ERRORS
+        base, size = UNFETCHED
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return Block("unfetched", (f"li {X6}, 0x{target:x}", f"jalr {X6}, 0({X6})"))
+
+    def failing(self, loops: Collection[int]) -> Block:
+        """A load or store that fails, wholly or in one of its words, and what must not act before the fault is known.
+
+        Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
+        """
+        draw, rng = self._draw, self._rng
+        first, size = FAILING
+        address = first + rng.randrange(1 - WORD_BYTES, size)
+        value = ABI_NAMES[draw.destination()]
+        forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]
+        if draw.has_xpulp:
+            forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
+        behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
+        behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
+        lines = (f"li {X6}, 0x{address:x}", rng.choice(forms).format(value, X6), *rng.choice(behind))
+        return Block("failing", lines)
 
     def wait(self) -> Block:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""

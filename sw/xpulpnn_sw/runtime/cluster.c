@@ -16,11 +16,26 @@ __attribute__((section(".data_l1"))) static unsigned team = XP_CORES;
 extern uint32_t __stacks_bottom[], __stack_top[];
 extern char __core_stack_size[];
 
-/* Lowest word of the stack of a core. */
+/* The word of a core's stack that tells whether it has overflowed: near its lower end, and for each core in another bank,
+   since all look at the same time. */
 static volatile uint32_t *stack_end(unsigned core) {
     if (core == 0)
         return __stacks_bottom;
-    return __stack_top + (core - 1) * ((uintptr_t)__core_stack_size / sizeof(uint32_t));
+    return __stack_top + (core - 1) * ((uintptr_t)__core_stack_size / sizeof(uint32_t)) + core;
+}
+
+/* Reports a stack that has grown into the one below, which belongs to another core: nothing can be trusted any more. */
+static __attribute__((noinline, noreturn)) void overflowed(unsigned core) {
+    *stack_end(core) = CANARY;
+    fprintf(stderr, "the stack of core %u has overflowed: give it more with --stack or --core-stack\n", core);
+    exit(XP_FAIL_STACK);
+}
+
+void xp_cluster_check(void) {
+    for (unsigned core = 0; core < XP_CORES; ++core) {
+        if (*stack_end(core) != CANARY)
+            overflowed(core);
+    }
 }
 
 void xp_cluster_start(void) {
@@ -37,9 +52,12 @@ __attribute__((noreturn)) void xp_worker(void) {
         for (;;)
             (void)xp_eu_wait(XP_EU_WAIT);
     }
+    volatile uint32_t *end = stack_end(xp_core());
     for (;;) {
         void (*function)(void *) = (void (*)(void *))(uintptr_t)xp_eu_wait(XP_EU_DISPATCH_FIFO);
         function((void *)(uintptr_t)xp_eu_wait(XP_EU_DISPATCH_FIFO));
+        if (*end != CANARY)
+            overflowed(xp_core());
         xp_barrier();
     }
 }
@@ -49,30 +67,22 @@ void xp_fork(unsigned cores, void (*function)(void *), void *argument) {
         fprintf(stderr, "a team must have at most %u cores, not %u\n", (unsigned)XP_CORES, cores);
         abort();
     }
-    team = cores == 0 ? XP_CORES : cores;
-    uint32_t mask = (1u << team) - 1;
+    unsigned count = cores == 0 ? XP_CORES : cores;
+    uint32_t mask = (1u << count) - 1;
+    team = count;
     xp_barrier_set(0, mask);
-    if (team > 1) {
+    if (count > 1) {
         xp_eu_write(XP_EU_DISPATCH_TEAM, mask & ~1u);
         xp_eu_write(XP_EU_DISPATCH_FIFO, (uintptr_t)function);
         xp_eu_write(XP_EU_DISPATCH_FIFO, (uintptr_t)argument);
     }
     function(argument);
+    if (*stack_end(0) != CANARY)
+        overflowed(0);
     xp_barrier();
 }
 
 unsigned xp_team_cores(void) { return team; }
-
-/* Reports a stack that has grown into the one below. */
-void xp_cluster_check(void) {
-    for (unsigned core = 0; core < XP_CORES; ++core) {
-        if (*stack_end(core) == CANARY)
-            continue;
-        *stack_end(core) = CANARY;
-        fprintf(stderr, "the stack of core %u has overflowed: give it more with --stack or --core-stack\n", core);
-        exit(XP_FAIL_STACK);
-    }
-}
 
 /* Tells the world outside, as on PULP. */
 void xp_cluster_end(uint32_t code) {

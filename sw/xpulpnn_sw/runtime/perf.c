@@ -34,13 +34,13 @@ void pi_perf_reset(void) {
 }
 
 void pi_perf_start(void) {
-    XP_CSR_WRITE(XP_PCMR, 1);
     xp_timer_start();
+    XP_CSR_WRITE(XP_PCMR, 1);
 }
 
 void pi_perf_stop(void) {
-    xp_timer_stop();
     XP_CSR_WRITE(XP_PCMR, 0);
+    xp_timer_stop();
 }
 
 #define READ(event) case event: return XP_CSR_READ(XP_PCCR + event);
@@ -76,16 +76,16 @@ void pi_perf_reset(void) {
 }
 
 void pi_perf_start(void) {
-    for (int event = 0; event < 2; ++event)
-        counters[XP_CALLER].start[event] = machine_counter(event);
     counters[XP_CALLER].runs = 1;
     xp_timer_start();
+    for (int event = 0; event < 2; ++event)
+        counters[XP_CALLER].start[event] = machine_counter(event);
 }
 
 void pi_perf_stop(void) {
-    xp_timer_stop();
     for (int event = 0; event < 2; ++event)
         counters[XP_CALLER].sum[event] = pi_perf_read(event);
+    xp_timer_stop();
     counters[XP_CALLER].runs = 0;
 }
 

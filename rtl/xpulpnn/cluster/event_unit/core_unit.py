@@ -117,7 +117,7 @@ class CoreUnit(wiring.Component):
     def elaborate(self, platform):
         """Build the slot of accesses, the registers, and the waiting."""
         m = Module()
-        wait = Signal(Wait)
+        wait = Signal(Wait, name="waits_for")
         done = Signal(name="wait_over")
         mask = Signal(XLEN, name="event_mask")
         irq_mask = Signal(XLEN)

@@ -15,7 +15,7 @@ _WORD = exact_log2(WORD_BYTES)
 
 
 class FetchState(enum.Enum, shape=2):
-    """What is asked of the next level: nothing before this cycle, a line that is not granted yet, or one under way."""
+    """What is asked of the next level: nothing before this cycle, a line that is not granted, or one under way."""
 
     READY = 0
     ASKING = 1

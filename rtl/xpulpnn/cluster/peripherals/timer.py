@@ -33,6 +33,7 @@ class _Half:
         self.count = Signal(XLEN, name=f"count_{name}")
         self.compare = Signal(XLEN, name=f"compare_{name}")
         self.divider = Signal(TIMER_PRESCALE_BITS, name=f"divider_{name}")
+        self.period_ends = Signal(name=f"period_ends_{name}")
         self.tick = Signal(name=f"tick_{name}")
         self.reached = Signal(name=f"reached_{name}")
         self.ends = Signal(name=f"ends_{name}")
@@ -77,14 +78,8 @@ class ClusterTimer(wiring.Component):
         written = serve(m, self.port, values)
         whole = low.reached & high.reached
         m.d.comb += [
-            low.tick.eq(low.config.enable & (~low.config.prescaler | (low.divider == low.config.prescale))),
-            high.tick.eq(
-                Mux(
-                    cascade,
-                    low.tick & low.count.all(),
-                    high.config.enable & (~high.config.prescaler | (high.divider == high.config.prescale)),
-                )
-            ),
+            low.tick.eq(low.config.enable & low.period_ends),
+            high.tick.eq(Mux(cascade, low.tick & low.count.all(), high.config.enable & high.period_ends)),
             low.ends.eq(low.tick & Mux(cascade, whole, low.reached)),
             high.ends.eq(high.tick & high.reached & ~cascade),
             self.events.eq(Cat(low.ends & low.config.event, high.ends & high.config.event)),
@@ -101,13 +96,16 @@ class ClusterTimer(wiring.Component):
         """Step, compare, and take what software writes."""
         config, count, compare, start, reset = half.registers
         settings = TimerSettings(written_value(self.port, half.config.as_value()))
-        m.d.comb += half.reached.eq(half.count == half.compare)
+        m.d.comb += [
+            half.reached.eq(half.count == half.compare),
+            half.period_ends.eq(~half.config.prescaler | (half.divider == half.config.prescale)),
+        ]
         with m.If(clears):
             m.d.sync += half.count.eq(0)
         with m.Elif(half.tick):
             m.d.sync += half.count.eq(half.count + 1)
         with m.If(half.config.enable):
-            m.d.sync += half.divider.eq(Mux(half.divider == half.config.prescale, 0, half.divider + 1))
+            m.d.sync += half.divider.eq(Mux(half.period_ends, 0, half.divider + 1))
         with m.If(half.ends & half.config.one_shot):
             m.d.sync += half.config.enable.eq(0)
         with m.If(written[config]):

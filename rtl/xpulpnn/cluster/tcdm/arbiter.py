@@ -1,6 +1,6 @@
 """Arbiter of one resource."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -80,7 +80,7 @@ class Arbiter(wiring.Component):
         preferred = Signal(self.inputs)
         m.d.comb += preferred.eq(self.req & above)
         with m.If(self.req.any()):
-            m.d.sync += above.eq(Cat(self.gnt[:number].any() for number in range(self.inputs)))
+            m.d.sync += above.eq(Cat(Const(0, 1), *(self.gnt[:number].any() for number in range(1, self.inputs))))
         m.d.comb += self.gnt.eq(Mux(preferred.any(), _lowest(preferred), _lowest(self.req)))
 
     def _fixed(self, m):
@@ -90,4 +90,4 @@ class Arbiter(wiring.Component):
 
 def _lowest(requests):
     """The request of the lowest number alone."""
-    return Cat(request & ~requests[:number].any() for number, request in enumerate(requests))
+    return Cat(requests[0], *(requests[n] & ~requests[:n].any() for n in range(1, len(requests))))

@@ -131,7 +131,7 @@ class Driver {
             driven.refill[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata};
+            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata, buses_[port].err};
         }
         for (uint32_t port = 0; port < DMA_PORTS; ++port) {
             const Obi& bus = transfers_[port];

@@ -134,7 +134,11 @@ class Hart {
         // a stream comes from no memory, and nothing in it may trap
         const bool fails = settings_.has_front_end && fetch_fails();
         if (settings_.has_front_end && !fails) fetch();
-        const uint32_t raised = fails ? INSTRUCTION_ACCESS_FAULT : settings_.has_front_end ? exception() : 0;
+        uint32_t raised = fails ? INSTRUCTION_ACCESS_FAULT : settings_.has_front_end ? exception() : 0;
+        if (!raised && (raised = access_fault())) {
+            sources();
+            access();
+        }
         expect(&Retirement::trap, raised != 0);
         expect(&Retirement::cause, raised ? raised : line);
         if (r.trap) {
@@ -184,6 +188,15 @@ class Hart {
         return 0;
     }
 
+    // The cause if the bus answers the access with an error, or 0.
+    uint32_t access_fault() const {
+        const bool loads = insn_->properties & LOADS, stores = insn_->properties & STORES;
+        if (!loads && !stores) return 0;
+        const uint32_t first = record_->mem_addr;
+        if (!shadow_.fails(first) && !shadow_.fails(first + insn_->access - 1)) return 0;
+        return stores ? STORE_ACCESS_FAULT : LOAD_ACCESS_FAULT;
+    }
+
     void sources() {
         const CheckInsn& insn = *insn_;
         const uint32_t has = insn.properties;
@@ -201,13 +214,16 @@ class Hart {
     }
 
     // The memory access: what the bus did for it must be what it says, and what it loaded what the bus order gives.
+    // Of one that fails the second transfer is not requested if the first one is answered with an error.
     void access() {
         const Retirement& r = *record_;
         const CheckInsn& insn = *insn_;
         const bool loads = insn.properties & LOADS, stores = insn.properties & STORES;
         const uint32_t lanes = (1u << insn.access) - 1;
-        expect(&Retirement::mem_rmask, loads ? lanes : 0);
-        expect(&Retirement::mem_wmask, stores ? lanes : 0);
+        if (!r.trap) {
+            expect(&Retirement::mem_rmask, loads ? lanes : 0);
+            expect(&Retirement::mem_wmask, stores ? lanes : 0);
+        }
         if (!loads && !stores) return;
         const uint32_t bits = insn.access == 4 ? ~0u : (1u << 8 * insn.access) - 1;
         const uint32_t skipped = r.mem_addr & 3, shift = 8 * skipped;
@@ -218,12 +234,13 @@ class Hart {
             return;
         }
         uint64_t word = transfer(r.mem_addr & ~3u, stores, enables & 0xF, r.mem_wdata << shift);
+        if (shadow_.fails(r.mem_addr)) return;
         if (enables >> 4) {
             const uint32_t rest = static_cast<uint32_t>(uint64_t{r.mem_wdata} << shift >> 32);
             word |= uint64_t{transfer((r.mem_addr & ~3u) + 4, stores, enables >> 4, rest)} << 32;
         }
         const uint32_t loaded = static_cast<uint32_t>(word >> shift) & bits;
-        if (loads && __builtin_expect(loaded != r.mem_rdata, 0) &&
+        if (loads && !r.trap && __builtin_expect(loaded != r.mem_rdata, 0) &&
             ((loaded ^ r.mem_rdata) & (known_bits(in_memory(r.mem_addr)) | ~bits))) {
             add(offsetof(Retirement, mem_rdata), loaded, r.mem_rdata);
         }

@@ -16,7 +16,7 @@ class Memory {
     // `base` and `size` are multiples of 4; `bytes` stays the caller's.
     void add_window(uint32_t base, uint32_t size, uint8_t* bytes) { windows_.push_back({base, size, bytes}); }
 
-    // Words that the bus answers with an error when they are fetched; `base` and `size` are multiples of 4.
+    // Words that the bus answers with an error; `base` and `size` are multiples of 4.
     void add_errors(uint32_t base, uint32_t size) { errors_.push_back({base, size, nullptr}); }
 
     bool fails(uint32_t address) const {

@@ -39,9 +39,9 @@ class Obi {
     bool rvalid = false;  // likewise
     uint32_t rdata = 0;
     uint32_t rdata_high = 0;  // of a port of 64 bits
-    bool err = false;  // with rvalid: nothing could be read at the address, see Memory::add_errors()
+    bool err = false;  // with rvalid: the access failed, see Memory::add_errors()
 
-    // Takes the granted request of the cycle that ends; false if the address is outside the memory.
+    // Takes the granted request of the cycle that ends; false if nothing is known of its address.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
         uint32_t word;
         const bool inside = perform(address, we, be, wdata, word);
@@ -91,8 +91,9 @@ class Obi {
 
     // `word` is what the memory held.
     bool perform(uint32_t address, bool we, uint32_t be, uint32_t wdata, uint32_t& word) {
-        uint8_t* bytes = memory_.locate(address);
         word = fault_data_;
+        if (memory_.fails(address)) return true;
+        uint8_t* bytes = memory_.locate(address);
         if (!bytes) return false;
         std::memcpy(&word, bytes, sizeof word);
         if (we) memory_.write(bytes, word, be, wdata);

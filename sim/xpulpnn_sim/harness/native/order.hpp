@@ -64,7 +64,7 @@ class Order {
         for (; applied_ < end; ++applied_) {
             Access& access = log_[applied_ - first_];
             uint8_t* bytes = shadow_.locate(access.grant.address);
-            if (!bytes) continue;
+            if (!bytes || shadow_.fails(access.grant.address)) continue;
             std::memcpy(&access.word, bytes, sizeof access.word);
             if (access.grant.we) Memory::write(bytes, access.word, access.grant.be, access.grant.wdata);
         }

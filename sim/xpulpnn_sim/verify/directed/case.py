@@ -10,7 +10,7 @@ from xpulpnn_sim.verify.handlers import Handlers
 from xpulpnn_sim.verify.layout import SIGNATURE
 from xpulpnn_sim.verify.program import Program
 
-_HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
+HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")
 _DISABLE = ("csrrci zero, mstatus, 8",)
 
@@ -43,7 +43,7 @@ class Directed:
     expected: tuple[int, ...]
     needs: tuple[str, ...] = ()
     interrupts: bool = False
-    handlers: Handlers = _HANDLERS
+    handlers: Handlers = HANDLERS
 
     def program(self) -> Program:
         """The program as simulators load it."""

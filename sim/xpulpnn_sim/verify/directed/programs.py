@@ -1,13 +1,14 @@
 """All directed programs."""
 
 from xpulpnn.config import CoreConfig
+from xpulpnn_sim.verify.directed.access_faults import ACCESS_FAULTS
 from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
 from xpulpnn_sim.verify.directed.system import SYSTEM
 
-DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM)
+DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM, *ACCESS_FAULTS)
 """Every program, by group."""
 
 

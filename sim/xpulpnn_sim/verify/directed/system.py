@@ -3,7 +3,7 @@
 from xpulpnn.isa.machine import VECTORS
 from xpulpnn_sim.verify.directed.case import Directed, stored
 from xpulpnn_sim.verify.handlers import Handlers
-from xpulpnn_sim.verify.layout import BUS_ERRORS, SECOND_TABLE
+from xpulpnn_sim.verify.layout import SECOND_TABLE, UNFETCHED
 
 _CSRS = Directed(
     "CSRs: write, set, clear, fields, reads without a write",
@@ -49,7 +49,7 @@ _CSRS = Directed(
     (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0, 0),
 )
 
-_BUS_ERROR, _BUS_ERROR_SIZE = BUS_ERRORS
+_BUS_ERROR, _BUS_ERROR_SIZE = UNFETCHED
 
 _UNFETCHED = Directed(
     "traps: instructions that cannot be fetched",

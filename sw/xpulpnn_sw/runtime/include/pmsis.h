@@ -54,7 +54,10 @@ typedef struct pi_device {
     void *config;
 } pi_device_t;
 struct pi_cluster_conf {
+    int device_type;
     int id;
+    void *heap_start;
+    uint32_t heap_size;
     uint32_t cc_stack_size;
 };
 struct pi_cluster_task {
@@ -119,6 +122,10 @@ static inline int pmsis_kickoff(void *kickoff) {
     return 0;
 }
 #define pmsis_exit(code) exit(code)
+
+/* There is one clock, which software cannot set. */
+enum { PI_FREQ_DOMAIN_FC, PI_FREQ_DOMAIN_CL, PI_FREQ_DOMAIN_PERIPH };
+#define pi_freq_set(domain, hertz) 0
 
 /* Memory: the TCDM beside stacks and placed data, and the heap of the C library in the L2. */
 #define pi_l1_malloc(cluster, size) xp_l1_malloc(size)

@@ -27,23 +27,37 @@
 #define rt_team_critical_exit() xp_critical_exit()
 #define synch_barrier(...) xp_barrier()
 
-/* Events and calls of the cluster: a call is complete when it returns. */
+/* Events and calls of the cluster: a call is complete, and its event raised, when it returns. */
 typedef struct {
-    int pending;
+    void (*callback)(void *);
+    void *argument;
 } rt_event_t;
 typedef struct {
     int id;
 } rt_cluster_call_t;
 #define rt_event_sched_init() 0
 #define rt_event_alloc(scheduler, count) 0
+static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *), void *argument) {
+    (void)scheduler;
+    rt_event_t *event = malloc(sizeof *event);
+    if (event != NULL)
+        *event = (rt_event_t){callback, argument};
+    return event;
+}
+#define rt_event_get_blocking(scheduler) rt_event_get(scheduler, NULL, NULL)
+#define rt_event_wait(event) free(event)
 #define rt_event_execute(scheduler, wait) ((void)0)
 #define rt_cluster_mount(mount, cluster, flags, event) ((void)0)
 static inline int rt_cluster_call(
     rt_cluster_call_t *call, int cluster, void (*entry)(void *), void *argument, void *stacks, int master_stack_size,
     int slave_stack_size, int cores, rt_event_t *event
 ) {
-    (void)call, (void)cluster, (void)stacks, (void)master_stack_size, (void)slave_stack_size, (void)cores, (void)event;
+    (void)call, (void)cluster, (void)stacks, (void)master_stack_size, (void)slave_stack_size, (void)cores;
     entry(argument);
+    if (event != NULL && event->callback != NULL) {
+        event->callback(event->argument);
+        free(event);
+    }
     return 0;
 }
 
@@ -68,15 +82,17 @@ typedef pi_cl_dma_dir_e rt_dma_dir_e;
 static inline void rt_dma_memcpy(
     unsigned ext, unsigned loc, unsigned short size, rt_dma_dir_e dir, int merge, rt_dma_copy_t *copy
 ) {
-    (void)merge, (void)copy;
-    xp_dma_lines(ext, loc, size, 0, size, dir);
+    if (!merge)
+        copy->id = xp_dma_identifier();
+    xp_dma_copy(ext, loc, size, 0, 0, dir);
 }
 static inline void rt_dma_memcpy_2d(
     unsigned ext, unsigned loc, unsigned short size, unsigned short stride, unsigned short length, rt_dma_dir_e dir,
     int merge, rt_dma_copy_t *copy
 ) {
-    (void)merge, (void)copy;
-    xp_dma_lines(ext, loc, size, stride, length, dir);
+    if (!merge)
+        copy->id = xp_dma_identifier();
+    xp_dma_copy(ext, loc, size, stride, length, dir);
 }
 #define rt_dma_wait(copy) pi_cl_dma_wait(copy)
 #define rt_dma_flush() pi_cl_dma_flush()
@@ -84,6 +100,7 @@ static inline void rt_dma_memcpy_2d(
 /* Counters. */
 typedef struct {
     uint32_t events;
+    uint32_t saved[PI_PERF_CYCLES + 1];
 } rt_perf_t;
 #define RT_PERF_ACTIVE_CYCLES PI_PERF_ACTIVE_CYCLES
 #define RT_PERF_INSTR PI_PERF_INSTR
@@ -102,7 +119,7 @@ typedef struct {
 #define RT_PERF_ST_EXT_CYC PI_PERF_ST_EXT_CYC
 #define RT_PERF_TCDM_CONT PI_PERF_TCDM_CONT
 #define RT_PERF_CYCLES PI_PERF_CYCLES
-static inline void rt_perf_init(rt_perf_t *perf) { perf->events = 0; }
+static inline void rt_perf_init(rt_perf_t *perf) { memset(perf, 0, sizeof *perf); }
 static inline void rt_perf_conf(rt_perf_t *perf, unsigned events) {
     perf->events = events;
     pi_perf_conf(events);
@@ -111,6 +128,12 @@ static inline void rt_perf_conf(rt_perf_t *perf, unsigned events) {
 #define rt_perf_start(perf) ((void)(perf), pi_perf_start())
 #define rt_perf_stop(perf) ((void)(perf), pi_perf_stop())
 #define rt_perf_read(event) pi_perf_read(event)
+/* Adds what has been counted to what has been saved. */
+static inline void rt_perf_save(rt_perf_t *perf) {
+    for (int event = 0; event <= PI_PERF_CYCLES; ++event)
+        perf->saved[event] += perf->events >> event & 1 ? pi_perf_read(event) : 0;
+}
+#define rt_perf_get(perf, event) ((perf)->saved[event])
 
 /* The timer of the oldest ones. */
 #define start_timer() xp_timer_start()

@@ -1,0 +1,123 @@
+"""Bench of the core's demultiplexer: who sees which address, whose answer comes back, what is counted."""
+
+from random import Random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.isa.csr import CLUSTER_EVENTS
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
+from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.golden.cluster_map import destination, ranges
+
+_TRANSFERS = 600
+_NEAR_WORDS = 3
+_CYCLE_LIMIT = 20_000
+
+
+def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
+    """Around every border of the map, and anywhere."""
+    borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
+    near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
+    anywhere = [rng.getrandbits(32) & -WORD_BYTES for _ in range(_TRANSFERS // 4)]
+    inside = [base + rng.randrange(0, size, WORD_BYTES) for base, size, _ in rng.choices(ranges(config), k=_TRANSFERS)]
+    return near + anywhere + inside
+
+
+def _word(port: str, address: int) -> int:
+    """What a port's memory holds at first: it tells the ports apart."""
+    return (address ^ sum(port.encode()) << 16) & WORD_MASK
+
+
+class PortMemory(WordMemory):
+    """Memory behind one port."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__()
+        self._port = port
+
+    def __missing__(self, address: int) -> int:
+        """The initial value."""
+        return _word(self._port, address)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(timing=[PROMPT, SLOW])
+async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
+    """Each access is seen by its destination alone, and the answer is that of the destination."""
+    config = ClusterConfig(**bench_data()["config"])
+    rng, board = await start(dut), Scoreboard()
+    ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
+    memories = {port: PortMemory(port) for port in ports}
+    addresses = _addresses(config, rng)
+    rng.shuffle(addresses)
+    transfers = [
+        Transfer(
+            address,
+            int(rng.random() < 0.4),
+            rng.choice((ALL_BYTES, rng.getrandbits(4))),
+            rng.getrandbits(32),
+            rng.choice((0, 0, 0, 1, 3)),
+        )
+        for address in addresses
+    ]
+    responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
+    for responder in responders.values():
+        responder.__enter__()
+    with ObiInitiator(dut, "core") as core, PortMonitor(dut, ["events"]) as monitor:
+        core.put(transfers)
+        await core.finish(_CYCLE_LIMIT)
+        await RisingEdge(dut.clk)
+    for responder in responders.values():
+        responder.__exit__()
+    places = [destination(transfer.address, config) for transfer in transfers]
+    for port in ports:
+        expected = [
+            Grant(t.address, t.write, t.enables, t.value)
+            for t, place in zip(transfers, places, strict=True)
+            if place == port
+        ]
+        board.equal(responders[port].log, expected, f"accesses of {port}")
+    board.equal([t.data for t in core.done], _read(transfers, places), "data read")
+    prompt = timing is PROMPT
+    if prompt:
+        board.equal({t.answered - t.requested for t in core.done}, {1}, "cycles to the answer")
+    _check_events(transfers, places, [events for (events,) in monitor.rows], board)
+
+
+def _read(transfers: list[Transfer], places: list[str]) -> list[int]:
+    """What every read must give, with the bytes that were not asked for as they were seen."""
+    memories = {place: PortMemory(place) for place in set(places)}
+    expected: list[int] = []
+    for transfer, place in zip(transfers, places, strict=True):
+        memory = memories[place]
+        if transfer.write:
+            memory.write(transfer.address, transfer.enables, transfer.value)
+            expected.append(0)
+            continue
+        mask = sum(0xFF << 8 * byte for byte in range(WORD_BYTES) if transfer.enables >> byte & 1)
+        word = 0 if place == "hole" else memory[transfer.address]
+        expected.append(word & mask | transfer.data & ~mask)
+    return expected
+
+
+def _check_events(transfers: list[Transfer], places: list[str], seen: list[int], board: Scoreboard) -> None:
+    """Each event as often as the times of the transfers say."""
+    outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
+    loads = [transfer for transfer in outside if not transfer.write]
+    stores = [transfer for transfer in outside if transfer.write]
+    lost = [t.granted - t.requested for t, place in zip(transfers, places, strict=True) if place == "tcdm"]
+    expected = {
+        "ext_loads": len(loads),
+        "ext_stores": len(stores),
+        "ext_load_cycles": sum(transfer.answered - transfer.requested for transfer in loads),
+        "ext_store_cycles": sum(transfer.answered - transfer.requested for transfer in stores),
+        "tcdm_contention": sum(lost),
+    }
+    found = {name: sum(events >> bit & 1 for events in seen) for bit, name in enumerate(CLUSTER_EVENTS)}
+    board.equal(found, expected, "events")

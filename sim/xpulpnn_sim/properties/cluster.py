@@ -1,0 +1,26 @@
+"""Everything that is proved of a cluster's parts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
+
+from xpulpnn.config import Arbiter, ClusterConfig
+from xpulpnn_sim.properties.arbiter import arbiter
+from xpulpnn_sim.properties.barrier import barrier
+from xpulpnn_sim.properties.core_unit import core_unit
+from xpulpnn_sim.properties.mutex import mutex
+from xpulpnn_sim.properties.obligation import Obligation
+
+
+def _arbiters(config: ClusterConfig) -> list[Obligation]:
+    return [arbiter(config.masters, kind) for kind in get_args(Arbiter)]
+
+
+def _event_unit(config: ClusterConfig) -> list[Obligation]:
+    return [core_unit(config), barrier(config), mutex(config)]
+
+
+PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
+    "arbiter": _arbiters,
+    "event-unit": _event_unit,
+}
+"""What is proved of each part: of the TCDM's arbiters of all kinds, and of the event unit."""

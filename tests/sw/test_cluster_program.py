@@ -1,0 +1,78 @@
+"""Kernels as programs of clusters, on the simulator of several harts."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn_sim.harness.cluster_run import ClusterCase
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors, reference, short_precision
+from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.programs import cluster
+from xpulpnn_sw.programs.cluster import cluster_program
+
+pytestmark = pytest.mark.unit
+
+FULL = preset("xpulpnn-full")
+ENOUGH = 10_000_000
+
+
+def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
+    """How the program ends, what it leaves as its results, and what they must be."""
+    bits = 4
+    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
+    case = Case(layer=layer, precision=precision, variant=variant, config=FULL)
+    clustered = ClusterCase(case=case, cluster=ClusterConfig(core=FULL, cores=cores), placement=placement)
+    tensors = case_tensors(case)
+    kernel = clustered.kernel(tensors)
+    program = cluster_program(kernel, cores)
+    session = ClusterSession(
+        clustered.executable(program), clustered.cluster, quantum=quantum, output=lambda output: None
+    )
+    end = session.run(ENOUGH)
+    memory = np.frombuffer(session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
+    return end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision.y)
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "cores", "quantum"),
+    [
+        ("5x6x8:8x3x3", "nn_4x4", 1, 64),
+        ("5x6x8:8x3x3", "nn_4x4", 8, 1),
+        ("5x6x8:8x3x3", "nn_4x4", 8, 1000),
+        ("5x6x8:8x3x3", "rv32im_2x2", 3, 7),
+        ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
+        ("4x16x13", "nn_4x2", 8, 3),
+    ],
+)
+def test_cores_compute_the_layer_together(text, variant, cores, quantum):
+    layer = ConvLayer.parse(text) if ":" in text else MatmulLayer.parse(text)
+    end, got, expected = results(layer, variant, cores, quantum)
+    assert end == "pass"
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_program_without_its_barrier_ends_too_early(monkeypatch):
+    """Core 0 is done first and reports at once; the shares of the others are not there yet."""
+    waits = "    p.elw t0, {barrier}(gp)\n"
+    begin, *others, end = cluster._CALLER.split(waits)
+    assert len(others) == 2
+    monkeypatch.setattr(cluster, "_CALLER", begin + waits + "".join(others) + end)
+    end, got, expected = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 8, 10_000)
+    assert end == "pass"
+    assert (got != expected).any()
+
+
+def test_a_core_that_does_not_come_is_a_deadlock(monkeypatch):
+    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("bne a1, zero, set", "bne a1, zero, sleep"))
+    end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 4, 64)
+    assert end.startswith("deadlock")
+    assert "waits for barrier 0" in end
+
+
+def test_registers_of_the_caller_are_checked(monkeypatch):
+    """A function that leaves another value in a register of its caller makes the program fail."""
+    monkeypatch.setattr(cluster, "_CALLER", cluster._CALLER.replace("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5"))
+    end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 2, 64)
+    assert end.startswith("core 0: fail")
