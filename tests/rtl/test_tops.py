@@ -75,7 +75,7 @@ def test_cluster_has_one_module_of_each_kind():
     config = ClusterConfig(core=CoreConfig(performance_counters=True), cores=3, banks=4, rvfi=True, memories="ports")
     emitted = emit_top("cluster", config)
     manifest = emitted.manifest
-    assert len(re.findall(r"\.ext_events\(demux\d_events\)", emitted.modules["cluster"])) == config.cores
+    assert emitted.modules["cluster"].count(".ext_events(") == config.cores
     modules = [name.rstrip("_0123456789") for name in manifest["modules"]]
     for once in ("core", "core_demux", "bank_access", "tcdm_interconnect", "backend"):
         assert modules.count(once) == 1
