@@ -162,8 +162,8 @@ class Fetch:
 
     address: int
     requested: int
-    granted: int
-    oldest: int
+    granted: int = 0
+    oldest: int = 0
     answered: int = 0
     newest: int = 0
     word: int = 0
@@ -192,40 +192,42 @@ class Fetcher(Background):
         All fetches are answered.
     """
 
+    _END = "end"
+
     def __init__(self, dut: Dut, port: str, code: ChangingCode, addresses: Iterator[int | None]) -> None:
         self.fetches: list[Fetch] = []
         self.done = False
         self._dut, self._port, self._code, self._addresses = dut, port, code, addresses
 
     async def _run(self) -> None:
-        handles = {name: getattr(self._dut, f"{self._port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        port = {name: getattr(self._dut, f"{self._port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
         under_way: deque[Fetch] = deque()
-        address: int | None = None
-        requested = silence = cycle = 0
+        asked: Fetch | None = None
+        silence = cycle = 0
         ended = False
         while True:
-            if address is None and not ended and len(under_way) < OUTSTANDING_LIMIT["instr"]:
-                try:
-                    address, requested = next(self._addresses), cycle
-                except StopIteration:
-                    ended = True
-            ask = address is not None
-            drive(self._dut, {f"{self._port}__req": int(ask)} | ({f"{self._port}__addr": address} if ask else {}))
+            if asked is None and not ended and len(under_way) < OUTSTANDING_LIMIT["instr"]:
+                address = next(self._addresses, self._END)
+                ended = address is self._END
+                asked = Fetch(address, requested=cycle) if isinstance(address, int) else None
+            drive(self._dut, {f"{self._port}__req": int(asked is not None)})
+            if asked is not None:
+                drive(self._dut, {f"{self._port}__addr": asked.address})
             await FallingEdge(self._dut.clk)
-            if sample(handles["rvalid"]):
+            silence = silence + 1 if under_way or asked else 0
+            if sample(port["rvalid"]):
                 assert under_way, f"answer without a fetch in cycle {cycle}"
                 fetch = under_way.popleft()
                 fetch.answered, fetch.newest = cycle, self._code.generation
-                fetch.word, fetch.error = sample(handles["rdata"]), sample(handles["err"])
+                fetch.word, fetch.error = sample(port["rdata"]), sample(port["err"])
                 self.fetches.append(fetch)
-            silence = 0 if not under_way and not ask else silence + 1
-            if sample(handles["rvalid"]) or (ask and sample(handles["gnt"])):
                 silence = 0
+            if asked is not None and sample(port["gnt"]):
+                asked.granted, asked.oldest = cycle, self._code.oldest(asked.address)
+                under_way.append(asked)
+                asked, silence = None, 0
             assert silence < _PATIENCE, f"no grant or answer up to cycle {cycle}"
-            if ask and sample(handles["gnt"]):
-                under_way.append(Fetch(address, requested, cycle, self._code.oldest(address)))
-                address = None
-            self.done = ended and not under_way and address is None
+            self.done = ended and not under_way and asked is None
             await RisingEdge(self._dut.clk)
             cycle += 1
 

@@ -12,6 +12,7 @@ from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
+from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
@@ -192,6 +193,12 @@ def _core(name: str, programs: int, simulator: str) -> BenchedUnit:
     return BenchedUnit("core", lambda: Core(config), lambda: {"preset": name, "programs": programs}, [simulator])
 
 
+def _icache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
+    shared = {"shared": config.icache_shared, "banks": config.icache_shared_banks}
+    data = {"cores": config.cores, "private": config.icache_private, "ways": config.icache_ways, **shared}
+    return BenchedUnit("icache", lambda: InstructionCache(config), lambda: data, simulators)
+
+
 def _private_cache(config: ClusterConfig, *simulators: str) -> BenchedUnit:
     data = {"size": config.icache_private, "ways": config.icache_ways, "prefetch": config.prefetch}
     return BenchedUnit("private_cache", lambda: PrivateCache(config), lambda: data, simulators)
@@ -295,6 +302,10 @@ UNITS: Mapping[str, BenchedUnit] = {
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
     "private-cache": _private_cache(_CACHED, *SIMULATORS),
     "private-cache-plain": _private_cache(replace(_CACHED, icache_ways=1, prefetch=False), "icarus"),
+    "icache": _icache(replace(_CACHED, cores=3), *SIMULATORS),
+    "icache-small": _icache(
+        replace(_CACHED, cores=2, icache_private=64, icache_ways=2, icache_shared=256, icache_shared_banks=1), "icarus"
+    ),
     "if-stage": BenchedUnit("if_stage", lambda: IfStage(FULL)),
     "hwloops": BenchedUnit("hwloops", HwLoops, _loop_ops),
     "csr-file-counters": _csr_file(replace(FULL, performance_counters=True), *SIMULATORS),

@@ -14,6 +14,9 @@ from xpulpnn.cluster.icache.ports import (
 )
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 
+LEAST_DEPTH = 2
+"""Of a queue that has numbers for its entries."""
+
 
 class RefillPort(wiring.Component):
     """Reads the lines that the banks of the shared cache miss, in parts.
@@ -58,7 +61,7 @@ class RefillPort(wiring.Component):
         m = Module()
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
-        m.submodules.order = order = SyncFIFO(width=self.banks, depth=self.banks)
+        m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, LEAST_DEPTH))
         busy = Signal()
         line = Signal(LINE_NUMBER_BITS)
         asked = Signal(range(LINE_BEATS))

@@ -54,13 +54,18 @@ class SharedCache(wiring.Component):
         """Build the banks, lead requests to them and answers back."""
         m = Module()
         number = self.config.icache_shared_banks
+        bank_bits = exact_log2(number)
         banks = [CacheBank(self.config) for _ in range(number)]
         m.submodules.memory = memory = RefillPort(number)
         connect(m, memory.refill, flipped(self.refill))
         for index, bank in enumerate(banks):
             m.submodules[f"bank{index}"] = bank
-            connect(m, flipped(self.control), bank.control)
             m.d.comb += [
+                bank.control.enable.eq(self.control.enable),
+                bank.control.prefetch.eq(self.control.prefetch),
+                bank.control.flush.eq(self.control.flush),
+                bank.control.flush_line.eq(self.control.flush_line & (self.control.line[:bank_bits] == index)),
+                bank.control.line.eq(self.control.line),
                 memory.req[index].eq(bank.miss_req),
                 memory.lines[index].eq(bank.miss_line),
                 bank.miss_gnt.eq(memory.gnt[index]),
@@ -72,10 +77,9 @@ class SharedCache(wiring.Component):
                 self.waits[index].eq(bank.waits),
             ]
         for core, line in enumerate(self.cores):
-            chosen_bank = line.addr[: exact_log2(number)]
             for index, bank in enumerate(banks):
                 m.d.comb += [
-                    bank.req[core].eq(line.req & (chosen_bank == index)),
+                    bank.req[core].eq(line.req & (line.addr[:bank_bits] == index)),
                     bank.lines[core].eq(line.addr),
                 ]
             answers = Cat(bank.rvalid[core] for bank in banks)
