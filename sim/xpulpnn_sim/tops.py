@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.dma.unit import Dma
+from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
@@ -40,6 +41,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
     "dma": Dma,
+    "icache": InstructionCache,
     "tcdm": lambda config: Tcdm(config, config.masters),
 }
 """Builders of the components of a cluster."""
