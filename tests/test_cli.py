@@ -14,6 +14,7 @@ import pytest
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
 from xpulpnn_sim.harness import build, tools
+from xpulpnn_sim.tops import ALL_TOPS
 
 FIELDS = {
     "kernel",
@@ -133,8 +134,8 @@ BAD_INPUT = {
         "--wave-window must be FROM:TO with FROM <= TO, not 9:3",
     ),
     "unknown top": (
-        ["generate", "cluster"],
-        "TOP must be one of dotp, nnrf, simd-alu, mult, ex-stage, backend, core, not cluster",
+        ["generate", "gpu"],
+        f"TOP must be one of {', '.join(ALL_TOPS)}, not gpu",
     ),
     "top the configuration lacks": (
         ["generate", "nnrf", "--preset", "ri5cy"],
@@ -409,7 +410,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     assert [(record["variant"], record["placement"]) for record in records] == [
         *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
     ]
-    added = {"banks", "arbiter", "placement", "l2_latency", "shares", "barrier", "stalls_by_core"}
+    added = {"banks", "arbiter", "placement", "icache", "l2_latency", "shares", "barrier", "stalls_by_core"}
     for record in records:
         assert record.keys() == FIELDS | added
         assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)

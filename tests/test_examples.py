@@ -23,6 +23,9 @@ SOURCES = {
     "dot.S": ".globl dot\ndot:\n pv.dotsp.b a0, a0, a1\n ret\n",
     "dot.c": "int dot(int a, int b) { return a * b; }\n",
     "conv.c": "int conv(int x) { return 2 * x; }\n",
+    "team.c": "#include <pmsis.h>\nPI_L1 int visits[NUM_CORES];\n"
+    "static void work(void *unused) { visits[pi_core_id()] += 1; }\n"
+    "int main(void) { pi_cl_team_fork(NUM_CORES, work, 0); return visits[NUM_CORES - 1] != 1; }\n",
     "pool.c": "int pool(int x) { return x / 2; }\n",
 }
 QUICK = ("cc", "objdump", "iss", "completion")

@@ -242,7 +242,7 @@ class ClusterConfig:
     sw_events: int = 8
     mutexes: int = 1
     dispatch_depth: int = 8
-    icache_private: int = 0
+    icache_private: int = 512
     icache_ways: int = 4
     prefetch: bool = True
     icache_shared: int = 4096
@@ -317,9 +317,9 @@ PRESETS: Mapping[str, CoreConfig] = {
 
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
-    "cluster": ClusterConfig(icache_private=512),
-    "cluster-bf4": ClusterConfig(icache_private=512, banks=32),
-    "cluster-ri5cy": ClusterConfig(icache_private=512, core=PRESETS["ri5cy"]),
+    "cluster": ClusterConfig(),
+    "cluster-bf4": ClusterConfig(banks=32),
+    "cluster-ri5cy": ClusterConfig(core=PRESETS["ri5cy"]),
 }
 """Named clusters: eight cores on 16 banks, on 32 (banking factor 4), and with the XpulpV2 baseline as core."""
 

@@ -1,11 +1,12 @@
 """Whether a program and a machine fit, as to the number of cores and the memory of a cluster."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
-from xpulpnn_sim.elf import Executable, Window, windows
+from xpulpnn_sim.elf import Executable, Window, load, windows
 
 _SINGLE_CORE_STACK = "__stack_top"
 _CLUSTER_STACKS = "__stacks_top"
@@ -56,3 +57,17 @@ def _space_end() -> int:
 def cluster_windows(executable: Executable, config: ClusterConfig, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
     """The memory of a run on a cluster: the whole TCDM, the segments outside it and ``ram``."""
     return windows(executable, [(TCDM_BASE, config.tcdm_bytes), *ram])
+
+
+def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
+    """The program in a file for one core or for a cluster, with memory ``ram`` beside its segments.
+
+    Raises :class:`InputError` if the file is no program, or one for another number of cores.
+    """
+    if isinstance(config, CoreConfig):
+        executable = load(path, ram=ram)
+        require_one_core(executable)
+    else:
+        executable = load(path, ram=[*ram, (TCDM_BASE, config.tcdm_bytes)])
+        require_cluster(executable, config)
+    return executable

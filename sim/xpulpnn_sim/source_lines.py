@@ -26,7 +26,7 @@ class SourceLines:
             return []
         return [
             (section.address, section.address + len(section.data), dict(sorted(section.lines.items())))
-            for item in (read_objects(self._path) if self._path.is_file() else ())
+            for item in read_objects(self._path)
             for section in item.sections
             if section.is_code
         ]

@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.dma.unit import Dma
+from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -27,6 +28,12 @@ def _nnrf(config: CoreConfig) -> wiring.Component:
     return NnRf(config.nnrf_entries)
 
 
+def _icache(config: ClusterConfig) -> wiring.Component:
+    if not config.icache_private:
+        raise ConfigError("icache_private must be the size of each core's cache in bytes for icache, not 0")
+    return InstructionCache(config)
+
+
 TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "dotp": lambda config: DotpUnit(config.dotp),
     "nnrf": _nnrf,
@@ -40,9 +47,10 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
-    "dma": Dma,
-    "icache": InstructionCache,
     "tcdm": lambda config: Tcdm(config, config.masters),
+    "event-unit": EventUnit,
+    "dma": Dma,
+    "icache": _icache,
 }
 """Builders of the components of a cluster."""
 

@@ -23,10 +23,13 @@ BANKED_WORDS = 32
 """Words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again."""
 
 Placement = Literal["padded", "aligned"]
-"""How what is read side by side lies in banks of memory: each piece some banks further than the one before, or all from
+"""How what is read side by side lies in banks of memory: each piece two banks further than the one before, or all from
 the same bank on."""
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
+_BANKS_APART = 2
+"""Where two streams are read by turns, two words of each, one bank would let the second meet the first."""
 
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
@@ -38,9 +41,9 @@ def padded_channels(channels: int, bits: int) -> int:
     return -(-channels // unit) * unit
 
 
-def banked_words(words: int, placement: Placement, banks: int) -> int:
-    """The least distance of pieces of so many words, each ``banks`` further than the one before if they are padded."""
-    offset = banks if placement == "padded" else 0
+def banked_words(words: int, placement: Placement) -> int:
+    """The least distance of pieces of so many words that are placed so."""
+    offset = _BANKS_APART if placement == "padded" else 0
     return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
 

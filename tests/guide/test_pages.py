@@ -9,6 +9,7 @@ import pytest
 
 from xpulpnn.config import PRESETS, CoreConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import Barrier, Control, EventRegister, Timer, TimerConfig
 from xpulpnn.isa.csr import CSRS
 from xpulpnn.isa.cycles import cycles
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
@@ -162,7 +163,7 @@ def test_every_command_is_in_the_reference():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("% generated: nothing", "generated must be one of causes, .*, not % generated: nothing"),
+        ("% generated: nothing", "generated must be one of addresses, .*, not % generated: nothing"),
         ("% generated: instructions rv64", "instructions must be one of rv32i, .*, not rv64"),
         ("% generated: settings Core", "settings must be of a class of xpulpnn.config, not Core"),
         ("% generated: ports soc", "ports must be of one of dotp, .*, not soc"),
@@ -178,3 +179,15 @@ def test_remarks_behind_the_sections_of_a_docstring_come_first():
     assert with_remarks_first(text.split("\n"))[:4] == ["Do it.", "", "Raises :class:`E` and", "more."]
     plain = "Do it.\n\nParameters\n----------\na : int\n    What.\n"
     assert with_remarks_first(plain.split("\n")) == plain.split("\n")
+
+
+def test_every_register_of_the_cluster_is_described():
+    page = expand((DOCS / "cluster.md").read_text())
+    for register in (*Control, *Timer, *EventRegister, *Barrier, *TimerConfig):
+        assert f">{register.name}</code>" in page
+    for address in ("0x0000_0000", "0x1010_0000", "0x1020_0800", "0x1020_4000", "0x1C00_0000"):
+        assert address in page
+    assert "instr__0__req" in page or "refill__req" in page
+    assert "host__req" in page
+    with pytest.raises(InputError, match=r"^registers must be of one of control, timer, event-unit, barrier, not nix$"):
+        expand("% generated: registers nix")

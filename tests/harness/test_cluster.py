@@ -32,11 +32,21 @@ pytestmark = pytest.mark.cosim
 
 CORES, BANKS = 4, 8
 CONFIG = simulated(
-    ClusterConfig(core=preset("ri5cy"), cores=CORES, banks=BANKS, tcdm_bytes=4096, memories="ports", rvfi=True)
+    ClusterConfig(
+        core=preset("ri5cy"),
+        cores=CORES,
+        banks=BANKS,
+        tcdm_bytes=4096,
+        icache_private=0,
+        dma=False,
+        memories="ports",
+        rvfi=True,
+    )
 )
 TEXT, L2 = 0x1C00_0080, 0x1C01_0000
 TOHOST, FAULT = TCDM_BASE + 0x100, TCDM_BASE + 0x7FC
 PROGRAM = Path(__file__).with_suffix(".s").read_text()
+RANDOM = Path(__file__).with_name("test_cluster_random.s").read_text()
 ROUNDS = 30
 LATE = 2
 """The core that comes to barriers last."""
@@ -138,6 +148,13 @@ def test_every_retirement_is_right(library, machine, tohost):
     assert result.memory[L2][: 4 * CORES].view("<u4").tolist() == [ROUNDS] * CORES
 
 
+@pytest.mark.parametrize(("rounds", "machine"), [(800, {}), (200, {"l2_latency": 6, "grant_stalls": 0.2, "seed": 9})])
+def test_words_that_all_cores_draw(library, rounds, machine):
+    result = run(library, program(RANDOM, rounds=rounds), fetch_latency=2, **machine)
+    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    assert result.instructions > 1000 * rounds
+
+
 def test_blocks_end_anywhere(library, monkeypatch):
     monkeypatch.setattr(session, "BLOCK", 16)
     result = run(library, program(rounds=5), l2_latency=5)
@@ -149,8 +166,8 @@ def test_blocks_end_anywhere(library, monkeypatch):
     [
         (DROPPED_GRANT, {Reason.DEADLOCK}, "core 3: waits for the grant of an access"),
         (SWAPPED_BANKS, {Reason.DIFFERENCE, Reason.FAIL}, "bus_addr must be 0x1000"),
-        (LOST_EVENT, {Reason.DEADLOCK}, "core 1: waits for barrier 0"),
-        (EARLY_BARRIER, {Reason.FAIL}, "code 1"),
+        (LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
+        (EARLY_BARRIER, {Reason.DIFFERENCE, Reason.FAIL}, "event unit: the access of offset 0x21c, granted in cycle"),
         (WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
         (UNMARKED, {Reason.DIFFERENCE, Reason.FAIL}, "bus_we must be 0x1, not 0x0"),
     ],
@@ -307,7 +324,18 @@ def cluster_command(library, tmp_path, monkeypatch) -> Callable[..., int]:
 
     def execute(executable: Executable, *options: str) -> int:
         path.write_bytes(elf_bytes(replace(executable, symbols={"tohost": executable.tohost})))
-        fixed = ("--preset", "ri5cy", "--cores", str(CORES), "--banks", str(BANKS), "--set", "tcdm_bytes=4096")
+        fixed = (
+            "--preset",
+            "ri5cy",
+            "--cores",
+            str(CORES),
+            "--banks",
+            str(BANKS),
+            "--set",
+            "tcdm_bytes=4096",
+            "--set",
+            "dma=0",
+        )
         return main(["run", str(path), *fixed, *options])
 
     return execute
@@ -332,7 +360,7 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     assert {core for _cycle, core in when} == set(range(CORES))
     printed = capfd.readouterr()
     assert "cycles by core" in printed.out
-    assert "ri5cy tcdm_bytes=4096, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
+    assert "ri5cy tcdm_bytes=4096 dma=0, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
 
 
 def test_the_command_fails_with_the_program(cluster_command, capfd):

@@ -8,6 +8,7 @@ from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.program_run import retirement_check, run_program
+from xpulpnn_sim.harness.target import Target
 from xpulpnn_sim.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -70,7 +71,8 @@ def checked(program, recorded):
         lines = np.zeros(len(records), np.uint32)
         lines[taken] = pending
         change(lines, taken)
-        found = retirement_check(program, FULL, MACHINE, model_library("core", FULL)).check([records], grants, [lines])
+        check = retirement_check(program, Target.of(FULL, MACHINE), MACHINE, model_library("core", FULL))
+        found = check.check([records], grants, [lines])
         return Lockstep(program, FULL).compare(records, lines), found.count, found.text
 
     return check

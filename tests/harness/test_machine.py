@@ -32,7 +32,13 @@ def test_bad_values(values, message):
 
 
 def test_settings_are_fields_of_the_driver():
-    timing = {"grant_stalls": 0.25, "fetch_grant_stalls": 0.5, "response_latency": 3, "fetch_latency": 4}
+    timing = {
+        "grant_stalls": 0.25,
+        "fetch_grant_stalls": 0.5,
+        "response_latency": 3,
+        "fetch_latency": 4,
+        "l2_latency": 5,
+    }
     settings = Machine(**timing, irq_rate=0.125, seed=1 << 40 | 7, hart_id=5).settings()
     assert settings.keys() <= set(SETTINGS.names)
     del settings["watchdog"]
@@ -41,6 +47,7 @@ def test_settings_are_fields_of_the_driver():
         "fetch_grant_stall": 1 << 31,
         "response_latency": 3,
         "fetch_latency": 4,
+        "data_latency": 5,
         "irq_rate": 1 << 29,
         "seed": 7,
         "hart_id": 5,

@@ -10,6 +10,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.profile import MEANING, Profile
 from xpulpnn_sim.harness.program_run import run_program, text_window
+from xpulpnn_sim.harness.schema import STALLS
 
 pytestmark = pytest.mark.cosim
 
@@ -233,4 +234,4 @@ def test_text_without_functions(core_program):
 
 
 def test_every_cause_has_a_meaning():
-    assert list(MEANING) == [cause.name.lower() for cause in WaitCause if cause]
+    assert list(MEANING) == [cause.name.lower() for cause in STALLS if cause]

@@ -44,9 +44,9 @@ HWLOOP = {
     0x7C5: ("lpend1", "RW", 0, 0xFFFF_FFFE),
     0x7C6: ("lpcount1", "RW", 0, 0xFFFF_FFFF),
 }
-PERFORMANCE = {0x780 + k: (f"pccr{k}", "RW", 0, 0xFFFF_FFFF) for k in range(12)} | {
+PERFORMANCE = {0x780 + k: (f"pccr{k}", "RW", 0, 0xFFFF_FFFF) for k in range(17)} | {
     0x79F: ("pccrall", "WO", 0, 0xFFFF_FFFF),
-    0xCC0: ("pcer", "RW", 0, 0xFFF),
+    0xCC0: ("pcer", "RW", 0, 0x1_FFFF),
     0xCC1: ("pcmr", "RW", 3, 3),
 }
 
@@ -61,7 +61,7 @@ def test_registers(group: CsrGroup, expected: dict[int, tuple[str, str, int, int
 
 
 def test_names_and_addresses_are_unique():
-    assert len(CSRS) == len(CSR_BY_NAME) == len(CSR_BY_ADDRESS) == 43 + 2 + 3 * 29
+    assert len(CSRS) == len(CSR_BY_NAME) == len(CSR_BY_ADDRESS) == 48 + 2 + 3 * 29
 
 
 def test_only_writable_registers_have_writable_bits():

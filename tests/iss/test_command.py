@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.commands import iss
 from xpulpnn_sim.commands.common import Parser
 
@@ -154,3 +154,44 @@ def test_a_trap_loop_tells_how_it_was_entered(elf_file, capsys):
     error = capsys.readouterr().err
     assert error.startswith("trap loop: the exception handler at 0x1c000100 (handler) traps at its first instruction")
     assert "\nlast exception: illegal instruction at 0x1c00008c (cause): 0xffffffff; " in error
+
+
+TEAM = """
+_start: csrrs x5, mhartid, x0
+    slli x5, x5, 2; li x8, data + 0x100; add x8, x8, x5; addi x6, x5, 1; sw x6, 0(x8)
+    bne x5, x0, stay
+    li x8, data + 0x100
+look: lw x7, 4(x8); beq x7, x0, look
+    li x31, tohost; li x30, 1; sw x30, 0(x31)
+stay: j stay
+"""
+
+
+def test_cores(elf_file, tmp_path, capsys):
+    record, words = tmp_path / "out.json", tmp_path / "words.bin"
+    path = elf_file(TEAM)
+    options = ["--dump", f"{DATA + 0x100:#x}:8:{words}", "--json", record, "--profile"]
+    assert run(path, "--cores", 2, "--quantum", 3, *options) == 0
+    assert words.read_bytes() == b"\1\0\0\0\5\0\0\0"
+    assert " instructions on 2 cores, " in capsys.readouterr().err
+    result = json.loads(record.read_text())
+    assert (result["cores"], sum(result["instructions_of_cores"])) == (2, result["instructions"])
+    assert sum(row["count"] for row in result["profile"]) == result["instructions"]
+    assert run(path, "--preset", "cluster-ri5cy", "--set", "cores=3", "--json", record) == 0
+    assert json.loads(record.read_text())["cores"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--quantum", "5"], "--quantum must come with --cores, not alone with 5"),
+        (["--cores", "2", "--quantum", "0"], "quantum must be at least 1, not 0"),
+        (["--cores", "17"], "cores must be 1 to 16, not 17"),
+        (["--cores", "2", "--trace", "x.txt"], "--trace must be left out with --cores, not x.txt"),
+        (["--cores", "2", "--hart-id", "1"], "--hart-id must be left out with --cores, which numbers the cores, not 1"),
+    ],
+)
+def test_what_does_not_go_with_cores(elf_file, options, message):
+    with pytest.raises(XpulpnnError) as caught:
+        run(elf_file(TEAM), *options)
+    assert str(caught.value) == message

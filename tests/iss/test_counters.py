@@ -9,7 +9,7 @@ from xpulpnn_sw.asm import assemble
 pytestmark = pytest.mark.unit
 
 BASE = 0x1000
-ALL = 0xFFF
+ALL = 0x1_FFFF
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_write_all(run):
     iss = run("li x6, 77; csrrw x7, 0x79f, x6; csrrs x9, 0x79f, x0; csrrs x10, 0x78b, x0")
     assert iss.state.regs[7] == 0
     assert iss.state.regs[9:11] == [0, 77]
-    assert [iss.csrs[f"pccr{event}"] for event in range(12)] == [77] * 12
+    assert [iss.csrs[f"pccr{event}"] for event in range(17)] == [77] * 17
 
 
 @pytest.mark.parametrize(("mode", "value"), [(3, 0xFFFF_FFFF), (1, 1)])

@@ -1,13 +1,18 @@
 """C programs for the cores of a cluster: compiled with every compiler, run on the simulator and on the design."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn_sim import cli
+from xpulpnn_sim import simulate as simulate_program
 from xpulpnn_sim.elf import load
 from xpulpnn_sim.exits import Exit, Reason
 from xpulpnn_sim.harness.machine import Machine
@@ -24,6 +29,8 @@ SOURCES = Path(__file__).parent / "c"
 LIMIT = 5_000_000
 SEED = 3
 
+CORE = PRESETS["xpulpnn"]
+
 Build = Callable[..., Path]
 
 
@@ -31,7 +38,9 @@ Build = Callable[..., Path]
 def build(tmp_path: Path) -> Build:
     """Compiles a file of the folder ``c``, or a text, for a cluster."""
 
-    def compiled(source: str, *, cores: int = 8, kind: str | None = None, layout=None, define=(), include=()) -> Path:
+    def compiled(
+        source: str, *, cores: int = 8, kind: str | None = None, layout=None, define=(), include=(), core=CORE
+    ) -> Path:
         try:
             compilers.find(kind)
         except ToolError:
@@ -40,7 +49,9 @@ def build(tmp_path: Path) -> Build:
         if path.parent == tmp_path:
             path.write_text(source)
         extra = () if kind == "zig" else ("-Wall", "-Werror")
-        options = Options(cluster=layout or ClusterLayout(cores=cores), define=define, include=include, extra=extra)
+        options = Options(
+            config=core, cluster=layout or ClusterLayout(cores=cores), define=define, include=include, extra=extra
+        )
         printed = toolchain.build([path], tmp_path / "main.elf", compiler=kind, options=options)
         assert printed == ""
         return tmp_path / "main.elf"
@@ -87,7 +98,7 @@ def test_teams(build: Build, kind: str, cores: int, quanta: tuple[int, ...]):
 @pytest.mark.cosim
 def test_teams_on_the_design(build: Build):
     path = build("cluster_team.c", kind=None)
-    result = run_program(load(path), simulated(ClusterConfig()), Machine(max_cycles=200_000), check=True)
+    result = run_program(load(path), simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=200_000), check=True)
     assert result.exit.ok, result.exit.text
     assert result.mismatches == 0
 
@@ -159,6 +170,51 @@ def test_one_core_runs_the_same_source(tmp_path: Path):
 
 
 FORK = "#include <stdio.h>\n#include <stdlib.h>\n#include <xp_cluster.h>\n"
+COUNTED = """
+#include <pmsis.h>
+PI_L1 static volatile int words[64];
+PI_L1 static uint32_t found[NUM_CORES][3];
+static void work(void *argument) {
+    pi_perf_conf(1 << PI_PERF_LD | 1 << PI_PERF_ST | 1 << PI_PERF_INSTR | 1 << PI_PERF_CYCLES);
+    pi_perf_reset();
+    pi_perf_start();
+    for (int i = 0; i < 20 * (pi_core_id() + 1); ++i) (void)words[i & 63];
+    pi_perf_stop();
+    const int events[3] = {PI_PERF_LD, PI_PERF_ST, PI_PERF_TCDM_CONT};
+    for (int i = 0; i < 3; ++i) found[pi_core_id()][i] = pi_perf_read(events[i]);
+}
+int main(void) {
+    pi_cl_team_fork(NUM_CORES, work, NULL);
+    for (int core = 0; core < NUM_CORES; ++core)
+        printf("%u %u %u\\n", (unsigned)found[core][0], (unsigned)found[core][1], (unsigned)found[core][2]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.flow
+def test_counters_are_those_of_the_core(build: Build):
+    core = replace(CORE, performance_counters=True)
+    end, printed, _ = simulate(build(COUNTED, cores=3, core=core), 3, core=core)
+    assert end.ok, end.text
+    counts = [list(map(int, line.split())) for line in printed.decode().splitlines()]
+    # the loop loads once in each turn; starting and stopping loads and stores a few times
+    for number, (loads, stores, contention) in enumerate(counts, 1):
+        assert 20 * number <= loads < 20 * number + 10
+        assert stores < 10
+        assert contention == 0
+
+
+@pytest.mark.unit
+def test_the_counters_have_the_names_of_their_events():
+    text = (compilers.RUNTIME / "include/xpulpnn_rt.h").read_text()
+    names = re.findall(r"^    XP_EVENT_(\w+),", text, re.MULTILINE)
+    assert [name.lower() for name in names] == list(PERFORMANCE_EVENTS)
+    last = re.search(r"    (\w+),\n    PI_PERF_CYCLES\n", (compilers.RUNTIME / "include/pmsis.h").read_text())
+    assert last
+    assert last[1] == "PI_PERF_TCDM_CONT"
+
+
 MISSING = (
     FORK
     + """
@@ -183,7 +239,31 @@ def test_a_missing_barrier_is_a_deadlock_that_names_everybody(build: Build):
     assert "cores 1, 3: waits for barrier 0 at" in end.text
     assert "core 2: waits for a dispatched task at" in end.text
     assert "(xp_worker" in end.text
-    assert "xp_cluster.h:" in end.text
+    assert "cluster.c:" in end.text
+
+
+KEPT = (
+    FORK
+    + """
+static void work(void *argument) {
+    xp_critical_enter();
+}
+int main(void) {
+    xp_fork(0, work, 0);
+    return 0;
+}
+"""
+)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("kind", compilers.COMPILERS)
+def test_a_deadlock_names_the_lines_of_the_program(build: Build, kind: str):
+    end, _, _ = simulate(build(KEPT, cores=3, kind=kind), 3)
+    assert end.reason is Reason.DEADLOCK
+    assert "core 0: waits for barrier 0 at 0x1c" in end.text
+    line = KEPT.split("\n").index("    xp_critical_enter();") + 1
+    assert re.search(rf"cores 1, 2: waits for mutex 0 at 0x1c[0-9a-f]+ \(work[^)]*\), main\.c:{line}$", end.text)
 
 
 OVERFLOW = (
@@ -286,3 +366,31 @@ def test_the_map_for_c_is_that_of_the_manual():
         "DMA_FROM_EXTERNAL": 1 << 17,
     }
     assert {name: numbers[name] for name in manual} == manual
+
+
+@pytest.mark.flow
+def test_the_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(FORK + "int main(void) { return XP_CORES != 5 || XP_TCDM_BYTES != 32768; }\n")
+    assert cli.main(["cc", "main.c", "--cluster", "--cores", "5", "--tcdm", "32K", "--core-stack", "512"]) == 0
+    assert cli.main(["iss", "main.elf", "--cores", "5"]) == 0
+    capfd.readouterr()
+    done = simulate_program("main.elf", config=ClusterConfig(cores=6), quantum=10)
+    assert done.exit.ok
+    assert done.instructions > 100
+    with pytest.raises(InputError):
+        simulate_program("main.elf")
+    assert cli.main(["iss", "main.elf"]) == 2
+    text = "main.elf must be run with --cores 5, the cluster it is compiled for, not on one core alone"
+    assert capfd.readouterr().err == f"error: {text}\n"
+    for options, message in (
+        (["--cores", "4"], "--cores must come with --cluster, not alone"),
+        (["--tcdm", "4K"], "--tcdm must come with --cluster, not alone"),
+        (["--cluster", "--cores", "99"], "cores must be 1 to 16, not 99"),
+        (["--cluster", "--tcdm", "many"], "--tcdm must be a number of bytes such as 65536, 64K or 1M, not many"),
+    ):
+        assert cli.main(["cc", "main.c", *options]) == 2
+        assert capfd.readouterr().err == f"error: {message}\n"
+    assert cli.main(["cc", "--headers", "sdk", "--preset", "cluster"]) == 0
+    assert "#define XP_CORES 8" in Path("sdk/xp_config.h").read_text()
+    assert ".stacks" in Path("sdk/link.ld").read_text()

@@ -111,7 +111,7 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
 
 @pytest.mark.parametrize("specialise", [False, True])
 @pytest.mark.parametrize("cores", [1, 3, 8])
-@pytest.mark.parametrize("name", ["rv32im_2x2", "simd_4x2", "nn_4x4"])
+@pytest.mark.parametrize("name", ["rv32im_2x2", "nn_4x4"])
 def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
     """What a core writes are the groups of its turns, and no others."""
     layer, precision = ConvLayer.parse("7x6x4:4x2x3:s=1x2"), Precision.uniform(8)

@@ -214,6 +214,8 @@ class Cluster(wiring.Component):
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
         ]
+        if self.config.core.performance_counters:
+            m.d.comb += core.ext_events.eq(demux.events)
         if self.config.core.rvfi:
             m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS]
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.hole import Hole
-from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import (
@@ -102,7 +102,7 @@ class CoreDemux(wiring.Component):
         with m.Switch(answering):
             for destination, port in places.items():
                 with m.Case(destination):
-                    m.d.comb += [core.rvalid.eq(port.rvalid), core.rdata.eq(port.rdata)]
+                    m.d.comb += [getattr(core, name).eq(getattr(port, name)) for name in ("rvalid", *RESPONSE_FIELDS)]
         self._events(m)
         return m
 

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.cluster.funnel import Funnel
-from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
@@ -50,7 +50,7 @@ class ExternalPort(wiring.Component):
         m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
         ext, selected = self.ext, funnel.selected
         answered = Signal(self.number)
-        rdata = Signal.like(ext.rdata)
+        response = {name: Signal.like(getattr(ext, name), name=name) for name in RESPONSE_FIELDS}
         m.d.comb += [
             ext.req.eq(selected.req),
             selected.gnt.eq(ext.gnt),
@@ -60,7 +60,7 @@ class ExternalPort(wiring.Component):
             order.w_en.eq(ext.req & ext.gnt),
             order.r_en.eq(ext.rvalid),
         ]
-        m.d.sync += rdata.eq(ext.rdata)
+        m.d.sync += [kept.eq(getattr(ext, name)) for name, kept in response.items()]
         for number, core in enumerate(self.cores):
             request = funnel.requests[number]
             m.d.sync += answered[number].eq(ext.rvalid & (order.r_data == number))
@@ -68,6 +68,6 @@ class ExternalPort(wiring.Component):
                 *(getattr(request, name).eq(getattr(core, name)) for name in ("req", *REQUEST_FIELDS)),
                 core.gnt.eq(request.gnt),
                 core.rvalid.eq(answered[number]),
-                core.rdata.eq(rdata),
+                *(getattr(core, name).eq(kept) for name, kept in response.items()),
             ]
         return m

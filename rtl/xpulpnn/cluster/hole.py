@@ -8,7 +8,7 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class Hole(wiring.Component):
-    """Grants every access at once and answers it in the next cycle: reads give 0, writes have no effect.
+    """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no effect.
 
     Members
     -------
@@ -21,6 +21,6 @@ class Hole(wiring.Component):
     def elaborate(self, platform):
         """Answer."""
         m = Module()
-        m.d.comb += self.port.gnt.eq(1)
+        m.d.comb += [self.port.gnt.eq(1), self.port.err.eq(self.port.rvalid)]
         m.d.sync += self.port.rvalid.eq(self.port.req)
         return m

@@ -13,6 +13,9 @@ RUN_BYTES = 256
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")
 """What belongs to a request of OBI."""
 
+RESPONSE_FIELDS = ("rdata", "err")
+"""What belongs to a response of OBI."""
+
 
 class BankSignature(wiring.Signature):
     """User's side of a single-port memory bank of 32-bit words, or of a memory macro.

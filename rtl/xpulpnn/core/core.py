@@ -11,7 +11,7 @@ from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 
 
@@ -58,6 +58,9 @@ class Core(wiring.Component):
         Number of its line, valid with ``irq_ack``.
     core_sleep : Out(1)
         wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
+    ext_events : In(5)
+        What the performance counters from 12 on count in this cycle, a bit each: loads and stores outside, the cycles
+        they take, cycles in which another had the memory bank; only with performance counters.
     rvfi_* : Out
         Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
     """
@@ -77,6 +80,8 @@ class Core(wiring.Component):
             "irq_id": Out(5),
             "core_sleep": Out(1),
         }
+        if config.performance_counters:
+            ports["ext_events"] = In(len(CLUSTER_EVENTS))
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         super().__init__(ports)
@@ -187,6 +192,7 @@ class Core(wiring.Component):
                     "taken_branches": events.taken_branch,
                     "compressed": events.compressed,
                     "elw_stalls": events.elw_stall,
+                    **dict(zip(CLUSTER_EVENTS, self.ext_events, strict=True)),
                 }[name]
                 for name in PERFORMANCE_EVENTS
             )

@@ -130,7 +130,7 @@ class CsrFile(wiring.Component):
         Writes of the hardware-loop registers, which are kept elsewhere, a bit per register; only with XpulpV2.
     loop_values : In(192)
         Their values, a word per register; only with XpulpV2.
-    events : In(12)
+    events : In(17)
         Events of the PULP performance counters; only with them.
     """
 

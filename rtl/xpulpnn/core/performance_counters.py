@@ -9,26 +9,28 @@ from xpulpnn.isa.machine import XLEN
 
 
 class PerformanceCounters(wiring.Component):
-    """Twelve 32-bit event counters with one enable each, a global enable and optional saturation. Reset clears all and
+    """32-bit counters of events with one enable each, a global enable and optional saturation. Reset clears all and
     sets both mode bits.
 
     Members
     -------
-    events : In(12)
+    events : In(17)
         What happens in this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
-    we : In(12)
+    we : In(17)
         Write counter k.
     we_all, we_enable, we_mode : In(1)
         Write all counters, PCER, PCMR.
     wdata : In(32)
         Value written; it wins over the increment of the same cycle.
-    count0 ... count11 : Out(32)
-        PCCR0 to PCCR11.
-    enable : Out(12)
+    count0 ... count16 : Out(32)
+        PCCR0 to PCCR16.
+    enable : Out(17)
         PCER.
     mode : Out(2)
         PCMR: global enable, saturate.
     """
+
+    PORT_MEANINGS = {f"count{event}": f"PCCR{event}: {name}." for event, name in enumerate(PERFORMANCE_EVENTS)}
 
     def __init__(self):
         number = len(PERFORMANCE_EVENTS)

@@ -48,6 +48,9 @@ class ResetSource(Enum):
 
 ALL_BITS = WORD_MASK
 
+CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
+"""Events that only the surroundings of the core know: its input ``ext_events``, bit by bit."""
+
 PERFORMANCE_EVENTS = (
     "cycles",
     "instructions",
@@ -61,11 +64,9 @@ PERFORMANCE_EVENTS = (
     "taken_branches",
     "compressed",
     "elw_stalls",
+    *CLUSTER_EVENTS,
 )
 """Events of the PULP performance counters by counter number."""
-
-CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
-"""Events that only the surroundings of the core know; their counters follow the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,13 @@ from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.layout import PLACEMENTS, Placement
 from xpulpnn_sw.precision import Precision
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
+DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x128"}
+"""By kernel: the papers' layer, and of the MatMul inside it as much as fits into the TCDM."""
 
 
 def cosim_cluster(
@@ -52,14 +55,14 @@ def cosim_cluster(
     Parameters
     ----------
     kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
-        As of :func:`xpulpnn_sim.api.cosimulation.cosim`.
+        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: :data:`DEFAULT_LAYERS`.
     cores, banks : sequence of int
         1 to 16 cores, banks a power of two; empty: the banks of ``config``.
     arbiters : sequence of str
         Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); empty: as
         in ``config``.
     placements : sequence of str
-        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each some banks further
+        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each two banks further
         than the one before, or ``aligned``, all from the same bank on.
     icache : int or None
         Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
@@ -86,7 +89,7 @@ def cosim_cluster(
     cluster = cluster_of(config, exact=exact)
     cases = kernel_cases(
         kernel,
-        layers=layers,
+        layers=layers or default_layers(kernel),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
@@ -103,6 +106,11 @@ def cosim_cluster(
         if progress is not None:
             progress(result)
     return tuple(results)
+
+
+def default_layers(kernel: str) -> tuple[str, ...]:
+    """The layer of :data:`DEFAULT_LAYERS`; none of a kernel that does not exist."""
+    return (DEFAULT_LAYERS[kernel],) if kernel in DEFAULT_LAYERS else ()
 
 
 def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:

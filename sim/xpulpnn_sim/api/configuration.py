@@ -1,6 +1,6 @@
 """The configuration that a function of this package takes."""
 
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn_sim.harness.models import simulated
 
 
@@ -19,3 +19,11 @@ def resolved(config: CoreConfig | str, *, exact: bool = True) -> CoreConfig:
     """
     chosen = preset(config) if isinstance(config, str) else config
     return chosen if exact else simulated(chosen)
+
+
+def resolved_target(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
+    """As :func:`resolved`, of one core or of a cluster, which may be the name of a preset of clusters."""
+    chosen = CLUSTER_PRESETS.get(config, config) if isinstance(config, str) else config
+    if isinstance(chosen, ClusterConfig):
+        return chosen if exact else simulated(chosen)
+    return resolved(chosen, exact=exact)

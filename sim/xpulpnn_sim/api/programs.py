@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from xpulpnn.config import CoreConfig
-from xpulpnn_sim.api.configuration import resolved
-from xpulpnn_sim.elf import Window, load
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.api.configuration import resolved_target
+from xpulpnn_sim.cluster_program import load_for
+from xpulpnn_sim.elf import Window
 from xpulpnn_sim.exits import STDOUT, Exit, Output
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
+from xpulpnn_sim.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.session import Session
 
@@ -24,7 +26,7 @@ DEFAULT_LIMIT = 1_000_000_000
 def run(
     program: str | PathLike[str],
     *,
-    config: CoreConfig | str = DEFAULT_CONFIG,
+    config: CoreConfig | ClusterConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = False,
     lockstep: bool = False,
@@ -32,14 +34,14 @@ def run(
     exact: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> RunResult:
-    """Run a program on the RTL core, cycle by cycle, until it ends.
+    """Run a program on the RTL of a core or of a cluster, cycle by cycle, until it ends.
 
     Parameters
     ----------
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
-    config : CoreConfig or str
-        The core, or the name of a preset.
+    config : CoreConfig, ClusterConfig or str
+        The core or cluster, or the name of a preset.
     machine : Machine or None
         Further memory, its timing, interrupts, hart id and limit of cycles; None: what the program's segments cover,
         answering in the next cycle.
@@ -67,9 +69,10 @@ def run(
         If the model cannot be built.
     """
     machine = machine or Machine()
+    target = resolved_target(config, exact=exact)
     return run_program(
-        load(Path(program), ram=machine.ram),
-        resolved(config, exact=exact),
+        load_for(Path(program), target, machine.ram),
+        target,
         machine,
         check=check,
         lockstep=lockstep,
@@ -106,26 +109,31 @@ class SimulatedRun:
 def simulate(
     program: str | PathLike[str],
     *,
-    config: CoreConfig | str = DEFAULT_CONFIG,
+    config: CoreConfig | ClusterConfig | str = DEFAULT_CONFIG,
     ram: Sequence[Window] = (),
     hart_id: int = 0,
+    quantum: int = DEFAULT_QUANTUM,
     limit: int = DEFAULT_LIMIT,
     progress: Callable[[int], None] | None = None,
 ) -> SimulatedRun:
     """Run a program on the instruction-set simulator, where an instruction counts as a cycle.
 
+    On a cluster the cores take turns on one memory, always in the same order.
+
     Parameters
     ----------
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
-    config : CoreConfig or str
-        Decides which instructions and CSRs there are; or the name of a preset.
+    config : CoreConfig, ClusterConfig or str
+        Decides which instructions, CSRs and cores there are; or the name of a preset.
     ram : sequence of (int, int)
         Base and size in bytes of memory beside the program's segments.
     hart_id : int
-        Value of mhartid.
+        Value of mhartid; of a cluster its cores are numbered from 0.
+    quantum : int
+        Instructions of the turn of a core of a cluster.
     limit : int
-        Instructions after which it is given up.
+        Instructions, of all cores together, after which it is given up.
     progress : callable or None
         Takes the count of instructions from time to time.
 
@@ -137,13 +145,17 @@ def simulate(
         if output.descriptor == STDOUT:
             printed.extend(output.data)
 
-    executable = load(Path(program), ram=ram)
-    session = Session(executable, resolved(config), ram=ram, hart_id=hart_id, output=keep)
+    target = resolved_target(config)
+    executable = load_for(Path(program), target, ram)
+    if isinstance(target, ClusterConfig):
+        session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=keep)
+    else:
+        session = Session(executable, target, ram=ram, hart_id=hart_id, output=keep)
     begin = time.perf_counter()
     end = session.run(limit, progress)
     return SimulatedRun(
         exit=end,
-        instructions=session.iss.executed,
+        instructions=session.executed,
         wall_s=time.perf_counter() - begin,
         output=bytes(printed),
         memory=session.memory,

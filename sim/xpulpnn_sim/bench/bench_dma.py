@@ -8,6 +8,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
 from xpulpnn_sim.bench.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
 from xpulpnn_sim.bench.dma_port import CommandPort
@@ -195,6 +196,10 @@ async def identifiers(dut: Dut) -> None:
             board.equal(await ports.identifier(), number, "identifier")
         every = (1 << count) - 1
         board.equal(await ports.status(1), (0, every), "all allocated")
+        beyond = PRIVATE_DMA + Dma.STATUS + WORD_BYTES
+        board.equal(
+            [await ports.initiators[1].fails(beyond, write=write) for write in (False, True)], [True] * 2, "beyond"
+        )
         readers = [cocotb.start_soon(ports.identifier(port)) for port in (1, 2)]
         for _ in range(20):
             await RisingEdge(dut.clk)

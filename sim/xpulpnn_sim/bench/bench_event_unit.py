@@ -7,6 +7,7 @@ import cocotb
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import (
     BARRIER_BYTES,
+    BLOCK_BYTES,
     MAX_CORES,
     SHARED_BARRIERS,
     SHARED_CORE_BYTES,
@@ -127,7 +128,7 @@ class RandomTraffic:
                 offset = EventRegister.DISPATCH_TEAM if team else EventRegister.DISPATCH_FIFO
                 return Access(offset, writes, self._cores())
             case _:
-                return Access(rng.randrange(0, 0x400, WORD_BYTES), True, self._data())
+                return Access(rng.randrange(0, BLOCK_BYTES, WORD_BYTES), writes, self._data())
 
     def _shared(self) -> Access:
         rng = self._rng
@@ -137,7 +138,7 @@ class RandomTraffic:
                 SHARED_CORE_BYTES * rng.randrange(MAX_CORES) + rng.choice(_REGISTERS),
                 SHARED_BARRIERS + barrier,
                 SHARED_SW_TRIGGERS + WORD_BYTES * rng.randrange(self._config.sw_events),
-                rng.randrange(0, 0xC00, WORD_BYTES),
+                rng.randrange(0, 3 * BLOCK_BYTES, WORD_BYTES),
             )
         )
         return Access(offset, rng.random() < 0.6, self._data())

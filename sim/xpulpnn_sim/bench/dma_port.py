@@ -10,6 +10,8 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample
 
 _ALL_BYTES = (1 << WORD_BYTES) - 1
+_PATIENCE = 20_000
+"""Cycles without a grant or an answer after which the unit counts as stuck."""
 
 
 @dataclass(slots=True)
@@ -17,6 +19,7 @@ class _Access:
     address: int
     write: bool
     value: int
+    failed: bool = False
     answered: Event = field(default_factory=Event)
 
 
@@ -40,12 +43,18 @@ class CommandPort(Background):
         self._pending: deque[_Access] = deque()
 
     async def read(self, address: int) -> int:
-        """The word at ``address``."""
-        return (await self._access(_Access(address, False, 0))).value
+        """The word at ``address``, of an access that must succeed."""
+        access = await self._access(_Access(address, False, 0))
+        assert not access.failed, f"error at {address:#x}"
+        return access.value
 
     async def write(self, address: int, value: int) -> None:
-        """Write a word, and wait for the response."""
-        await self._access(_Access(address, True, value))
+        """Write a word, and wait for the response; it must succeed."""
+        assert not (await self._access(_Access(address, True, value))).failed, f"error at {address:#x}"
+
+    async def fails(self, address: int, *, write: bool) -> bool:
+        """Whether an access is answered with an error."""
+        return (await self._access(_Access(address, write, 0))).failed
 
     async def write_all(self, address: int, values: list[int]) -> None:
         """Write words to one address, one behind the other."""
@@ -53,6 +62,7 @@ class CommandPort(Background):
         self._pending += accesses
         for access in accesses:
             await access.answered.wait()
+            assert not access.failed, f"error at {address:#x}"
 
     async def _access(self, access: _Access) -> _Access:
         self._pending.append(access)
@@ -61,10 +71,14 @@ class CommandPort(Background):
 
     async def _run(self) -> None:
         clk, port = self._dut.clk, self._port
-        req, gnt, rvalid, rdata = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt", "rvalid", "rdata"))
+        req, gnt = (getattr(self._dut, f"{port}__{name}") for name in ("req", "gnt"))
+        rvalid, rdata, err = (getattr(self._dut, f"{port}__{name}") for name in ("rvalid", "rdata", "err"))
         under_way: deque[_Access] = deque()
         shown: _Access | None = None
+        waited = 0
         while True:
+            waited = waited + 1 if shown or under_way else 0
+            assert waited < _PATIENCE, f"{port}: {under_way or shown} for {waited} cycles"
             if shown is None and self._pending and not (self._pause and self._rng.random() < self._pause):
                 shown = self._pending.popleft()
                 request = {"req": 1, "addr": shown.address, "we": int(shown.write), "wdata": shown.value}
@@ -72,12 +86,12 @@ class CommandPort(Background):
             await FallingEdge(clk)
             if sample(rvalid):
                 assert under_way, f"{port} is answered without a request"
-                access = under_way.popleft()
-                access.value = sample(rdata)
+                access, waited = under_way.popleft(), 0
+                access.value, access.failed = sample(rdata), bool(sample(err))
                 access.answered.set()
             if shown is not None and sample(gnt):
                 under_way.append(shown)
-                shown = None
+                shown, waited = None, 0
                 await RisingEdge(clk)
                 req.value = 0
             else:

@@ -104,6 +104,9 @@ class EventUnitPorts:
             want[f"{port}.rvalid"] = int(answer is not None)
             got[f"{port}.gnt"] = sample(getattr(dut, f"{port}__gnt"))
             want[f"{port}.gnt"] = int(not (model.shared_busy if core is None else granted >> core & 1))
+            if answer is not None and got[f"{port}.rvalid"]:
+                got[f"{port}.err"] = sample(getattr(dut, f"{port}__err"))
+                want[f"{port}.err"] = int(answer.error)
             if answer is not None and answer.data is not None and got[f"{port}.rvalid"]:
                 got[f"{port}.rdata"] = sample(getattr(dut, f"{port}__rdata"))
                 want[f"{port}.rdata"] = answer.data

@@ -107,6 +107,8 @@ class ObiResponder(Background):
         Grant and response stalls.
     rng : Random
         Source of stalls, and of the data shown where nothing was asked for.
+    outstanding : int, optional
+        Requests granted and not answered at most.
     asleep : handle, optional
         Port with which the unit promises that nothing is under way.
 
@@ -117,11 +119,19 @@ class ObiResponder(Background):
     """
 
     def __init__(
-        self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, asleep: Dut = None
+        self,
+        dut: Dut,
+        port: str,
+        memory: WordMemory,
+        timing: ObiTiming,
+        rng: Random,
+        *,
+        outstanding: int = 1,
+        asleep: Dut = None,
     ) -> None:
         self.log: list[Grant] = []
         self._dut, self._port, self._memory, self._timing, self._rng = dut, port, memory, timing, rng
-        self._asleep = asleep
+        self._asleep, self._outstanding = asleep, max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
         fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
         self._request = [getattr(dut, f"{port}__{name}") for name in fields]
         self._may_fail = hasattr(dut, f"{port}__err")
@@ -160,8 +170,7 @@ class ObiResponder(Background):
                     self.log.append(access)
                     ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
                     responses.append((ready_at, self._perform(access), int(self._memory.fails(access.address))))
-                    limit = OUTSTANDING_LIMIT.get(self._port, 1)
-                    assert len(responses) <= limit, f"{len(responses)} requests outstanding"
+                    assert len(responses) <= self._outstanding, f"{len(responses)} requests outstanding"
             else:
                 assert waiting is None, f"{waiting} withdrawn before its grant"
             await RisingEdge(clk)

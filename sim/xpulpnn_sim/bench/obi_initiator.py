@@ -63,21 +63,23 @@ class ObiInitiator(Background):
     def __init__(self, dut: Dut, port: str) -> None:
         self.done: list[Transfer] = []
         self._waiting: deque[Transfer] = deque()
+        self._wanted = 0
         self._dut, self._port = dut, port
         self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata")}
 
     def put(self, transfers: Iterable[Transfer]) -> None:
         """Add to what is to be made."""
+        before = len(self._waiting)
         self._waiting.extend(transfers)
+        self._wanted += len(self._waiting) - before
 
     async def finish(self, limit: int) -> None:
         """Wait until everything is answered; raises ``AssertionError`` after ``limit`` cycles."""
-        wanted = len(self.done) + len(self._waiting)
         for _ in range(limit):
-            if not self._waiting and len(self.done) >= wanted:
+            if len(self.done) == self._wanted:
                 return
             await RisingEdge(self._dut.clk)
-        raise AssertionError(f"{self._port}: {len(self._waiting)} transfers must be answered within {limit} cycles")
+        raise AssertionError(f"{self._port}: {len(self.done)} of {self._wanted} transfers answered in {limit} cycles")
 
     def __exit__(self, *error: object) -> None:
         """End at once."""

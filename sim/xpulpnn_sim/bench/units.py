@@ -10,12 +10,14 @@ from amaranth.lib import data, wiring
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.config import ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
@@ -38,6 +40,15 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.isa.cluster import (
+    BLOCK_BYTES,
+    CONTROL,
+    EVENT_UNIT,
+    EVENT_UNIT_BYTES,
+    ICACHE_CONTROL,
+    L2_BASE,
+    TIMER,
+)
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
@@ -241,13 +252,26 @@ def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -
     return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
 
 
+def _funnelled(
+    make: ComponentMaker, initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **data: Any
+) -> BenchedUnit:
+    """``places``: first address and size of what each port leads to."""
+    rows = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
+    told = {"initiators": list(initiators), "places": rows, "holes": [], **data}
+    return BenchedUnit("funnelled", make, lambda: told)
+
+
+_BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
+_BUS_PLACES = {f"peripherals__{number}": block for number, block in enumerate(_BLOCKS)}
+_NO_PERIPHERAL = (ICACHE_CONTROL, BLOCK_BYTES)
+
 _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
 
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
-_CACHED = ClusterConfig(icache_private=512)
+_CACHED = ClusterConfig()
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 
@@ -290,7 +314,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
     "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
-    "event-unit": _event_unit(6, *SIMULATORS, dma=True),
+    "event-unit": _event_unit(6, "icarus", dma=True),
+    "event-unit-3": _event_unit(6, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
     "event-unit-16": _event_unit(2, "icarus", cores=16, barriers=3, mutexes=3, dispatch_depth=4, sw_events=5),
     "event-unit-1": _event_unit(2, "icarus", cores=1, barriers=1, dispatch_depth=1, sw_events=1),
     "tcdm": _tcdm(400, *SIMULATORS),
@@ -304,6 +329,21 @@ UNITS: Mapping[str, BenchedUnit] = {
     "cluster-control": BenchedUnit("cluster_control", lambda: ClusterControl(3), lambda: {"cores": 3}),
     "dma": _dma(ClusterConfig(), 100, 120, "verilator"),
     "dma-small": _dma(ClusterConfig(cores=3, dma_transfers=5), 300, 40, "icarus"),
+    "peripheral-bus": _funnelled(
+        lambda: PeripheralBus(5, _BLOCKS),
+        [f"initiators__{number}" for number in range(5)],
+        _BUS_PLACES,
+        holes=[_NO_PERIPHERAL],
+        outstanding=1,
+        latency=2,
+    ),
+    "external-port": _funnelled(
+        lambda: ExternalPort(4),
+        [f"cores__{number}" for number in range(4)],
+        {"ext": (L2_BASE, TCDM_SPACE)},
+        outstanding=4,
+        latency=3,
+    ),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

@@ -8,6 +8,8 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_LAYERS as CLUSTER_LAYERS
+from xpulpnn_sim.api.cluster_cosimulation import default_layers
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_CONFIG,
     DEFAULT_LAYERS,
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="SPEC",
         help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
-        f"(default {' and '.join(DEFAULT_LAYERS.values())})",
+        f"(default {' and '.join(DEFAULT_LAYERS.values())}, with --cores {' and '.join(CLUSTER_LAYERS.values())})",
     )
     add_precision(parser, ",".join(map(str, DEFAULT_WIDTHS)), "LIST")
     parser.add_argument(
@@ -139,7 +141,7 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     )
     return kernel_cases(
         arguments.kernel,
-        layers=arguments.layer or (),
+        layers=arguments.layer or (() if arguments.cores is None else default_layers(arguments.kernel)),
         precisions=precisions(arguments),
         variants=comma_list(arguments.variant, tuple(VARIANTS), "--variant"),
         config=config,

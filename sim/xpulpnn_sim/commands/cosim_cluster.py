@@ -37,6 +37,9 @@ _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 _OPTIONS = ("banks", "arbiter", "placement", "icache", "l2_latency", "plot")
 """What ``--cores`` goes with."""
 
+_SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
+"""Options by the settings they stand for."""
+
 _OF_ONE_CORE = {"grant_stalls": 0.0, "response_latency": 1, "irq_rate": 0.0, "engine": "stream", "waves": None}
 """Options of one core by itself, with the values that mean nothing else was asked for."""
 
@@ -61,15 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement",
         default=PLACEMENTS[0],
         metavar="LIST",
-        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each some banks "
+        help="how weight streams, and buffers and stacks of the cores, lie in the banks: padded, each two banks "
         f"further than the one before, or aligned, all from the same bank on (default {PLACEMENTS[0]})",
     )
     group.add_argument(
         "--icache",
-        default=IDEAL,
         metavar="BYTES",
-        help="run the kernel twice with an instruction cache of so many bytes for each core, and show the second pass; "
-        f"without it, or with {IDEAL}, instructions are fetched without delay",
+        help="give each core an instruction cache of so many bytes, and show the kernel's second pass; without it, or "
+        f"with {IDEAL}, instructions are fetched without delay",
     )
     group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
@@ -97,9 +99,9 @@ def _default(name: str) -> Any:
 def configured(arguments: argparse.Namespace) -> ClusterConfig:
     """The cluster that ``--preset`` and ``--set`` describe."""
     settings = assignments(arguments)
-    for name in ("cores", "banks", "arbiter"):
+    for name, option in _SET_OTHERWISE.items():
         if name in settings:
-            raise InputError(f"--set {name} must be left out, for --{name} says it")
+            raise InputError(f"--set {name} must be left out, for --{option} says it")
     named = CLUSTER_PRESETS.get(arguments.preset) or ClusterConfig(core=preset(arguments.preset))
     return cluster_of(apply_settings(named, settings), exact=arguments.exact)
 
@@ -115,7 +117,7 @@ def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[C
         if arguments.arbiter is None
         else cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
         placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
-        icache=icache_bytes(arguments.icache),
+        icache=icache_bytes(IDEAL if arguments.icache is None else arguments.icache),
     )
     if arguments.plot is not None:
         require_folder(arguments.plot.parent, "--plot")

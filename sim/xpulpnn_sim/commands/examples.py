@@ -30,6 +30,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf", "options as of any C compiler"),
         ("xpulpnn cc -c conv.c pool.c -o libnn.a", "a library; then: xpulpnn cc main.c -L . -lnn"),
         ("xpulpnn cc -S --preset ri5cy dot.c", "assembly text for another core"),
+        ("xpulpnn cc --cluster --cores 8 team.c -o team.elf", "for the cores of a cluster"),
         ("xpulpnn cc --headers build/sdk", "all that a build with plain GCC needs"),
     ),
     "objdump": (
@@ -47,6 +48,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn iss prog.elf", "fast; an instruction counts as a cycle"),
         ("xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000", "a line for every instruction"),
         ("xpulpnn iss prog.elf --dump result:64:build/result.bin", "memory after the run"),
+        ("xpulpnn iss --cores 8 team.elf", "on eight cores, which take turns"),
     ),
     "verify": (
         ("xpulpnn verify --instructions 20000", "random programs in lock step with the simulator"),

@@ -14,10 +14,9 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cluster_program import cluster_windows, require_cluster, require_one_core
+from xpulpnn_sim.cluster_program import cluster_windows, load_for
 from xpulpnn_sim.commands.common import core_title, require_folder
-from xpulpnn_sim.elf import Executable, Window, load, parse_number, parse_ram, windows
+from xpulpnn_sim.elf import Executable, Window, parse_number, parse_ram, windows
 from xpulpnn_sim.exits import STDERR, Exit, Output
 from xpulpnn_sim.trap_report import Trapped, describe
 from xpulpnn_sim.trap_report import record as trap_record
@@ -100,12 +99,7 @@ def load_program(
     if arguments.limit < 1:
         raise InputError(f"--max-cycles must be at least 1, not {arguments.limit}")
     ram = tuple(parse_ram(text) for text in arguments.ram)
-    if isinstance(config, ClusterConfig):
-        executable = load(arguments.program, ram=(*ram, (TCDM_BASE, config.tcdm_bytes)))
-        require_cluster(executable, config)
-    else:
-        executable = load(arguments.program, ram=ram)
-        require_one_core(executable)
+    executable = load_for(arguments.program, config, ram)
     core = config.core if isinstance(config, ClusterConfig) else config
     require_core(executable.cores, core, str(executable.path), core_title(arguments))
     return executable, ram

@@ -124,14 +124,10 @@ def _shown(obligation: Obligation, finding: Finding) -> str:
         values = [
             f"{name.removeprefix('io__')}={value:#x}"
             for name, value in ports.items()
-            if _tells(name, value, obligation)
+            if value and name not in ("clk", *obligation.claims)
         ]
         lines.append(f"  cycle {cycle}: {' '.join(values) or 'all 0'}")
     return "\n".join(lines)
-
-
-def _tells(name: str, value: int, obligation: Obligation) -> bool:
-    return bool(value) and name not in ("clk", *obligation.claims)
 
 
 def _record(obligation: Obligation, findings: list[Finding], seconds: float) -> dict[str, Any]:

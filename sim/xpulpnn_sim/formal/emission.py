@@ -26,6 +26,7 @@ read_verilog image.v
 proc
 memory_collect
 memory_map
+dffunmap -ce-only
 write_json netlist.json
 """
 

@@ -16,15 +16,15 @@ _START_S = 60
 """Seconds Yosys may take besides solving."""
 
 _RESET = "rst"
-_BEYOND = 3
-"""Cycles in which claims are checked after a reset, beyond those of the induction."""
+_BEYOND, _FAR_BEYOND = 3, 10
+"""Cycles in which claims are checked after a reset, beyond those of the induction; and if they are not proved."""
 
 _TOP = "claims"
 _PREPARE = f"""read_verilog claims.v
 hierarchy -check -top {_TOP}
 proc
-flatten"""
-_FROM_RESET, _STEP = "reset", "step"
+flatten
+memory"""
 _HOLDS, _FAILS = "SUCCESS!", "FAIL!"
 _ROW = re.compile(r"^ +(?P<step>\d+|init) \\(?P<name>\S+) +\S+ +(?P<value>[0-9a-fA-Fx]+|-+) +\S+$", re.MULTILINE)
 
@@ -55,8 +55,9 @@ class Finding:
 def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
     """Prove the claims of an obligation about its Verilog.
 
-    Each claim is first checked in some more than ``depth`` cycles after a reset; then it is shown that in any state, if
-    all claims held for ``depth`` cycles, it holds in the next. Resets may come at any time.
+    Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
+    claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
+    without it. Resets may come at any time. For claims that are not proved longer examples are sought.
 
     Parameters
     ----------
@@ -65,60 +66,76 @@ def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Findi
     verilog : str
         The text of :meth:`~xpulpnn_sim.properties.obligation.Obligation.emit`.
     timeout_s : int
-        Seconds for the solver, for each half of a claim.
+        Seconds for the solver, for each question about a claim.
 
     Raises
     ------
     ToolError
         If Yosys is missing or fails, or there is no register of a name.
     """
-    halves = {
-        f"{claim}.{half}": f"{question} -prove {claim} 1"
-        for claim in obligation.claims
-        for half, question in _questions(obligation).items()
-    }
-    shown = [
-        f"delete -input {_TOP}/w:{port}\nconnect -set {port} \\unit.{register}"
-        for port, register in obligation.registers.items()
-    ]
-    solve = f"sat -show-inputs -show-outputs -timeout {timeout_s}"
-    asked = [f"tee -q -o {name}.txt {solve} {question} {_TOP}" for name, question in halves.items()]
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-induction-") as name:
-        folder = Path(name)
-        (folder / "claims.v").write_text(verilog)
-        find_yosys().run(
-            "\n".join([_PREPARE, *shown, "opt_clean", *asked, ""]),
-            folder,
-            what=obligation.unit,
-            results=[f"{name}.txt" for name in halves],
-            timeout_s=timeout_s * len(halves) + _START_S,
-        )
-        answers = {name: (folder / f"{name}.txt").read_text() for name in halves}
-    return [
-        _finding(claim, obligation.depth, answers[f"{claim}.{_FROM_RESET}"], answers[f"{claim}.{_STEP}"])
-        for claim in obligation.claims
-    ]
+    solver = _Solver(obligation, verilog, timeout_s)
+    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted]
+    begins = solver.ask({claim: solver.from_reset(claim, _BEYOND) for claim in obligation.claims})
+    steps: dict[str, str] = {}
+    while assumed:
+        steps |= solver.ask({claim: solver.step(claim, assumed) for claim in assumed})
+        held = [claim for claim in assumed if _HOLDS in begins[claim] and _HOLDS in steps[claim]]
+        if held == assumed:
+            break
+        assumed = held
+    open_ = [claim for claim in obligation.claims if claim not in assumed and _FAILS not in begins[claim]]
+    begins |= solver.ask({claim: solver.from_reset(claim, _FAR_BEYOND) for claim in open_})
+    findings: list[Finding] = []
+    for claim in obligation.claims:
+        verdict, example = PROVED if claim in assumed else UNDECIDED, list[dict[str, int]]()
+        if _FAILS in begins[claim]:
+            verdict, example = REFUTED, _example(begins[claim], claim)
+        elif verdict == UNDECIDED:
+            example = _example(steps.get(claim, ""), claim)
+        cycles = len(example) or obligation.depth
+        findings.append(Finding(claim=claim, verdict=verdict, cycles=cycles, example=tuple(example)))
+    return findings
 
 
-def _questions(obligation: Obligation) -> dict[str, str]:
-    """What the solver is asked about a claim."""
-    depth = obligation.depth
-    held = " ".join(f"-set-at {cycle} {each} 1" for cycle in range(1, depth + 1) for each in obligation.claims)
-    return {
-        _FROM_RESET: f"-seq {depth + _BEYOND} -set-at 1 {_RESET} 1 -prove-skip 1",
-        _STEP: f"-seq {depth + 1} {held} -prove-skip {depth}",
-    }
+@dataclass(frozen=True, slots=True)
+class _Solver:
+    """Questions about the claims of an obligation, and their answers."""
 
+    obligation: Obligation
+    verilog: str
+    timeout_s: int
 
-def _finding(claim: str, depth: int, from_reset: str, step: str) -> Finding:
-    verdict, example = UNDECIDED, list[dict[str, int]]()
-    if _FAILS in from_reset:
-        verdict, example = REFUTED, _example(from_reset, claim)
-    elif _FAILS in step:
-        example = _example(step, claim)
-    elif _HOLDS in from_reset and _HOLDS in step:
-        verdict = PROVED
-    return Finding(claim=claim, verdict=verdict, cycles=len(example) or depth, example=tuple(example))
+    def from_reset(self, claim: str, beyond: int) -> str:
+        """Does it hold in the cycles after a reset?"""
+        return f"-seq {self.obligation.depth + beyond} -set-at 1 {_RESET} 1 -prove-skip 1 -prove {claim} 1"
+
+    def step(self, claim: str, assumed: Sequence[str]) -> str:
+        """Does it hold when all that is assumed did?"""
+        depth = self.obligation.depth
+        held = " ".join(f"-set-at {cycle} {each} 1" for cycle in range(1, depth + 1) for each in assumed)
+        return f"-seq {depth + 1} {held} -prove-skip {depth} -prove {claim} 1"
+
+    def ask(self, questions: Mapping[str, str]) -> dict[str, str]:
+        """What the solver prints, by claim."""
+        if not questions:
+            return {}
+        shown = [
+            f"delete -input {_TOP}/w:{port}\nconnect -set {port} \\unit.{register}"
+            for port, register in self.obligation.registers.items()
+        ]
+        solve = f"sat -show-inputs -show-outputs -timeout {self.timeout_s}"
+        asked = [f"tee -q -o {claim}.txt {solve} {question} {_TOP}" for claim, question in questions.items()]
+        with tempfile.TemporaryDirectory(prefix="xpulpnn-induction-") as name:
+            folder = Path(name)
+            (folder / f"{_TOP}.v").write_text(self.verilog)
+            find_yosys().run(
+                "\n".join([_PREPARE, *shown, "opt_clean", *asked, ""]),
+                folder,
+                what=self.obligation.unit,
+                results=[f"{claim}.txt" for claim in questions],
+                timeout_s=self.timeout_s * len(questions) + _START_S,
+            )
+            return {claim: (folder / f"{claim}.txt").read_text() for claim in questions}
 
 
 def _example(answer: str, claim: str) -> list[dict[str, int]]:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.guide import command_line, drawings, machine, ports, settings
+from xpulpnn_sim.guide import cluster, command_line, drawings, machine, ports, settings
 from xpulpnn_sim.guide.instructions import instructions
 
 _PLAIN: dict[str, Callable[[], str]] = {
+    "addresses": cluster.addresses,
     "causes": machine.causes,
+    "cluster-presets": cluster.cluster_presets,
     "commands": command_line.commands,
     "costs": machine.costs,
     "csrs": machine.csrs,
+    "event-lines": cluster.event_lines,
     "events": machine.events,
     "extensions": machine.extensions,
     "fields": machine.fields,
@@ -27,12 +30,14 @@ _PLAIN: dict[str, Callable[[], str]] = {
     "samples": machine.samples,
     "selectors": machine.selectors,
     "signs": machine.signs,
+    "timer-settings": cluster.timer_settings,
     "waits": machine.waits,
 }
 
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
     "instructions": instructions,
     "ports": ports.ports,
+    "registers": cluster.registers,
     "settings": settings.settings,
     "timing": drawings.timing,
 }

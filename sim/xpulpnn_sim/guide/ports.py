@@ -3,13 +3,13 @@
 
 from html import escape
 
-from xpulpnn.config import preset
+from xpulpnn.config import CLUSTER_PRESETS, preset
 from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
 from xpulpnn_sim.guide import html
-from xpulpnn_sim.tops import TOPS
+from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS, TOPS
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),
@@ -18,11 +18,15 @@ _CLOCKING = (
 
 
 def ports(top: str) -> str:
-    """Table of the ports of ``top`` in preset ``xpulpnn``; raises :class:`InputError` for an unknown component."""
-    if top not in TOPS:
-        raise InputError(f"ports must be of one of {', '.join(TOPS)}, not {top}")
+    """Table of the ports of ``top`` in preset ``xpulpnn`` or ``cluster``; of the elements of an array the first.
+
+    Raises :class:`InputError` for an unknown component.
+    """
+    if top not in ALL_TOPS:
+        raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
     # looked at only, never elaborated, of which Amaranth would warn
-    component = TOPS[top](preset("xpulpnn"))
+    of_cluster = CLUSTER_TOPS.get(top)
+    component = TOPS[top](preset("xpulpnn")) if of_cluster is None else of_cluster(CLUSTER_PRESETS["cluster"])
     meanings = member_meanings(component)
     rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
     rows += [
@@ -33,6 +37,6 @@ def ports(top: str) -> str:
             escape(meanings.get(port.name, "")).replace("``", ""),
         ]
         for port in component_ports(component)
-        if port.width
+        if port.width and not any(isinstance(part, int) and part for part in port.path)
     ]
     return html.table(("port", "direction", "bits", "meaning"), rows)

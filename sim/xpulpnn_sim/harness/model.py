@@ -110,8 +110,9 @@ class Block:
         self.size = size
         self._records = [np.empty(size, RETIREMENT) for _ in range(harts)]
         self._lines = [np.empty(size, np.uint32) for _ in range(harts)]
-        # an access takes at most two grants; those of instructions still under way come on top
-        self._grants = np.empty(harts * (2 * size + 64), GRANT)
+        # an access takes at most two grants, or one and the mark of a test&set; those of instructions still under way,
+        # and what fits into a cycle, come on top
+        self._grants = np.empty(harts * (2 * size + 64) + 128, GRANT)
         self.filled = [0] * harts
         self.granted = 0
 

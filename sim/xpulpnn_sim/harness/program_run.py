@@ -13,6 +13,7 @@ from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
 from xpulpnn_sim.harness.check import Checker, RetirementCheck, lockstep_checker
+from xpulpnn_sim.harness.event_check import EventUnitCheck
 from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
@@ -82,6 +83,8 @@ def run_program(
     if check:
         checked = retirement_check(executable, target, machine, library)
         checkers.append(checked)
+        if target.cluster is not None:
+            checkers.append(EventUnitCheck(target.cluster, executable.symbol_at))
     if lockstep:
         if target.cluster is not None:
             raise InputError("lock step must be that of one core, not of a cluster")

@@ -122,6 +122,10 @@ class DeviceWait(IntEnum):
     """Memory outside the cluster."""
 
 
+DEVICE_ACCESS = 64
+"""In a log of grants what is added to a hart for its accesses to devices, which are logged when they are answered, with
+the cycle of the grant."""
+
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
 """Columns of an account."""
 
@@ -258,6 +262,7 @@ _CONSTANTS = {
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
     "STALLS": len(STALLS),
+    "DEVICE_ACCESS": DEVICE_ACCESS,
     "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
     "CAUSE_CODE": CAUSE_CODE,

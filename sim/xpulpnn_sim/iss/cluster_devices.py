@@ -13,6 +13,7 @@ from xpulpnn.isa.cluster import (
     PRIVATE_EVENT_UNIT,
     TIMER,
     Control,
+    Dma,
     EventLine,
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
@@ -129,6 +130,8 @@ class Devices:
         found = self._dma_at(core, address)
         assert found is not None
         dma, port, offset = found
+        if offset not in tuple(Dma):
+            raise LookupError
         if value is None:
             word = dma.answer(port) if core in self._outstanding else dma.read(port, offset)
             if word is None:

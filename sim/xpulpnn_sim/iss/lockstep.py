@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
+from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import (
     ADDRESS_SPACE,
     IRQ_BITS,
@@ -36,9 +36,11 @@ PATIENCE = 8
 """Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
 
 TIMED_EVENTS = tuple(
-    event for event, name in enumerate(PERFORMANCE_EVENTS) if name == "cycles" or name.endswith("_stalls")
+    event
+    for event, name in enumerate(PERFORMANCE_EVENTS)
+    if name == "cycles" or name.endswith("_stalls") or name in CLUSTER_EVENTS
 )
-"""Performance counters that count cycles."""
+"""Performance counters that count cycles, or what only the surroundings of the core know."""
 
 TIMED_CSRS = frozenset(
     CSR_BY_NAME[name].address

@@ -7,20 +7,23 @@ from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.properties.arbiter import arbiter
 from xpulpnn_sim.properties.barrier import barrier
 from xpulpnn_sim.properties.core_unit import core_unit
+from xpulpnn_sim.properties.dispatch import dispatch
 from xpulpnn_sim.properties.mutex import mutex
 from xpulpnn_sim.properties.obligation import Obligation
 
 
 def _arbiters(config: ClusterConfig) -> list[Obligation]:
-    return [arbiter(config.masters, kind) for kind in get_args(Arbiter)]
+    cores, others = config.cores, config.masters - config.cores
+    sizes = {cores, others} if config.dma_priority == "low" and others else {config.masters}
+    return [arbiter(inputs, kind) for kind in get_args(Arbiter) for inputs in sorted(sizes) if inputs > 1]
 
 
 def _event_unit(config: ClusterConfig) -> list[Obligation]:
-    return [core_unit(config), barrier(config), mutex(config)]
+    return [core_unit(config), barrier(config), mutex(config), dispatch(config)]
 
 
 PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
     "arbiter": _arbiters,
     "event-unit": _event_unit,
 }
-"""What is proved of each part: of the TCDM's arbiters of all kinds, and of the event unit."""
+"""What is proved of each part: the arbiters of a bank, of all kinds in the sizes there are, and the event unit."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import PERFORMANCE_EVENTS, CsrGroup
+from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
@@ -116,7 +116,6 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
     defines += [f"#define XP_HAVE_WIDTH_{width} 1" for width in sorted(config.widths, reverse=True)]
     if CsrGroup.PERFORMANCE in config.csr_groups:
         defines.append("#define XP_HAVE_PERFORMANCE_COUNTERS 1")
-        defines.append(f"#define XP_PERFORMANCE_EVENTS {len(PERFORMANCE_EVENTS)}")
     if cluster is not None:
         defines += cluster_defines(cluster.cores, cluster.tcdm)
     return _CONFIG.format(generator=GENERATOR, defines="\n".join(defines) or "/* RV32IMC only */")

@@ -41,7 +41,7 @@ def conv_kernel(
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits), spare=1)
     rows = pack_words(pad_axis(tensors.weights, 3, channels), bits).reshape(layer.out_channels, words)
     buffer_words = chosen.npx * row_stride // WORD + SPARE_WORDS
-    buffer_stride = banked_words(buffer_words, placement, chosen.stream_words) * WORD
+    buffer_stride = banked_words(buffer_words, placement) * WORD
     arguments = {
         "input": source,
         **place_operands(memory, blocking, layer, tensors, rows, placement),

@@ -141,7 +141,7 @@ def place_operands(
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
     blocks = pad_axis(rows, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
-    stream_words = banked_words(streams.shape[1], placement, blocking.variant.stream_words)
+    stream_words = banked_words(streams.shape[1], placement)
     # padded like an input of as many channels
     pixel_bytes = padded_channels(layer.out_channels, blocking.precision.w) * blocking.precision.y // BYTE_BITS
     requantisation = tensors.requantisation

@@ -70,11 +70,6 @@ class Variant:
         """
         return 2 if self.interleaved else self.nch
 
-    @property
-    def stream_words(self) -> int:
-        """Words of each weight stream in an inner iteration, so many banks apart do cores and streams begin."""
-        return self.nch // self.weight_streams
-
     def row_bits(self, bits: int) -> int:
         """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
         return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits

@@ -49,10 +49,7 @@ uint32_t pi_perf_read(int event) {
     switch (event) {
     case PI_PERF_CYCLES: return xp_timer_count();
     READ(0) READ(1) READ(2) READ(3) READ(4) READ(5) READ(6) READ(7) READ(8)
-    READ(9) READ(10) READ(11)
-#if XP_PERFORMANCE_EVENTS > 12
-    READ(12) READ(13) READ(14) READ(15) READ(16)
-#endif
+    READ(9) READ(10) READ(11) READ(12) READ(13) READ(14) READ(15) READ(16)
     default: return 0;
     }
 }

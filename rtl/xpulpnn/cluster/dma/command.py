@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.dma.identifiers import STATUS_IDS
+from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
@@ -17,7 +17,8 @@ class CommandPorts(wiring.Component):
 
     Every access is granted at once but for two: a word of a command waits while another port is within a command, and
     the first one while there is no room. Reads of an identifier are answered in the second cycle after their grant or
-    later, when one is free; everything else in the next cycle. A port has one access under way.
+    later, when one is free; everything else in the next cycle, with an error where there is no register. A port has one
+    access under way.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class CommandPorts(wiring.Component):
 
     def __init__(self, ports: int, identifiers: int):
         self.identifiers = identifiers
-        number = range(identifiers)
+        number = number_shape(identifiers)
         super().__init__(
             {
                 "ports": In(ObiSignature()).array(ports),
@@ -89,7 +90,7 @@ class CommandPorts(wiring.Component):
             at_status = offset == Dma.STATUS // WORD_BYTES
             request = Signal(name=f"request{index}")
             reads_status = Signal(name=f"reads_status{index}")
-            number = Signal(range(self.identifiers), name=f"number{index}")
+            number = Signal(number_shape(self.identifiers), name=f"number{index}")
             given = receiver.gnt[index]
             m.d.comb += [
                 request.eq(port.req & ~waits[index]),
@@ -100,6 +101,7 @@ class CommandPorts(wiring.Component):
             m.d.sync += [
                 waits[index].eq(waits[index] & ~given | request & ~port.we & at_command),
                 port.rvalid.eq(given | port.req & port.gnt & (port.we | ~at_command)),
+                port.err.eq(port.req & port.gnt & ~at_command & ~at_status),
             ]
             with m.If(port.req & port.gnt):
                 m.d.sync += reads_status.eq(at_status)

@@ -10,6 +10,11 @@ STATUS_IDS = 16
 """Identifiers that the status register has room for."""
 
 
+def number_shape(count: int) -> range:
+    """Shape of the number of one of ``count`` identifiers: a bit at least."""
+    return range(max(count, 2))
+
+
 class Identifiers(wiring.Component):
     """Which identifiers are allocated, and how many transfers are under way with each.
 
@@ -40,7 +45,7 @@ class Identifiers(wiring.Component):
 
     def __init__(self, count: int):
         self.count = count
-        number = range(count)
+        number = number_shape(count)
         super().__init__(
             {
                 "available": Out(1),

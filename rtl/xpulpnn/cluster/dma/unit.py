@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from xpulpnn.cluster.dma.access_queue import HALVES
 from xpulpnn.cluster.dma.command import CommandPorts
 from xpulpnn.cluster.dma.engine import Engine
-from xpulpnn.cluster.dma.identifiers import Identifiers
+from xpulpnn.cluster.dma.identifiers import Identifiers, number_shape
 from xpulpnn.cluster.dma.queue import CommandQueue, flag
 from xpulpnn.cluster.ports import DmaPortSignature
 from xpulpnn.config import ClusterConfig
@@ -63,7 +63,7 @@ class Dma(wiring.Component):
         """Connect ports, queue and engine, and tell the ends."""
         m = Module()
         cores, count = self.config.cores, self.config.dma_transfers
-        tag = data.StructLayout({"cores": cores, "number": range(count)})
+        tag = data.StructLayout({"cores": cores, "number": number_shape(count)})
         m.submodules.commands = commands = CommandPorts(cores + 1, count)
         m.submodules.identifiers = identifiers = Identifiers(count)
         m.submodules.queue = queue = CommandQueue(tag)

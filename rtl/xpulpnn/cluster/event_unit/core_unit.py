@@ -45,7 +45,8 @@ class CoreUnit(wiring.Component):
     it has what it waits for: an event in buffer and mask, a mutex, a word or room in the dispatch queue, two cycles
     after the request at the earliest. Loads that wait for events tell buffer and mask as they are then. An event of
     the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables are
-    ignored. The shared view uses cycles in which the core makes no access. Reset clears everything.
+    ignored; where there is no register the answer is an error. The shared view uses cycles in which the core makes no
+    access. Reset clears everything.
 
     Parameters
     ----------
@@ -234,18 +235,37 @@ class CoreUnit(wiring.Component):
             self.word.eq(self.port.rdata),
         ]
 
+        exists = Signal()
+        with m.Switch(self.access.offset), m.Case(*self._registers()):
+            m.d.comb += exists.eq(1)
         with m.If(own):
             # a word to push is kept where the answer goes
             m.d.sync += [
                 wait.eq(begins),
                 self.locking.eq(wanted),
                 self.port.rvalid.eq(begins == Wait.NONE),
+                self.port.err.eq(~exists),
                 self.port.rdata.eq(Mux(self.port.we, self.port.wdata, self.shared.rdata)),
             ]
         with m.Else():
             m.d.sync += self.port.rvalid.eq(done)
             with m.If(done):
-                m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(told)]
+                m.d.sync += [
+                    wait.eq(Wait.NONE),
+                    self.locking.eq(0),
+                    self.port.rdata.eq(told),
+                    self.port.err.eq(0),
+                ]
+
+    def _registers(self):
+        """Offsets of all registers."""
+        waiting = [offset for offsets in self._waiting_loads().values() for offset in offsets]
+        own = range(EventRegister.MASK, EventRegister.WAIT, WORD_BYTES)
+        triggers = [EventRegister.SW_TRIGGER + WORD_BYTES * number for number in range(self.config.sw_events)]
+        barriers = range(
+            EventRegister.BARRIER, EventRegister.BARRIER + BARRIER_BYTES * self.config.barriers, WORD_BYTES
+        )
+        return sorted({*waiting, *own, *triggers, *barriers, EventRegister.DISPATCH_TEAM})
 
     def _waiting_loads(self):
         """Offsets of the loads that wait, by what they wait for."""

@@ -68,27 +68,27 @@ class Dispatch(wiring.Component):
             with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
                 m.d.sync += self.team.eq(access.data)
 
-        words = [Signal(XLEN, name=f"word_{entry}") for entry in range(self.depth)]
-        teams = [Signal(self.cores, name=f"team_{entry}") for entry in range(self.depth)]
+        words = [Signal(XLEN, name=f"stored{entry}") for entry in range(self.depth)]
+        teams = [Signal(self.cores, name=f"wanted{entry}") for entry in range(self.depth)]
         # one bit more than an index tells a full queue from an empty one
-        end = Signal(ceil_log2(self.depth) + 1)
-        places = [Signal.like(end, name=f"place_{core}") for core in range(self.cores)]
+        tail = Signal(ceil_log2(self.depth) + 1)
+        places = [Signal.like(tail, name=f"place_{core}") for core in range(self.cores)]
         full = Signal()
         for place in places:
-            with m.If(place ^ end == self.depth):
+            with m.If(place ^ tail == self.depth):
                 m.d.comb += full.eq(1)
         m.d.comb += self.pushed.eq(lowest(self.pushing) & (~full).replicate(self.cores))
 
         word = Signal(XLEN)
         m.d.comb += word.eq(self._chosen())
         with m.If(self.pushed.any()):
-            m.d.sync += [self._at(words, end).eq(word), self._at(teams, end).eq(self.team), end.eq(end + 1)]
+            m.d.sync += [self._at(words, tail).eq(word), self._at(teams, tail).eq(self.team), tail.eq(tail + 1)]
 
         for core, place in enumerate(places):
             here = Signal(name=f"here_{core}")
             mine = Signal(name=f"mine_{core}")
             m.d.comb += [
-                here.eq(place != end),
+                here.eq(place != tail),
                 mine.eq(self._at(teams, place).bit_select(core, 1)),
                 self.popped[core].eq(self.popping[core] & here & mine),
                 self.found[core].eq(self._at(words, place)),

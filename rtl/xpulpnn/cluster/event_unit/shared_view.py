@@ -28,7 +28,8 @@ class SharedView(wiring.Component):
 
     The registers of a core are reached through its own slot, barriers and triggers of software events through that of
     core 0. One access at a time; answered two cycles after its grant, or as many later as the core uses its slot
-    itself. What waits or triggers when it is read is not in this view.
+    itself. What waits or triggers when it is read is not in this view. Where there is no register the answer is an
+    error.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class SharedView(wiring.Component):
             ]
         with m.Elif(over):
             m.d.sync += [pending.eq(0), self.port.rdata.eq(Mux(exists, self._found(core), 0))]
-        m.d.sync += self.port.rvalid.eq(over)
+        m.d.sync += [self.port.rvalid.eq(over), self.port.err.eq(over & ~exists)]
         self._translate(m, view, core, offset, exists)
         m.d.comb += over.eq(pending & (~exists | Cat(slot.taken for slot in self.slots).any()))
         for number, slot in enumerate(self.slots):

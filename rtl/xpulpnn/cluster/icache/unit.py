@@ -10,7 +10,6 @@ from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.shared import SharedCache
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.errors import ConfigError
 
 
 class InstructionCache(wiring.Component):
@@ -32,16 +31,9 @@ class InstructionCache(wiring.Component):
         Memory.
     port : In(ObiSignature)
         Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address count.
-
-    Raises
-    ------
-    ConfigError
-        If the configuration has no instruction caches.
     """
 
     def __init__(self, config: ClusterConfig):
-        if not config.icache_private:
-            raise ConfigError("icache_private must be a power of two for icache, not 0")
         self.config = config
         super().__init__(
             {

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.hole import Hole
-from xpulpnn.cluster.ports import REQUEST_FIELDS
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
@@ -24,8 +24,8 @@ class PeripheralBus(wiring.Component):
     initiators : int
         Number of initiators, each with one access outstanding at most.
     blocks : tuple of (int, int)
-        Address and size of each peripheral, the size a power of two that divides the address. Where none is, reads
-        give 0.
+        Address and size of each peripheral, the size a power of two that divides the address. Where none is, an
+        access fails.
 
     Members
     -------
@@ -80,5 +80,5 @@ class PeripheralBus(wiring.Component):
             ]
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):
-                    m.d.comb += initiator.rdata.eq(peripheral.rdata)
+                    m.d.comb += [getattr(initiator, name).eq(getattr(peripheral, name)) for name in RESPONSE_FIELDS]
         return m

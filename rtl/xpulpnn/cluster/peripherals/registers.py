@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
 def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
-    """Grant every access to ``port`` at once and answer it in the next cycle.
+    """Grant every access to ``port`` at once and answer it in the next cycle; where no register is, with an error.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
     offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
     written = {}
     m.d.comb += port.gnt.eq(1)
-    m.d.sync += port.rvalid.eq(port.req)
+    m.d.sync += [port.rvalid.eq(port.req), port.err.eq(0)]
     with m.Switch(offset):
         for address, value in values.items():
             with m.Case(address // WORD_BYTES):
                 m.d.sync += port.rdata.eq(value)
         with m.Default():
-            m.d.sync += port.rdata.eq(0)
+            m.d.sync += [port.rdata.eq(0), port.err.eq(1)]
     for address in values:
         written[address] = strobe = Signal(name=f"writes_{address:x}")
         m.d.comb += strobe.eq(port.req & port.we & (offset == address // WORD_BYTES))

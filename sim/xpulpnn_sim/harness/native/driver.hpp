@@ -142,7 +142,7 @@ class Driver {
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
@@ -201,7 +201,14 @@ class Driver {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
             events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS + REFILL_PORTS > 0);
-            if (BANKS && (out.mem_rmask | out.mem_wmask)) events |= outside(cycle, state, out);
+            if (BANKS && (out.mem_rmask | out.mem_wmask)) {
+                events |= outside(cycle, state, out);
+                // an access is granted in EX and waits for its answer in WB
+                if (AddressMap::is_device(out.mem_addr)) {
+                    log({cycle - 1 - unanswered_[hart], DEVICE_ACCESS + hart, out.mem_addr, 0, 0, 0, 0});
+                }
+            }
+            unanswered_[hart] = 0;
             ++state.retired;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
@@ -218,6 +225,7 @@ class Driver {
             const uint32_t patience = TOGETHER ? PATIENCE : settings.watchdog;
             events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
+            unanswered_[hart] += out.wait == RESPONSE;
         }
         rest(state, out, events);
         if (TOGETHER) events &= ~uint32_t{RESTING};
@@ -277,6 +285,7 @@ class Driver {
     Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
+    std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
     uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
     Random random_;
     size_t next_ = 0;

@@ -10,7 +10,7 @@
 #define XP_REGISTER(block, offset) (*(volatile uint32_t *)((block) + (offset)))
 
 /* A register of the core's own view of the event unit. Reading one that waits holds the core until its event: the
-   offset must be a constant. */
+   offset must be a constant. Whatever waits is a macro, so that a core that never gets on stands at a line of the program. */
 #ifdef XP_HAVE_XPULPV2
 #define xp_eu_wait(offset) ((uint32_t)xp_elw(XP_EVENT_UNIT, offset))
 #else
@@ -26,7 +26,7 @@ static inline unsigned xp_core(void) { return xp_hart_id() & 31; }
 
 /* Barrier of the team of the last fork, which is hardware barrier 0; others are the program's. */
 #define XP_BARRIER_OFFSET(barrier, name) (XP_EU_BARRIER + XP_EU_BARRIER_BYTES * (barrier) + XP_EU_BARRIER_##name)
-static inline void xp_barrier(void) { (void)xp_eu_wait(XP_BARRIER_OFFSET(0, TRIGGER_WAIT_CLEAR)); }
+#define xp_barrier() xp_barrier_wait(0)
 #define xp_barrier_wait(barrier) ((void)xp_eu_wait(XP_BARRIER_OFFSET(barrier, TRIGGER_WAIT_CLEAR)))
 /* The cores of the mask wait for each other. */
 static inline void xp_barrier_set(unsigned barrier, uint32_t cores) {
@@ -39,14 +39,14 @@ static inline void xp_barrier_set(unsigned barrier, uint32_t cores) {
 static inline void xp_mutex_unlock(unsigned mutex, uint32_t message) { xp_eu_write(XP_EU_MUTEX + 4 * mutex, message); }
 
 /* Mutex 0. */
-static inline void xp_critical_enter(void) { (void)xp_mutex_lock(0); }
+#define xp_critical_enter() ((void)xp_mutex_lock(0))
 static inline void xp_critical_exit(void) { xp_mutex_unlock(0, 0); }
 
 /* Software events 0..7 are the event lines 0..7. A core waits for any line of its mask and clears them. */
 static inline void xp_event_mask(uint32_t lines) { xp_eu_write(XP_EU_MASK_OR, lines); }
 static inline void xp_event_unmask(uint32_t lines) { xp_eu_write(XP_EU_MASK_AND, lines); }
 static inline void xp_event_trigger(unsigned event, uint32_t cores) { xp_eu_write(XP_EU_SW_TRIGGER + 4 * event, cores); }
-static inline uint32_t xp_event_wait(void) { return xp_eu_wait(XP_EU_WAIT_CLEAR); }
+#define xp_event_wait() xp_eu_wait(XP_EU_WAIT_CLEAR)
 
 /* Old value of a word of the TCDM, which becomes all ones. */
 static inline uint32_t xp_test_set(volatile uint32_t *word) {

@@ -70,12 +70,13 @@ static inline void xp_dma_copy(uint32_t ext, uint32_t loc, uint32_t size, uint32
     }
 }
 
-/* Waits for the end of all copies with an identifier, and gives it back. */
+/* Waits for the end of all copies with an identifier, and gives it back. Other events stay what they are. */
 static inline void xp_dma_finish(int id) {
     while (XP_DMA_REGISTER(STATUS) >> id & 1) {
-        xp_event_mask(1u << XP_EU_LINE_DMA);
+        uint32_t mask = xp_eu_read(XP_EU_MASK);
+        xp_eu_write(XP_EU_MASK, 1u << XP_EU_LINE_DMA);
         (void)xp_event_wait();
-        xp_event_unmask(1u << XP_EU_LINE_DMA);
+        xp_eu_write(XP_EU_MASK, mask);
     }
     XP_DMA_REGISTER(STATUS) = 1u << id;
     __asm__ volatile("" : : : "memory");

@@ -74,6 +74,11 @@ enum {
     XP_EVENT_TAKEN_BRANCHES,
     XP_EVENT_COMPRESSED,
     XP_EVENT_ELW_STALLS,
+    XP_EVENT_EXT_LOADS, /* outside the TCDM; from here on they count in a cluster only */
+    XP_EVENT_EXT_STORES,
+    XP_EVENT_EXT_LOAD_CYCLES,
+    XP_EVENT_EXT_STORE_CYCLES,
+    XP_EVENT_TCDM_CONTENTION,
     XP_EVENTS
 };
 
