@@ -242,7 +242,7 @@ class ClusterConfig:
     sw_events: int = 8
     mutexes: int = 1
     dispatch_depth: int = 8
-    icache_private: int = 0
+    icache_private: int = 512
     icache_ways: int = 4
     prefetch: bool = True
     icache_shared: int = 4096

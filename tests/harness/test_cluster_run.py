@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.programs import cluster
 
-FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4)
+FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4, icache_private=0)
 """One cluster for all tests, so that one model is compiled."""
 
 CONV = ConvLayer.parse("6x6x8:8x3x3")

@@ -64,7 +64,7 @@ def test_copies_on_the_design(tmp_path: Path):
     machine = Machine(max_cycles=400_000, l2_latency=4)
     result = run_program(
         executable,
-        simulated(ClusterConfig()),
+        simulated(ClusterConfig(icache_private=0)),
         machine,
         check=True,
         output=lambda output: printed.append(output.data),
@@ -72,8 +72,8 @@ def test_copies_on_the_design(tmp_path: Path):
     assert result.exit.ok, f"{result.exit.text}: line of {SOURCE.name}"
     assert result.mismatches == 0
     cycles = int(b"".join(printed).split()[-2])
-    # 8 bytes per cycle but for the calls, the latency and the last write
-    assert BYTES / 8 < cycles < BYTES / 8 + 250
+    # 8 bytes per cycle but for the calls, whose code may have to be fetched, the latency and the last write
+    assert BYTES / 8 < cycles < BYTES / 8 + 1000
 
 
 @pytest.mark.cosim
@@ -81,7 +81,7 @@ def test_copies_from_nowhere_end_the_run(tmp_path: Path):
     source = tmp_path / "main.c"
     source.write_text(OUTSIDE)
     executable = load(built(source, tmp_path, 8))
-    result = run_program(executable, simulated(ClusterConfig()), Machine(max_cycles=100_000))
+    result = run_program(executable, simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=100_000))
     assert result.exit.reason is Reason.BAD_ACCESS
     assert result.exit.text == "the DMA engine reads outside memory: address 0x30000000"
     end = ClusterSession(executable, ClusterConfig(), output=lambda output: None).run(LIMIT)

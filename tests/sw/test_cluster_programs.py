@@ -98,7 +98,9 @@ def test_teams(build: Build, kind: str, cores: int, quanta: tuple[int, ...]):
 @pytest.mark.cosim
 def test_teams_on_the_design(build: Build):
     path = build("cluster_team.c", kind=None)
-    result = run_program(load(path), simulated(ClusterConfig()), Machine(max_cycles=200_000), check=True)
+    result = run_program(
+        load(path), simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=200_000), check=True
+    )
     assert result.exit.ok, result.exit.text
     assert result.mismatches == 0
 

@@ -271,7 +271,7 @@ _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFER
 
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
-_CACHED = ClusterConfig(icache_private=512)
+_CACHED = ClusterConfig()
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 

@@ -32,7 +32,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--icache",
         metavar="BYTES",
-        help=f"instruction cache of each core of a cluster, or {IDEAL}: instructions are fetched without delay",
+        help=f"instruction cache of each core of a cluster; without it, or with {IDEAL}, instructions are fetched "
+        "without delay",
     )
     parser.add_argument(
         "--l2-latency", type=int, metavar="N", help="cycles of an access to memory outside the cluster (default 1)"
@@ -55,8 +56,7 @@ def described(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
         return configuration(arguments)
     config = named or ClusterConfig(core=preset(arguments.preset))
     given = {name: getattr(arguments, name, None) for name in ("cores", "banks")}
-    if getattr(arguments, "icache", None) is not None:
-        given["icache_private"] = icache_bytes(arguments.icache)
+    given["icache_private"] = icache_bytes(getattr(arguments, "icache", None) or IDEAL)
     config = replace(config, **{name: value for name, value in given.items() if value is not None})
     return apply_settings(config, assignments(arguments))
 
