@@ -220,23 +220,31 @@ def test_each_core_is_told_what_it_waits_for(library):
     assert all(part in text for part in (*told, "core 3: sleeps in wfi")), text
 
 
+OUTSIDE_PROGRAM = "start:\ncsrr s0, mhartid\nli t0, 2\nbne s0, t0, rest\nguilty:\nli t1, {}\n{}\nrest: j rest"
+INSNS = {"load": "lw t2, 0(t1)", "store": "sw t2, 0(t1)"}
+
+
+def test_an_access_outside_the_memory_beyond_names_the_core(library):
+    address = L2 + 0x100
+    ended = run(library, program(OUTSIDE_PROGRAM.format(address, INSNS["store"]))).exit
+    assert (ended.reason, ended.address) == (Reason.BAD_ACCESS, address)
+    assert ended.text.startswith(f"core 2: store of 4 bytes outside memory: address 0x{address:08x}, instruction at")
+    assert "(guilty+0x" in ended.text
+
+
 @pytest.mark.parametrize(
     ("kind", "address"),
-    [
-        ("load", TCDM_BASE + 4096),
-        ("store", 0x1020_1800),
-        ("load", 0x1021_0000),
-        ("store", L2 + 0x100),
-        ("load", 0x3000),
-    ],
+    [("load", TCDM_BASE + 4096), ("load", 0x3000), ("store", 0x1020_1800), ("load", 0x1021_0000)],
 )
-def test_an_access_outside_every_map_names_the_core(library, kind, address):
-    insn = "lw t2, 0(t1)" if kind == "load" else "sw t2, 0(t1)"
-    source = f"start:\ncsrr s0, mhartid\nli t0, 2\nbne s0, t0, rest\nguilty:\nli t1, {address}\n{insn}\nrest: j rest"
-    ended = run(library, program(source)).exit
-    assert (ended.reason, ended.address) == (Reason.BAD_ACCESS, address)
-    assert ended.text.startswith(f"core 2: {kind} of 4 bytes outside memory: address 0x{address:08x}, instruction at")
-    assert "(guilty+0x" in ended.text
+def test_an_access_outside_the_map_of_the_cluster_faults(library, kind, address):
+    executable = program(OUTSIDE_PROGRAM.format(address, INSNS[kind]))
+    result = run(library, executable)
+    # there is no handler either
+    assert result.exit.reason is Reason.BAD_FETCH
+    assert result.exit.text.startswith("core 2: execution outside memory")
+    assert result.trapped is not None
+    assert result.trapped.cause == {"load": 5, "store": 7}[kind]
+    assert executable.symbol_at(result.trapped.pc).startswith("guilty+0x")
 
 
 def test_all_addresses_of_the_tcdm_are_one_memory(library):

@@ -50,7 +50,7 @@ draw:
     add t6, t1, s4
     sh a2, 0(t6)
     lh a3, 1(t6)
-    sw t5, 0x1c0(s2)
+    sw t5, 0x100(s2)
     lw a4, 0x1c(s2)
     li t0, 0xff
     sw t0, 0x28(s2)
