@@ -52,7 +52,7 @@ def simulation(engine: str, checked: bool, exact: bool = False) -> float:
 
 def cluster_simulation(checked: bool) -> float:
     """Cycles per second of the same kernel on a cluster of eight such cores."""
-    cluster = simulated(ClusterConfig(core=preset("xpulpnn-full")))
+    cluster = simulated(ClusterConfig(core=preset("xpulpnn-full"), icache_private=0))
     case = Case(
         layer=ConvLayer.parse(LAYER),
         precision=Precision.uniform(8),

@@ -47,6 +47,7 @@ TEXT, L2 = 0x1C00_0080, 0x1C01_0000
 TOHOST, FAULT = TCDM_BASE + 0x100, TCDM_BASE + 0x7FC
 PROGRAM = Path(__file__).with_suffix(".s").read_text()
 RANDOM = Path(__file__).with_name("test_cluster_random.s").read_text()
+SHARED = Path(__file__).with_name("test_cluster_shared.s").read_text()
 ROUNDS = 30
 LATE = 2
 """The core that comes to barriers last."""
@@ -153,6 +154,12 @@ def test_words_that_all_cores_draw(library, rounds, machine):
     result = run(library, program(RANDOM, rounds=rounds), fetch_latency=2, **machine)
     assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
     assert result.instructions > 1000 * rounds
+
+
+def test_the_shared_view_of_the_event_unit_is_judged(library, monkeypatch):
+    monkeypatch.setattr(session, "BLOCK", 256)
+    result = run(library, program(SHARED, rounds=40), fetch_latency=3, fetch_grant_stalls=0.2, seed=4)
+    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
 
 
 def test_blocks_end_anywhere(library, monkeypatch):

@@ -259,13 +259,52 @@ def test_ends_name_the_core(session):
     reason, text = ended(session("li x6, 0x10300000; bne x5, x0, rest; lw x6, 0(x6)\nrest: j rest"))
     assert reason is Reason.BAD_ACCESS
     assert text.startswith("core 0: load of 4 bytes outside memory: address 0x10300000")
-    reason, text = ended(session("li x6, 1; bne x5, x6, rest; sw x6, 0x44(x21)\nrest: j rest"))
-    assert text.startswith("core 1: store of 4 bytes outside memory: address 0x10204244")
     reason, text = ended(session("beq x5, x0, rest; jalr x0, x0, 0x700\nrest: j rest", config={"tcdm_bytes": 4096}))
     assert text.startswith("core 1: ")
     reason, text = ended(session("loop: beq x0, x0, next\nnext: beq x0, x0, loop", quantum=10), 95)
     assert reason is Reason.MAX_CYCLES
     assert text.startswith("core 1: not finished after 95 instructions")
+
+
+@pytest.mark.parametrize(
+    ("access", "cause"),
+    [
+        ("lw x7, 0(x6)", 5),
+        ("sw x7, 0(x6)", 7),
+        ("p.lw x7, 4(x6!)", 5),
+        ("p.sw x7, 4(x6!)", 7),
+    ],
+)
+@pytest.mark.parametrize(
+    "address",
+    [
+        0x1000_1000,  # behind the TCDM
+        0x0000_1000,
+        0x1010_1000,
+        0x1020_0004,  # registers that are none: control, timer, caches, event unit
+        0x1020_0428,
+        0x1020_1400,
+        0x1020_4244,
+        0x102F_0000,
+    ],
+)
+def test_where_nothing_is_the_bus_answers_with_an_error(session, address, access, cause):
+    source = f"bne x5, x0, stay; li x6, {address}; {access}; j wrong" + PASS
+    handler = f"csrrs x8, mcause, x0; li x9, {cause}; bne x8, x9, bad; li x9, {address}; bne x6, x9, bad; li x30, 1\n"
+    handler += "tell: sw x30, 0(x31)\nhang: j hang\nbad: li x30, 5; j tell"
+    made = session(source, vectors=handler, config={"tcdm_bytes": 4096, "icache_private": 0})
+    assert ended(made) == (Reason.PASS, "pass")
+
+
+def test_the_control_of_caches_is_there_with_them(session):
+    source = """
+        bne x5, x0, stay
+        li x6, 0x10201400; lw x7, 0(x6); li x8, 1; bne x7, x8, wrong
+        sw x0, 0x18(x6); lw x7, 0x18(x6); bne x7, x0, wrong
+        sw x8, 4(x6); lw x7, 4(x6); bne x7, x0, wrong
+        lw x7, 0x34(x6); bne x7, x0, wrong
+    """
+    assert ended(session(source + PASS, config={"icache_private": 512})) == (Reason.PASS, "pass")
 
 
 def test_the_limit_is_that_of_all_cores_together(session):

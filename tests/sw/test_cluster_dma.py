@@ -72,8 +72,8 @@ def test_copies_on_the_design(tmp_path: Path):
     assert result.exit.ok, f"{result.exit.text}: line of {SOURCE.name}"
     assert result.mismatches == 0
     cycles = int(b"".join(printed).split()[-2])
-    # 8 bytes per cycle but for the calls, the latency and the last write
-    assert BYTES / 8 < cycles < BYTES / 8 + 250
+    # 8 bytes per cycle but for the calls, whose code may have to be fetched, the latency and the last write
+    assert BYTES / 8 < cycles < BYTES / 8 + 1000
 
 
 @pytest.mark.cosim

@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.registers import register_number
 
@@ -113,25 +114,29 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["rv32im_2x2", "nn_4x4"])
 def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
-    """What a core writes are the groups of its turns, and no others."""
+    """What a core writes are the groups of its turns; none is computed twice, nor one that is not there."""
     layer, precision = ConvLayer.parse("7x6x4:4x2x3:s=1x2"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(5))
     run = conv_kernel(layer, precision, name, tensors, cores=cores, specialise=specialise)
     output, pixel_bytes = run.image.symbols["output"], run.output.pixel_bytes
     fill = bytes([255, 0, 255, 0])
     writers: dict[int, list[int]] = {}
+    products = 0
     for core in range(cores):
         memory = kernel_memory(run)
         memory.write_bytes(output.address, fill * (output.length // len(fill)))
-        for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
-            pass
+        call = kernel_call(run, core, cores)
+        for positions in executed(run, call, memory, limit=LIMIT):
+            products += int(call.program.products[positions].sum())
         for group in range(-(-layer.pixels // run.variant.npx)):
             size = run.variant.npx * pixel_bytes
             content = memory.read_bytes(output.address + group * size, size)
             if any(content[at : at + len(fill)] != fill for at in range(0, size, len(fill))):
                 writers.setdefault(group, []).append(core)
     assert writers == {group: [(group + group // cores) % cores] for group in writers}
-    assert len(writers) == -(-layer.pixels // run.variant.npx)
+    groups = -(-layer.pixels // run.variant.npx)
+    assert len(writers) == groups
+    assert products == groups * run.variant.npx * layer.reduction * layer.out_channels
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -154,6 +159,23 @@ def test_shares_at_the_same_time(name: str):
             hart.run(int(rng.integers(1, 40)), until=end)
             assert not hart.csrs["mcause"]
             assert hart.executed < LIMIT
+    np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
+
+
+@pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", 0)])
+@pytest.mark.parametrize("name", ["simd_4x2", "cu_4x2", "nn_4x4"])
+def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: int):
+    """Weight streams and im2col buffers, of 16 and of 32 banks of words."""
+    layer, precision = ConvLayer.parse("4x4x8:8x3x3"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(4))
+    run = conv_kernel(layer, precision, name, tensors, cores=3, placement=placement)
+    strides = [run.arguments["weight_stride"], run.arguments["buffer_stride"]]
+    assert [stride // 4 % 32 for stride in strides] == [banks, banks]
+    assert run.stack_top(2) - run.stack_top(0) == 2 * (2048 + 8 * banks)
+    memory = kernel_memory(run)
+    for core in range(3):
+        for _ in executed(run, kernel_call(run, core, 3), memory):
+            pass
     np.testing.assert_array_equal(results(run, memory), expected(layer, precision, tensors))
 
 

@@ -41,6 +41,10 @@ class Registers(WordMemory):
         super().write(address, enables, value)
         self[address] &= self._bits.get(address, 0)
 
+    def exists(self, offset: int) -> bool:
+        """Whether a register is there."""
+        return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
+
     def outputs(self) -> dict[str, int]:
         """The ports that show registers."""
         boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
@@ -82,6 +86,7 @@ async def registers_keep_what_is_written(dut: Dut) -> None:
                 table.write(offset, transfer.enables, transfer.value)
             else:
                 board.equal(transfer.data, table[offset], f"transfer {number}: register {offset:#x}")
+            board.equal(transfer.failed, not table.exists(offset), f"transfer {number}: error at {offset:#x}")
             found = {name: sample(getattr(dut, name)) for name in table.outputs()}
             board.equal(found, table.outputs(), f"ports after transfer {number}")
     await RisingEdge(dut.clk)

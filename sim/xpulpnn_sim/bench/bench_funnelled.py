@@ -19,6 +19,7 @@ from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _TRANSFERS = 40
 _WORDS = 4
+_BAD_BYTES = 16
 _CYCLE_LIMIT = 20_000
 _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming(0.3, 2, 30))
 
@@ -37,9 +38,16 @@ def _transfers(initiator: int, number: int, bases: list[int], rng: Random) -> li
     ]
 
 
+def _failing(places: list[dict[str, Any]]) -> list[range]:
+    """Accesses that fail: to the second group of words of each place."""
+    return [range(place["base"] + _BAD_BYTES, place["base"] + 2 * _BAD_BYTES) for place in places]
+
+
 def _expected(transfer: Transfer, memory: WordMemory, holes: list[range]) -> int:
-    """What a transfer reads, with the bytes that were not asked for as they were seen."""
+    """What a transfer reads, with what does not matter as it was seen."""
     hole = any(transfer.address in hole for hole in holes)
+    if memory.fails(transfer.address):
+        return transfer.data
     if transfer.write:
         if not hole:
             memory.write(transfer.address, transfer.enables, transfer.value)
@@ -62,7 +70,14 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
     with ExitStack() as stack:
         ports = {
             place["port"]: stack.enter_context(
-                ObiResponder(dut, place["port"], WordMemory(), _TIMINGS[timing], rng, outstanding=data["outstanding"])
+                ObiResponder(
+                    dut,
+                    place["port"],
+                    WordMemory(((place["base"] + _BAD_BYTES, _BAD_BYTES),)),
+                    _TIMINGS[timing],
+                    rng,
+                    outstanding=data["outstanding"],
+                )
             )
             for place in places
         }
@@ -78,9 +93,11 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         wanted = [Grant(t.address, t.write, t.enables, t.value) for t in everything if t.address in here]
         board.equal(sorted(ports[place["port"]].log), sorted(wanted), f"accesses of {place['port']}")
     for number, (initiator, plan) in enumerate(zip(initiators, plans, strict=True)):
-        memory = WordMemory()
+        memory = WordMemory(tuple((bad.start, len(bad)) for bad in _failing(places)))
         expected = [_expected(transfer, memory, holes) for transfer in plan]
         board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
+        failing = [any(t.address in bad for bad in (*holes, *_failing(places))) for t in plan]
+        board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")
     if _TIMINGS[timing] == ObiTiming():
         quickest = min(transfer.answered - transfer.granted for transfer in everything)
         board.equal(quickest, data["latency"], "cycles from grant to answer at least")

@@ -31,6 +31,8 @@ class Transfer:
         Cycles of the first request, the grant and the answer, from the beginning.
     data : int
         What was read.
+    failed : bool
+        Whether the answer was an error.
     """
 
     address: int
@@ -42,6 +44,7 @@ class Transfer:
     granted: int = -1
     answered: int = -1
     data: int = 0
+    failed: bool = False
 
 
 class ObiInitiator(Background):
@@ -65,7 +68,7 @@ class ObiInitiator(Background):
         self._waiting: deque[Transfer] = deque()
         self._wanted = 0
         self._dut, self._port = dut, port
-        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata")}
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
 
     def put(self, transfers: Iterable[Transfer]) -> None:
         """Add to what is to be made."""
@@ -105,6 +108,7 @@ class ObiInitiator(Background):
             if sample(self._seen["rvalid"]):
                 assert outstanding is not None, f"{self._port}: an answer to nothing in cycle {cycle}"
                 outstanding.answered = cycle
+                outstanding.failed = bool(sample(self._seen["err"]))
                 outstanding.data = 0 if outstanding.write else sample(self._seen["rdata"])
                 self.done.append(outstanding)
                 outstanding = None

@@ -101,8 +101,7 @@ class ClusterSession:
         require_cluster(executable, config)
         require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
         self.devices = Devices(config, executable.entry)
-        self.memory = ClusterMemory(cluster_windows(executable, config, ram), config, self.devices)
-        self.memory.errors = tuple(errors)
+        self.memory = ClusterMemory(cluster_windows(executable, config, ram), config, self.devices, errors)
         fill(self.memory, executable)
         self.harts = tuple(
             Iss.of(config.core, executable.entry, hart_id=hart_number(0, core), memory=self.memory)

@@ -15,11 +15,21 @@ from xpulpnn.isa.cluster import (
     Control,
     Dma,
     EventLine,
+    Icache,
+    IcacheCounter,
+    Timer,
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden.cluster_timer import ClusterTimer
 from xpulpnn_sim.golden.dma import DmaModel, Moves
 from xpulpnn_sim.golden.settled_events import SettledEventUnit
+
+_TIMER_REGISTERS = frozenset(Timer)
+_CACHE_REGISTERS = frozenset(Icache) | {
+    first + WORD_BYTES * counter
+    for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
+    for counter in IcacheCounter
+}
 
 
 class Devices:
@@ -59,6 +69,8 @@ class Devices:
             Control.CLOCK_GATE: 1,
             Control.RETURN: 0,
         }
+        self._cache: dict[int, int] = {Icache.ENABLE: 1, Icache.COUNT: 0}
+        self._cache |= {Icache.PREFETCH: 1} if config.prefetch else {}
         first = Control.BOOT_ADDRESS
         self._control |= {first + WORD_BYTES * core: boot_address for core in range(config.cores)}
         self._widths: dict[int, int] = {Control.EOC: 1, Control.CLOCK_GATE: 1, Control.FETCH_ENABLE: config.cores}
@@ -105,6 +117,8 @@ class Devices:
             return self._controlled(address - CONTROL, value)
         if TIMER <= address < TIMER + BLOCK_BYTES:
             return self._timed(address - TIMER, value)
+        if self._config.icache_private and ICACHE_CONTROL <= address < DMA:
+            return self._cached(address - ICACHE_CONTROL, value)
         if EVENT_UNIT <= address < ICACHE_CONTROL:
             if value is None:
                 return self.events.shared_read(address - EVENT_UNIT)
@@ -146,13 +160,25 @@ class Devices:
         return 0
 
     def _controlled(self, offset: int, value: int | None) -> int:
+        if offset not in self._control and offset not in (Control.CONFIG, Control.DEBUG_STATUS):
+            raise LookupError
         if value is None:
             return self._control.get(offset, 0)
         if offset in self._control:
             self._control[offset] = value & ((1 << self._widths[offset]) - 1 if offset in self._widths else WORD_MASK)
         return 0
 
+    def _cached(self, offset: int, value: int | None) -> int:
+        """Control of the caches: there are none here, so their counters stay 0."""
+        if offset not in _CACHE_REGISTERS:
+            raise LookupError
+        if value is not None and offset in self._cache:
+            self._cache[offset] = value & 1
+        return 0 if value is not None else self._cache.get(offset, 0)
+
     def _timed(self, offset: int, value: int | None) -> int:
+        if offset not in _TIMER_REGISTERS:
+            raise LookupError
         if value is None:
             return self.timer.read(offset)
         self.timer.write(offset, value)

@@ -1,13 +1,14 @@
 """Memory of a cluster: the TCDM in its three views, memory outside, and the registers of the peripherals."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.golden.cluster_map import destination
 from xpulpnn_sim.golden.dma import Moves
 from xpulpnn_sim.iss.cluster_devices import Devices
-from xpulpnn_sim.iss.memory import PAGE_BITS, AccessError, Memory, PostponedError
+from xpulpnn_sim.iss.memory import PAGE_BITS, AccessError, BusError, Memory, PostponedError
 
 _VIEW = 1 << TEST_SET_BIT
 _TEST_SET = TCDM_BASE | _VIEW
@@ -19,7 +20,8 @@ class ClusterMemory(Memory):
 
     Loads of the test&set view of the TCDM return what is there and make it all ones. The alias of the TCDM is the same
     memory. Accesses to peripherals are made by :attr:`devices` on behalf of :attr:`core`; they raise
-    :class:`PostponedError` unless :attr:`exact` is set.
+    :class:`PostponedError` unless :attr:`exact` is set. Where nothing is inside the cluster, the bus answers with an
+    error.
 
     Parameters
     ----------
@@ -29,6 +31,8 @@ class ClusterMemory(Memory):
         Of the cluster.
     devices : Devices
         Peripherals.
+    errors : sequence of (int, int)
+        First address and size of pieces that the bus answers with an error.
 
     Members
     -------
@@ -38,16 +42,23 @@ class ClusterMemory(Memory):
         Accesses to peripherals may be made.
     """
 
-    def __init__(self, windows: Iterable[tuple[int, int]], config: ClusterConfig, devices: Devices) -> None:
+    def __init__(
+        self,
+        windows: Iterable[tuple[int, int]],
+        config: ClusterConfig,
+        devices: Devices,
+        errors: Sequence[tuple[int, int]] = (),
+    ) -> None:
         """Start with an empty memory."""
         super().__init__([*windows, (TCDM_ALIAS, config.tcdm_bytes)])
+        self.errors = tuple(errors)
+        self._config = config
         self.devices = devices
         self.core = 0
         self.exact = False
         self._tcdm_bytes = config.tcdm_bytes
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
             self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
-
         devices.connect_dma(self._move)
 
     def _move(self, moves: Moves) -> None:
@@ -88,6 +99,7 @@ class ClusterMemory(Memory):
                 return value
             if CONTROL <= address < _DEVICES_END:
                 return self._load(address, size)
+            self._require_something(address, size)
         return super()._read(address, size, kind)
 
     def _write(self, address: int, size: int, data: bytes) -> None:
@@ -96,7 +108,13 @@ class ClusterMemory(Memory):
         elif CONTROL <= address < _DEVICES_END:
             self._store(address, size, data)
         else:
+            self._require_something(address, size)
             super()._write(address, size, data)
+
+    def _require_something(self, address: int, size: int) -> None:
+        """Raise :class:`BusError` where the cluster has nothing and no memory was asked for."""
+        if not self.inside(address, size) and destination(address, self._config) == "hole":
+            raise BusError
 
     def _load(self, address: int, size: int) -> int:
         word = self._access(address, size, None, "load")
@@ -114,7 +132,7 @@ class ClusterMemory(Memory):
         try:
             word = self.devices.access(self.core, address // WORD_BYTES * WORD_BYTES, value)
         except LookupError:
-            raise AccessError(kind, address, size) from None
+            raise BusError from None
         if word is None:
             raise PostponedError(waits=True)
         return word

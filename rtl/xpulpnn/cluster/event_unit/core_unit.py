@@ -1,4 +1,4 @@
-"""A core's part of the event unit (guide, "The cluster")."""
+"""A core's part of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring

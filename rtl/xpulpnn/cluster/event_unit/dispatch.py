@@ -1,4 +1,4 @@
-"""Dispatch queue of the event unit (guide, "The cluster")."""
+"""Dispatch queue of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Mutex of the event unit (guide, "The cluster")."""
+"""Mutex of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring

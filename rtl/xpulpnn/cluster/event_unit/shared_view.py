@@ -1,4 +1,4 @@
-"""Shared view of the event unit (guide, "The cluster")."""
+"""Shared view of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring

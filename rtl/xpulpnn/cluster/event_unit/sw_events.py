@@ -1,4 +1,4 @@
-"""Software events of the event unit (guide, "The cluster")."""
+"""Software events of the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Event unit of the cluster (guide, "The cluster")."""
+"""Event unit of the cluster (guide, "The event unit")."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring

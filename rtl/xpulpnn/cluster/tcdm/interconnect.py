@@ -60,7 +60,7 @@ class TcdmInterconnect(wiring.Component):
         for number, port in enumerate(self.ports):
             word = Signal(word_bits, name=f"word{number}")
             # a single bank has a number too
-            bank = Signal(max(bank_bits, 1), name=f"bank{number}")
+            bank = Signal(max(bank_bits, 1), name=f"wanted{number}")
             access = accesses[number]
             m.d.comb += [
                 word.eq(port.addr[word_lsb:]),

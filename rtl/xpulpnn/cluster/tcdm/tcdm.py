@@ -48,15 +48,15 @@ class Tcdm(wiring.Component):
     def elaborate(self, platform):
         """Put the banks behind the crossbar."""
         m = Module()
-        m.submodules.interconnect = interconnect = TcdmInterconnect(self.config, self.masters)
+        m.submodules.crossbar = crossbar = TcdmInterconnect(self.config, self.masters)
         for number, port in enumerate(self.ports):
-            connect(m, flipped(port), interconnect.ports[number])
-        for number, bank in enumerate(interconnect.banks):
+            connect(m, flipped(port), crossbar.ports[number])
+        for number, bank in enumerate(crossbar.banks):
             if self.config.memories == "ports":
                 connect(m, bank, flipped(self.banks[number]))
             else:
                 m.submodules[f"bank{number}"] = memory = Bank(self.config.bank_words)
                 connect(m, bank, memory.port)
             if self.config.rvfi:
-                m.d.comb += self.bank_masters[number].eq(interconnect.bank_masters[number])
+                m.d.comb += self.bank_masters[number].eq(crossbar.bank_masters[number])
         return m
