@@ -182,7 +182,7 @@ def test_remarks_behind_the_sections_of_a_docstring_come_first():
 
 
 def test_every_register_of_the_cluster_is_described():
-    page = expand((DOCS / "cluster.md").read_text())
+    page = expand((DOCS / "cluster" / "index.md").read_text())
     for register in (*Control, *Timer, *EventRegister, *Barrier, *TimerConfig):
         assert f">{register.name}</code>" in page
     for address in ("0x0000_0000", "0x1010_0000", "0x1020_0800", "0x1020_4000", "0x1C00_0000"):
