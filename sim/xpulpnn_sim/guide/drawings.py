@@ -118,9 +118,12 @@ HOUSE = (
         "programs, unit benches, proofs, synthesis, IP",
     ),
     Layer(("xpulpnn_sim.harness", "xpulpnn_sim.farm"), "compiled models; runs on many processes and machines"),
-    Layer(("xpulpnn_sim.iss",), "simulator"),
+    Layer(("xpulpnn_sim.iss", "xpulpnn_sim.properties"), "simulator; what is proved of the gates"),
     Layer(("xpulpnn_sim.golden", "xpulpnn_sw"), "numpy references; assembler, kernels, runtime, compilers"),
-    Layer(("xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"), "gates and their emission (Amaranth)"),
+    Layer(
+        ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
+        "gates and their emission (Amaranth)",
+    ),
     Layer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
 )
 """The house from the top: what is higher may import what is lower, never the other way round."""
