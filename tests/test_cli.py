@@ -266,7 +266,7 @@ SMALL = ["cosim", "conv", "--layer", "4x4x8:4x3x3"]
 PORTS = (
     *("clk", "rst", "insn__valid", "insn__ready", "insn__payload__word", "insn__payload__pc", "jump__valid"),
     *("jump__target", "branch__valid", "branch__target", "data__req", "data__addr", "data__we", "data__be"),
-    *("data__wdata", "data__gnt", "data__rvalid", "data__rdata", "rvfi__valid"),
+    *("data__wdata", "data__gnt", "data__rvalid", "data__rdata", "data__err", "rvfi__valid"),
 )
 
 

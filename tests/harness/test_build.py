@@ -21,7 +21,7 @@ from xpulpnn_sim.harness.schema import HART, Event
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 
 PORTS = {
-    "input": "clk rst insn__valid data__gnt data__rvalid surplus",
+    "input": "clk rst insn__valid data__gnt data__rvalid data__err surplus",
     "input [31:0]": "insn__payload__word insn__payload__pc data__rdata",
     "output": "insn__ready jump__valid branch__valid data__req data__we rvfi__valid",
     "output [31:0]": "jump__target branch__target data__addr data__wdata",

@@ -31,6 +31,8 @@ def test_traps_and_interrupts():
         ("INSTRUCTION_ACCESS_FAULT", 1),
         ("ILLEGAL_INSTRUCTION", 2),
         ("BREAKPOINT", 3),
+        ("LOAD_ACCESS_FAULT", 5),
+        ("STORE_ACCESS_FAULT", 7),
         ("ENVIRONMENT_CALL", 11),
     ]
     assert (Interrupt.SOFTWARE, Interrupt.TIMER, Interrupt.EXTERNAL) == (3, 7, 11)

@@ -80,7 +80,9 @@ def test_mac_load_fault_shrinks_to_two_instructions(stale):
 
 
 def test_loop_fault_keeps_the_loop():
-    result = failing(lambda: lost_iteration)
+    # the handler of interrupts has a loop of its own
+    quiet = (seed for seed in range(60) if not PLAN.case(seed).machine.irq_rate)
+    result = failing(lambda: lost_iteration, seeds=quiet)
     case = shrink(result, reference_design(lost_iteration), runs=100)
     lines = body(case)
     assert len(lines) <= 8, lines
