@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
-DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors")
+DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors")
 """What everything may import: facts, without gates."""
 
 
@@ -46,7 +46,8 @@ ARROWS = {
     "rtl/xpulpnn/errors.py": Arrows(),
     "rtl/xpulpnn/lazy.py": Arrows(),
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
-    "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
+    "rtl/xpulpnn/settings.py": Arrows(("xpulpnn.errors",)),
+    "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.settings", "xpulpnn.errors")),
     "rtl/xpulpnn/arith": Arrows((*DESCRIPTION, "xpulpnn.arith"), ("amaranth",)),
     "rtl/xpulpnn/dotp": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp"), ("amaranth",)),
     "rtl/xpulpnn/core": Arrows((*DESCRIPTION, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), ("amaranth",)),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import apply_settings, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.explorer import asic
 from xpulpnn_sim.explorer.asic import AsicFlow
 from xpulpnn_sim.explorer.builtin import builtin_library

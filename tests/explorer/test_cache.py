@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import apply_settings, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import ConfigError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep

@@ -8,9 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from xpulpnn.config import Adders, apply_settings, preset
+from xpulpnn.config import Adders, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands import equivalence as command
 from xpulpnn_sim.formal.dotp import ALL_SIGNS, Signs
 from xpulpnn_sim.formal.equivalence import DIFFERENT, EQUAL, LANES, SAMPLED, Comparison, check, structures

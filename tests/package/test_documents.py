@@ -10,7 +10,8 @@ from tempfile import gettempdir
 
 import pytest
 
-from xpulpnn.config import PRESETS, CoreConfig, apply_settings
+from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim import cli
 from xpulpnn_sim.package.assemble import package_files
 from xpulpnn_sim.package.design import Design

@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
-from xpulpnn.config import CoreConfig, DotpConfig, apply_settings, preset
+from xpulpnn.config import CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError
+from xpulpnn.settings import apply_settings
 
 pytestmark = pytest.mark.unit
 

@@ -3,8 +3,9 @@
 import argparse
 from dataclasses import replace
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands.common import assignments, configuration, simulated_configuration
 from xpulpnn_sim.tops import CLUSTER_TOPS
 

@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.files import require_folder as require_folder
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.lists import comma_list as comma_list

@@ -7,8 +7,9 @@ from typing import Any, cast, get_args
 
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_CORES, cluster_cases, cluster_of, run_cluster_cases
 from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, apply_settings
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig
 from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,

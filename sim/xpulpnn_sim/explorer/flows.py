@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xpulpnn.config import apply_settings
 from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.library import Library, load_library

@@ -8,8 +8,9 @@ from itertools import product
 from math import prod
 from typing import get_args, get_origin, get_type_hints
 
-from xpulpnn.config import ALL_WIDTHS, PRESETS, CoreConfig, DotpConfig, apply_settings, preset, with_setting
+from xpulpnn.config import ALL_WIDTHS, PRESETS, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.settings import apply_settings, with_setting
 
 MOST_COMBINATIONS = 100_000
 """Of presets and swept values; more take long to look at, let alone to run."""

@@ -124,7 +124,7 @@ HOUSE = (
         ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",
     ),
-    Layer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
+    Layer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors"), "facts: standard library only"),
 )
 """The house from the top: what is higher may import what is lower, never the other way round."""
 

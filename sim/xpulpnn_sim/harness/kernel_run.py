@@ -38,8 +38,7 @@ _DIGITS = 4
 
 def short_precision(kernel: str, bits: int) -> Precision:
     """What one width for all means: a ``matmul`` leaves its results in 32 bits."""
-    uniform = Precision.uniform(bits)
-    return uniform if kernel == "conv" else uniform.accumulators
+    return Precision.uniform(bits) if kernel == "conv" else Precision.uniform(bits).accumulators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
