@@ -60,13 +60,18 @@ def add_configuration(
         metavar="NAME",
         help=f"configuration: {', '.join(PRESETS)} (default {shown}){of_clusters}",
     )
+    add_settings(parser, "dotp.multipliers=shared or widths=16,8")
+
+
+def add_settings(parser: argparse.ArgumentParser, examples: str) -> None:
+    """Add ``--set``, of which the help text shows ``examples``."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         dest="settings",
         metavar="KEY=VALUE",
-        help="change one parameter of the configuration, such as dotp.multipliers=shared or widths=16,8; repeatable",
+        help=f"change one parameter of the configuration, such as {examples}; repeatable",
     )
 
 

@@ -13,6 +13,7 @@ from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
     add_json,
+    add_settings,
     assignments,
     output,
     progress_bar,
@@ -42,14 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"configuration: {', '.join(CLUSTER_PRESETS)} (default cluster)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="KEY=VALUE",
-        help="change one parameter of the configuration, such as cores=16; repeatable",
-    )
+    add_settings(parser, "cores=16")
     parser.add_argument(
         "--timeout",
         type=int,
