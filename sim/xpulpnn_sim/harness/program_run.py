@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
 from xpulpnn_sim.harness.check import Checker, RetirementCheck
+from xpulpnn_sim.harness.dma_check import DmaCheck
 from xpulpnn_sim.harness.event_check import EventUnitCheck
 from xpulpnn_sim.harness.lockstep_check import ClusterLockstepCheck, lockstep_checker
 from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
@@ -19,6 +21,7 @@ from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
 from xpulpnn_sim.harness.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.harness.target import Target
+from xpulpnn_sim.harness.timer_check import TimerCheck
 from xpulpnn_sim.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.source_lines import SourceLines
@@ -84,7 +87,7 @@ def run_program(
         checked = retirement_check(executable, target, machine, library)
         checkers.append(checked)
         if target.cluster is not None:
-            checkers.append(EventUnitCheck(target.cluster, executable.symbol_at))
+            checkers += device_checks(executable, target.cluster, machine)
     together = None
     if lockstep and target.cluster is not None:
         together = ClusterLockstepCheck(
@@ -147,6 +150,16 @@ def retirement_check(executable: Executable, target: Target, machine: Machine, l
         name_of=executable.symbol_at,
         errors=machine.bus_errors,
     )
+
+
+def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
+    """The checks of what the peripherals of a cluster answer and do."""
+    name_of = executable.symbol_at
+    checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
+    if cluster.dma:
+        memory = load_memory(executable, (*machine.ram, (TCDM_BASE, cluster.tcdm_bytes)))
+        checks.append(DmaCheck(cluster, memory, name_of))
+    return checks
 
 
 def text_window(executable: Executable) -> Window:
