@@ -45,8 +45,8 @@ _ALONE: Mapping[str, float] = {
 
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
-_MOST_PHASES = 9
-_LONGEST = 14
+_MOST_PHASES = 12
+_LONGEST = 40
 """Blocks of a hart in a phase."""
 _DISTINCT_TRANSFERS = 8
 """Harts up to which each may have two transfers under way: more identifiers than there are would be waited for."""
@@ -121,9 +121,10 @@ class _Writer:
             shared.mutex: 1.5,
             shared.noise: 1.5,
             shared.shared_view: 0.5,
-            shared.own_event: 0.5,
             shared.registers: 1,
         }
+        if shared.has_own_events:
+            kinds[shared.own_event] = 0.5
         if self._config.dma:
             kinds[self._transfer] = 2
         control, part = self._control, list[Block]()

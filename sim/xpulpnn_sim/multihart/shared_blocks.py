@@ -65,6 +65,15 @@ class SharedBlocks:
         """Software events that phases use; the others come and go at any time."""
         return range(max(1, self._config.sw_events // 2))
 
+    @property
+    def _others(self) -> range:
+        return range(self.signals.stop, self._config.sw_events)
+
+    @property
+    def has_own_events(self) -> bool:
+        """Whether :meth:`own_event` can be written."""
+        return bool(self._others)
+
     def window(self, hart: int) -> Block:
         """From here on base registers point into another window."""
         name, address = self._rng.choice([*windows(hart).items()])
@@ -112,7 +121,7 @@ class SharedBlocks:
     def noise(self) -> Block:
         """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
         rng, config = self._rng, self._config
-        events = range(self.signals.stop, config.sw_events)
+        events = self._others
         lines = [f"li t1, 0x{PRIVATE_EVENT_UNIT:x}"]
         for _ in range(rng.randrange(1, 4)):
             match rng.randrange(4):
@@ -135,7 +144,7 @@ class SharedBlocks:
         lines = [f"li t1, 0x{EVENT_UNIT:x}"]
         core = SHARED_CORE_BYTES * rng.randrange(config.cores)
         barrier = SHARED_BARRIERS + BARRIER_BYTES * rng.randrange(config.barriers)
-        events = range(self.signals.stop, config.sw_events)
+        events = self._others
         if events and rng.randrange(2):
             at = SHARED_SW_TRIGGERS + WORD_BYTES * rng.choice(events)
             lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
@@ -146,7 +155,7 @@ class SharedBlocks:
     def own_event(self) -> Block:
         """An event triggered and waited for by one load."""
         rng = self._rng
-        event = rng.choice(self.signals)
+        event = rng.choice(self._others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
         lines = [
             "csrrs s0, mhartid, zero",
