@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for programs of several cores."""
     group = parser.add_argument_group("random programs for all cores of a cluster")
     group.add_argument("--cores", type=int, metavar="N", help="cores of the cluster")
-    group.add_argument("--banks", metavar="LIST", help="banks of its TCDM, numbers taken in turn (default 16)")
+    group.add_argument("--banks", metavar="LIST", help="banks of its TCDM, numbers taken in turn (default 4)")
     group.add_argument(
         "--icache",
         metavar="LIST",
@@ -109,7 +109,7 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
         value = getattr(arguments, name)
         if value is not None and value < low:
             raise InputError(f"--{name.replace('_', '-')} must be at least {low}, not {value}")
-    banks = _numbers(arguments.banks or "16", "--banks")
+    banks = _numbers(arguments.banks or "4", "--banks")
     icaches = [icache_bytes(part) for part in (arguments.icache or f"{IDEAL},512").split(",")]
     arbiters = comma_list(arguments.arbiter or "counter", _ARBITERS, "--arbiter")
     names = comma_list(arguments.preset, tuple(PRESETS), "--preset")

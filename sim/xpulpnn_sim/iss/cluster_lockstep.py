@@ -279,4 +279,3 @@ class ClusterLockstep:
             why = "the first of the two words after the access"
             return lockstep.differs(record, MismatchError("mem_wdata", expected, got, why))
         return difference
-

@@ -177,7 +177,9 @@ class SharedBlocks:
         rng = self._rng
         lines: list[str] = []
         for _ in range(rng.randrange(1, 4)):
-            block, registers = rng.choice(((TIMER, _READ_TIMER), (CONTROL, _READ_CONTROL), (ICACHE_CONTROL, _READ_CACHE)))
+            block, registers = rng.choice(
+                ((TIMER, _READ_TIMER), (CONTROL, _READ_CONTROL), (ICACHE_CONTROL, _READ_CACHE))
+            )
             if block == ICACHE_CONTROL and not self._config.icache_private:
                 continue
             lines += [f"li t1, 0x{block:x}", f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(registers):x}(t1)"]
