@@ -22,7 +22,7 @@ from xpulpnn_sim.harness.models import cluster_rig, simulated
 from xpulpnn_sim.harness.schema import STALLS, DeviceWait
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.target import Target
-from xpulpnn_sim.multihart.faults import FAULT_WORD, Fault, FaultyCluster
+from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sw.asm import assemble
 

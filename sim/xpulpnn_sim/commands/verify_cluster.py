@@ -1,7 +1,6 @@
 """``xpulpnn verify --cores``: random programs on all cores of a cluster, and litmus tests."""
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 from xpulpnn.config import PRESETS, Arbiter, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
+from xpulpnn_sim.commands import verify_litmus
 from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -32,15 +32,12 @@ from xpulpnn_sim.harness.models import model_library, simulated
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.multihart.campaign import Plan, Reached, Result, run_chunk, shrink
 from xpulpnn_sim.multihart.generator import generate, require
-from xpulpnn_sim.multihart.litmus import TESTS, Histogram, Outcome
-from xpulpnn_sim.multihart.litmus_run import run_litmus
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.spread import local_processes, results, work
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _OF_CLUSTERS = ("banks", "icache", "arbiter", "l2_latency", "litmus")
 _OF_ONE_CORE = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "dask")
-LITMUS_ROUNDS = 500
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
 
 
@@ -64,9 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--litmus",
         type=int,
         nargs="?",
-        const=LITMUS_ROUNDS,
+        const=verify_litmus.ROUNDS,
         metavar="ROUNDS",
-        help=f"litmus tests of the memory instead of random programs (default {LITMUS_ROUNDS} rounds of each)",
+        help=f"litmus tests of the memory instead of random programs (default {verify_litmus.ROUNDS} rounds of each)",
     )
 
 
@@ -88,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             model_library("cluster", plan.config)
             progress.advance(task)
     if arguments.litmus is not None:
-        return _litmus(arguments, plans)
+        return verify_litmus.run(arguments, plans)
     found: list[Result] = []
     console, stopped = output(), False
     with progress_bar("instructions", arguments.instructions) as (progress, task):
@@ -110,60 +107,6 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(f"INCOMPLETE: interrupted after {len(found)} programs", markup=False, soft_wrap=True)
         return INTERRUPTED
     return FAILED if failures else OK
-
-
-def _litmus(arguments: argparse.Namespace, plans: Sequence[Plan]) -> int:
-    """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
-    counts = {test.name: Counter[Outcome]() for test in TESTS}
-    reports: list[str] = []
-    with progress_bar("litmus tests", len(TESTS) * len(plans)) as (progress, task):
-        for number, plan in enumerate(plans):
-            for test in TESTS:
-                seed = arguments.seed + number
-                machine = plan.machine(seed)
-                histogram, result = run_litmus(test, plan.config, machine, arguments.litmus, seed=seed)
-                if result.mismatches or not result.exit.ok:
-                    again = f"xpulpnn verify {plan.label} --seed {seed} --litmus {arguments.litmus}"
-                    reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
-                counts[test.name].update(histogram.counts)
-                progress.advance(task)
-    console = output()
-    table = Table(box=None, title=f"litmus tests, {arguments.litmus * len(plans)} rounds", title_justify="left")
-    for heading in ("test", "", "found", "rounds", ""):
-        table.add_column(heading, justify="right" if heading == "rounds" else "left")
-    records: list[dict[str, Any]] = []
-    for test in TESTS:
-        histogram = Histogram(test=test, counts=counts[test.name])
-        forbidden = histogram.forbidden
-        for line, (outcome, count) in enumerate(sorted(histogram.counts.items())):
-            head = (test.name, test.what) if line == 0 else ("", "")
-            table.add_row(*head, test.shown(outcome), str(count), "FORBIDDEN" if outcome in forbidden else "")
-        records.append(
-            {
-                "test": test.name,
-                "outcomes": {test.shown(outcome): count for outcome, count in sorted(histogram.counts.items())},
-                "forbidden": sum(forbidden.values()),
-                "allowed": len(test.allowed()),
-                "unseen": sorted(test.shown(outcome) for outcome in histogram.unseen),
-            }
-        )
-    for report in reports:
-        console.print(report, markup=False, soft_wrap=True)
-    console.print(table)
-    total = sum(record["forbidden"] for record in records)
-    unseen = sum(len(record["unseen"]) for record in records)
-    console.print(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
-    write_json(
-        arguments.json,
-        {
-            "rounds": arguments.litmus * len(plans),
-            "configurations": [plan.label for plan in plans],
-            "forbidden": total,
-            "failures": reports,
-            "tests": records,
-        },
-    )
-    return FAILED if total or reports else OK
 
 
 def _plans(arguments: argparse.Namespace) -> list[Plan]:
@@ -262,8 +205,7 @@ def _print(summary: dict[str, Any], console: Console) -> None:
     accesses, phases, stalls = summary["accesses"], summary["phases"], summary["stalls"]
     figures.add_row("accesses", ", ".join(f"{place} {count}" for place, count in accesses.items()))
     figures.add_row("phases", ", ".join(f"{kind} {count}" for kind, count in phases.items()))
-    shown = (f"{cause.replace('_', ' ')} {stalls.get(cause, 0)}" for cause in LITMUS_ROUNDS = 500
-_STALLS_SHOWN)
+    shown = (f"{cause.replace('_', ' ')} {stalls.get(cause, 0)}" for cause in _STALLS_SHOWN)
     figures.add_row("stall cycles", ", ".join(shown))
     figures.add_row("instructions/s", f"{summary['instructions_per_s']} in each process")
     figures.add_row("differences", str(summary["differences"]))

@@ -41,6 +41,9 @@ Thread = tuple[Operation, ...]
 Outcome = tuple[int, ...]
 """What all reads have found, thread after thread, then what the variables hold in the end."""
 
+_State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""Operations done by each thread, the memory, what each thread has read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Litmus:
@@ -74,16 +77,18 @@ class Litmus:
     def shown(self, outcome: Outcome) -> str:
         """An outcome for people: what each read of a thread found, then the variables."""
         reads = list(self.reads())
-        found = [f"{thread}:r{position}={_value(value)}" for (thread, position), value in zip(reads, outcome)]
+        found = [
+            f"{thread}:r{position}={_value(value)}" for (thread, position), value in zip(reads, outcome, strict=False)
+        ]
         final = [f"{'xyzw'[number]}={_value(value)}" for number, value in enumerate(outcome[len(reads) :])]
         return " ".join([*found, *final])
 
     def allowed(self) -> set[Outcome]:
         """All outcomes of sequential consistency: every interleaving of the threads, one access after the other."""
         found: set[Outcome] = set()
-        seen: set[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]] = set()
-        empty = tuple(() for _ in self.threads)
-        waiting = [((0,) * len(self.threads), (0,) * self.variables, empty)]
+        seen: set[_State] = set()
+        nothing = tuple(tuple[int, ...]() for _ in self.threads)
+        waiting: list[_State] = [((0,) * len(self.threads), (0,) * self.variables, nothing)]
         while waiting:
             state = waiting.pop()
             if state in seen:
@@ -98,9 +103,7 @@ class Litmus:
         return found
 
 
-def _after(
-    state: tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]], number: int, operation: Operation
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]:
+def _after(state: _State, number: int, operation: Operation) -> _State:
     """The state after an operation of a thread."""
     places, memory, reads = state
     old = memory[operation.variable]

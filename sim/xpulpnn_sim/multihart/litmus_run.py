@@ -195,5 +195,5 @@ def run_litmus(
     """Run a test with every check."""
     program = LitmusProgram(test, config, rounds, seed)
     executable = program.executable()
-    result = run_program(executable, config, replace(machine, seed=seed), check=True, lockstep=True, library=library)
+    result = run_program(executable, config, replace(machine, seed=seed), check=True, library=library)
     return program.outcomes(result), result

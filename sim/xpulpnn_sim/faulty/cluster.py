@@ -1,4 +1,4 @@
-"""A cluster that goes wrong on request, to see whether checks find it."""
+"""A cluster that goes wrong on request."""
 
 from enum import IntEnum
 
