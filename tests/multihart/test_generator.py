@@ -40,7 +40,7 @@ def test_everything_comes():
     assert met == {"registers", "nothing", "barrier", "event", "tasks", "timer"}
     found = set().union(*(kinds(part) for program in programs for phase in program.phases for part in phase.parts))
     assert found >= {"transfer", "event unit", "shared view", "own event", "registers", "window: shared test&set"}
-    assert found >= {"counts 0", "counts 1", "counts 2", "counts 3", "memory", "loop", "trap"}
+    assert found >= {"counts 0", "counts 1", "counts 2", "counts 3", "memory", "branch", "trap"}
     assert {program.l2_tohost for program in programs} == {False, True}
 
 
