@@ -25,7 +25,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.tiling.geometry import footprint_of, rates_of, shape_of
+from xpulpnn_sw.tiling.geometry import Product, footprint_of, lines_of, product_of, rates_of, shape_of
 from xpulpnn_sw.tiling.operands import MOST_BYTES, Filters, Outside, Places, Transfer, command_words, filters_of
 from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
 from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
@@ -128,13 +128,32 @@ does its share, and waits until all is moved, the description of the next step i
 also before core 0 has set its masks."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """What tiles shall be like.
+
+    Parameters
+    ----------
+    rows : int or None
+        Output rows of a tile, of a matrix product its pixels; None: as it takes least time.
+    channels : int or None
+        Output channels of a tile; None: likewise.
+    overlap : bool
+        Whether tiles are moved while others are computed.
+    """
+
+    rows: int | None = None
+    channels: int | None = None
+    overlap: bool = True
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
     """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is.
 
     Parameters
     ----------
-    run : KernelRun
+    run : Product
         The kernel; its image is the memory outside, where operands and results are.
     plan : Plan
         The tiles.
@@ -148,7 +167,7 @@ class TiledProgram(BareProgram):
         What lies where in the cluster's memory.
     """
 
-    run: KernelRun
+    run: Product
     plan: Plan
     steps: tuple[Step, ...]
     moved: tuple[tuple[int, int], ...]
@@ -164,22 +183,25 @@ class TiledProgram(BareProgram):
 
 
 def tiled_program(
-    run: KernelRun, tensors: LayerTensors, cores: int, memory: int, demand: Demand, *, specialise: bool = False
+    run: KernelRun, tensors: LayerTensors, cores: int, memory: int, wish: Tiling, *, specialise: bool = False
 ) -> TiledProgram:
     """The program in which ``cores`` cores, for which ``run`` has room, compute a layer with ``memory`` bytes of TCDM.
 
-    Raises :class:`~xpulpnn.errors.LayerError` if no tile fits.
+    Raises :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
     """
     inside = _Inside(run, cores, memory)
-    footprint = footprint_of(run, inside.end - TCDM_BASE)
-    plan = planned(shape_of(run), footprint, rates_of(run), cores, memory, demand)
+    product = product_of(run)
+    lines = None if wish.rows is None else lines_of(product, wish.rows)
+    demand = Demand(lines=lines, channels=wish.channels, overlap=wish.overlap)
+    footprint = footprint_of(product, inside.end - TCDM_BASE)
+    plan = planned(shape_of(product), footprint, rates_of(product), cores, memory, demand)
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()
     }
     steps = schedule(plan.tiles, overlap=plan.overlap)
     outside = Outside(OUTSIDE_DATA)
-    places = _places(replace(run, arguments={**run.arguments, **inside.arguments}), tensors, plan, outside, buffers)
+    places = _places(replace(product, arguments={**run.arguments, **inside.arguments}), tensors, plan, outside, buffers)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
     content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)
@@ -198,7 +220,7 @@ def tiled_program(
     data = np.zeros(inside.end - TCDM_BASE, np.uint8)
     first = inside.address("step0") - TCDM_BASE
     data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
-    run = replace(run, image=image)
+    run = replace(product, image=image)
     if specialise:
         run = _specialised(run, places, steps)
     entry, text = _text(run, inside, cores)
@@ -272,7 +294,7 @@ class _Inside:
 
 
 def _places(
-    run: KernelRun, tensors: LayerTensors, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]
+    run: Product, tensors: LayerTensors, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]
 ) -> Places:
     """Put the operands outside."""
     output = outside.place("output", bytes(run.image.symbols["output"].length))
@@ -287,7 +309,7 @@ def _places(
     return Places(run=run, input=source, output=output, filters=filters, buffers=buffers)
 
 
-def _specialised(run: KernelRun, places: Places, steps: list[Step]) -> KernelRun:
+def _specialised(run: Product, places: Places, steps: list[Step]) -> Product:
     """The kernel with a function for these tiles only: what is the same in all of them is a constant."""
     known = {field.name for field in run.structure.fields if not field.pointer}
     found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]

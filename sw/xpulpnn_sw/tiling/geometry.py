@@ -1,11 +1,15 @@
 """What the kernels' layouts mean for tiles: shape, bytes and speed of a layer, from its kernel."""
 
+from dataclasses import dataclass, fields
+
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import Blocking, KernelRun
-from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import BANKED_WORDS, banked_words, padded_channels
 from xpulpnn_sw.tiling.plan import Footprint, Rates
-from xpulpnn_sw.tiling.shape import Shape
+from xpulpnn_sw.tiling.shape import Shape, Tile
 
 _BLOCK_CYCLES = 45
 """Of the accumulators' start, requantisation and stores."""
@@ -21,10 +25,27 @@ _BYTES_PER_CYCLE = 5.5
 """That the DMA engine moves beside the cores."""
 
 
-def shape_of(run: KernelRun) -> Shape:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Product(KernelRun):
+    """A kernel whose layer can be divided: a convolution or a matrix product."""
+
+    layer: ConvLayer | MatmulLayer
+    variant: Variant
+
+
+def product_of(run: KernelRun) -> Product:
+    """A kernel as one whose layer can be divided; raises :class:`LayerError` for any other."""
+    if not isinstance(run.layer, ConvLayer | MatmulLayer):
+        raise LayerError(f"layer in tiles must be of a convolution or a matrix product, not {run.layer} of {run.name}")
+    return Product(**{item.name: getattr(run, item.name) for item in fields(run)})
+
+
+def shape_of(run: Product) -> Shape:
     """How the layer of a kernel divides."""
     layer, npx = run.layer, run.variant.npx
-    channels = {"channels": layer.out_channels, "channel_unit": padded_channels(1, run.precision.w)}
+    # results of a tile begin at a byte, and with a whole word
+    narrowest = min(run.precision.x, run.precision.w, run.precision.y)
+    channels = {"channels": layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
     if isinstance(layer, ConvLayer):
         return Shape(
             lines=layer.out_height,
@@ -42,7 +63,7 @@ def shape_of(run: KernelRun) -> Shape:
     )
 
 
-def row_words(run: KernelRun) -> int:
+def row_words(run: Product) -> int:
     """Words of a packed filter."""
     arguments = run.arguments
     if isinstance(run.layer, ConvLayer):
@@ -50,7 +71,7 @@ def row_words(run: KernelRun) -> int:
     return arguments["row_words"]
 
 
-def in_line_bytes(run: KernelRun) -> int:
+def in_line_bytes(run: Product) -> int:
     """Bytes of an input line."""
     arguments = run.arguments
     if isinstance(run.layer, ConvLayer):
@@ -58,7 +79,7 @@ def in_line_bytes(run: KernelRun) -> int:
     return run.variant.npx * arguments["row_stride"]
 
 
-def footprint_of(run: KernelRun, fixed: int) -> Footprint:
+def footprint_of(run: Product, fixed: int) -> Footprint:
     """Bytes that tiles of a kernel take beside ``fixed``."""
     blocking, variant = Blocking(run.variant, run.precision), run.variant
     rest = banked_words(1, run.placement) % BANKED_WORDS
@@ -78,7 +99,7 @@ def footprint_of(run: KernelRun, fixed: int) -> Footprint:
     )
 
 
-def rates_of(run: KernelRun) -> Rates:
+def rates_of(run: Product) -> Rates:
     """About how fast a kernel is."""
     words, variant, blocking = row_words(run), run.variant, Blocking(run.variant, run.precision)
     # an innermost loop for each block of a channel step
@@ -93,8 +114,21 @@ def rates_of(run: KernelRun) -> Rates:
     )
 
 
-def tile_lines(run: KernelRun, rows: int) -> tuple[int, bool]:
-    """Lines for so many rows of a tile, as a user counts them, and whether they divide."""
+def lines_of(run: Product, rows: int) -> int:
+    """Lines of a tile of so many output rows, or of so many pixels of a matrix product; raises :class:`LayerError`."""
     if isinstance(run.layer, ConvLayer):
-        return rows, True
-    return -(-rows // run.variant.npx), rows % run.variant.npx == 0
+        what, most, unit = "rows", run.layer.out_height, 1
+    else:
+        what, most, unit = "pixels", run.layer.pixels, run.variant.npx
+    if not 1 <= rows <= most or (rows % unit and rows != most):
+        multiple = "" if unit == 1 else f", a multiple of {unit} or all"
+        raise LayerError(f"{what} of a tile must be 1 to {most}{multiple}, not {rows}")
+    return -(-rows // unit)
+
+
+def rows_of(run: Product, tile: Tile) -> range:
+    """Output rows of a tile, or pixels of a matrix product."""
+    if isinstance(run.layer, ConvLayer):
+        return tile.lines
+    first = tile.lines.start * run.variant.npx
+    return range(first, first + tile.pixels)

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
-from xpulpnn_sw.kernels.conv import conv_kernel
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.matmul import matmul_kernel
+from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import Image, Symbol, Words
-from xpulpnn_sw.tiling.geometry import in_line_bytes
+from xpulpnn_sw.tiling.geometry import Product, in_line_bytes
 from xpulpnn_sw.tiling.plan import ALIGNMENT, aligned
 from xpulpnn_sw.tiling.schedule import Move, Operand
 from xpulpnn_sw.tiling.shape import Tile
@@ -40,7 +38,7 @@ class Filters:
     arguments: dict[str, int]
 
 
-def filters_of(run: KernelRun, tensors: LayerTensors, channels: range) -> Filters:
+def filters_of(run: Product, tensors: LayerTensors, channels: range) -> Filters:
     """The filters of some of a kernel's channels, as the kernel of a layer with these channels alone has them."""
     part = slice(channels.start, channels.stop)
     quantised = tensors.requantisation
@@ -52,19 +50,19 @@ def filters_of(run: KernelRun, tensors: LayerTensors, channels: range) -> Filter
         if quantised is None
         else replace(quantised, kappa=quantised.kappa[part], lam=quantised.lam[part]),
     )
-    layer, name = run.layer, run.variant.name
+    layer = run.layer
     if isinstance(layer, ConvLayer):
         # filters do not depend on the map, which is as small as it can be
         window = (layer.kernel_height, layer.kernel_width)
-        small = replace(
+        small: ConvLayer | MatmulLayer = replace(
             layer, height=window[0], width=window[1], padding=(0, 0, 0, 0), stride=(1, 1), out_channels=len(channels)
         )
-        chosen = replace(chosen, activations=np.zeros((*window, layer.channels), np.int64))
-        part_run = conv_kernel(small, run.precision, name, chosen, placement=run.placement)
+        activations = (*window, layer.channels)
     else:
         small = replace(layer, pixels=1, out_channels=len(channels))
-        chosen = replace(chosen, activations=np.zeros((1, layer.reduction), np.int64))
-        part_run = matmul_kernel(small, run.precision, name, chosen, placement=run.placement)
+        activations = (1, layer.reduction)
+    chosen = replace(chosen, activations=np.zeros(activations, np.int64))
+    part_run = kind_of(small).build(small, run.precision, run.variant.name, chosen, placement=run.placement)
     weights, parameters = (part_run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
     fields = ("out_channels", "out_stride", "weight_stride")
     return Filters(
@@ -163,7 +161,7 @@ class Places:
 
     Parameters
     ----------
-    run : KernelRun
+    run : Product
         The layer.
     input, output : int
         Addresses outside.
@@ -173,7 +171,7 @@ class Places:
         Addresses in the cluster.
     """
 
-    run: KernelRun
+    run: Product
     input: int
     output: int
     filters: dict[range, tuple[int, Filters]]
