@@ -33,6 +33,9 @@ from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
 OUTSIDE_DATA = L2_BASE + (1 << 20)
 """Where operands and results lie outside the cluster, behind the text."""
 
+STACK = 512
+"""Bytes of a core's stack, for the frame of the function: no interrupt is taken."""
+
 TIMES = ("released", "begin", "done", "ready")
 """Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
 done, and, of core 0, everything is moved."""
@@ -255,7 +258,8 @@ class _Inside:
         for slot in range(2):
             self.reserve(f"report{slot}", self.report_bytes)
             self.reserve(f"step{slot}", self.description_bytes)
-        self.reserve("stacks", cores * run.stack_stride)
+        self.stack_stride = run.stack_stride - STACK_BYTES + STACK
+        self.reserve("stacks", cores * self.stack_stride)
         buffer = run.image.symbols.get("im2col")
         self.arguments = {"buffer": self.reserve("im2col", buffer.length)} if buffer else {}
 
@@ -325,8 +329,8 @@ def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
     caller = _CALLER.format(
         function=base,
         cores_mask=MAX_CORES - 1,
-        stack_stride=run.stack_stride,
-        stack=inside.address("stacks") + STACK_BYTES & -STACK_ALIGNMENT,
+        stack_stride=inside.stack_stride,
+        stack=inside.address("stacks") + STACK & -STACK_ALIGNMENT,
         event_unit=PRIVATE_EVENT_UNIT,
         line=1 << EventLine.BARRIER,
         mask=int(EventRegister.MASK),
