@@ -179,6 +179,9 @@ from going on, or 0, why it last waited, and the address if for an answer."""
 GRANT = _dtype("cycle", "hart address we be wdata unused")
 """One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
 
+ACTIVITY = _dtype("first last", "read written")
+"""A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
+
 INTERRUPT = _dtype("cycle", "line unused")
 """A line that rises at a cycle, of hart 0."""
 
@@ -255,6 +258,7 @@ _STRUCTS = {
     "Status": STATUS,
     "HartStatus": HART_STATUS,
     "Grant": GRANT,
+    "Activity": ACTIVITY,
     "Interrupt": INTERRUPT,
     "StreamInsn": STREAM_INSN,
     "Poke": POKE,
