@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every one of these values with every combination of the others, such as multipliers=shared,replicated "
         "or widths=16+8,16+8+4+2; repeatable",
     )
-    space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
+    space.add_argument(
+        "--paper",
+        action="store_true",
+        help="repeat the comparison of Table II of the XpulpNN paper; with --top cluster that of the clusters",
+    )
     space.add_argument(
         "--search",
         type=int,

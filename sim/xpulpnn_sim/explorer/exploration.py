@@ -13,8 +13,10 @@ from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.loop import Loop, Watcher, run_search, run_sweep
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import objectives, pareto_table
-from xpulpnn_sim.explorer.options import ExploreOptions
+from xpulpnn_sim.explorer.options import CLUSTER, ExploreOptions
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
+from xpulpnn_sim.explorer.paper_cluster import cluster_paper_table, cluster_points
+from xpulpnn_sim.explorer.report.cluster_blocks import block_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
@@ -82,7 +84,8 @@ def _plan(options: ExploreOptions, notes: list[str]) -> Plan:
 
     def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
         run_sweep(loop, space.points, steps)
-        return space, (paper_table(loop.results),) if options.paper else ()
+        table = cluster_paper_table if options.component == CLUSTER else paper_table
+        return space, (table(loop.results),) if options.paper else ()
 
     return plan
 
@@ -139,7 +142,7 @@ def _finished(
         points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=extra,
+        extra=(*extra, *([blocks] if (blocks := block_table(loop.results)) else [])),
         interrupted=loop.interrupted,
         lost=loop.lost,
     )
@@ -254,6 +257,8 @@ def _paper(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
     flow = "asic" if options.liberty is not None else "builtin"
     request = _requested(options, (flow,), SCRIPTS)
+    if options.component == CLUSTER:
+        return cluster_points(request)
     return paper_points(request, energy=not options.no_energy)
 
 

@@ -18,7 +18,7 @@ DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200
 """Points to run without being asked for so many."""
 
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
+_SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``paper`` decides itself."""
 
 
@@ -36,7 +36,7 @@ class ExploreOptions:
     settings, sweep : tuple of str
         ``KEY=VALUE`` for all points; ``KEY=V1,V2,...`` whose combinations are the points.
     paper : bool
-        Repeat the comparison of Table II of the XpulpNN paper.
+        Repeat the comparison of Table II of the XpulpNN paper; with the component ``cluster`` that of the clusters.
     search : int or None
         Points that Optuna proposes, instead of all combinations.
     objective : str or None
@@ -137,6 +137,8 @@ class ExploreOptions:
             raise InputError(f"--liberty must be a file, not {self.liberty}")
         if self.paper:
             given = [name for name in _SWEPT if getattr(self, name)]
+            if self.top not in (None, CLUSTER):
+                raise InputError(f"--top must be left out or {CLUSTER} with --paper, not {self.top}")
             if given:
                 raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
         elif self.no_energy:
