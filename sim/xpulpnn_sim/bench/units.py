@@ -8,6 +8,7 @@ from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
+from xpulpnn.cluster.axi.cluster import ClusterAxi
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
@@ -258,6 +259,11 @@ def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = F
     return BenchedUnit("axi_bridge", make, lambda: {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2})
 
 
+def _cluster_axi(*simulators: str, **settings: Any) -> BenchedUnit:
+    config = ClusterConfig(core=preset("ri5cy"), **settings)
+    return BenchedUnit("cluster_axi", lambda: ClusterAxi(config), lambda: {"config": settings}, simulators)
+
+
 def _funnelled(
     make: ComponentMaker, initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **data: Any
 ) -> BenchedUnit:
@@ -353,6 +359,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
     "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
+    "cluster-axi": _cluster_axi(*SIMULATORS, cores=2, banks=4, tcdm_bytes=1 << 11, icache_shared=512),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

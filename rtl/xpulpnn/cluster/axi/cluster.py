@@ -40,8 +40,8 @@ class ClusterAxi(wiring.Component):
     events : In(2)
         Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
     host : In(ObiSignature)
-        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. One
-        access outstanding at most.
+        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
+        next access is granted when the one before is answered.
     ext : Out(AxiSignature(32))
         Data accesses of the cores to everything outside.
     dma : Out(AxiSignature(64))
