@@ -14,6 +14,7 @@ from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.icache.ports import RefillSignature
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
@@ -81,8 +82,8 @@ class Cluster(wiring.Component):
     events : In(2)
         Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
     host : In(ObiSignature)
-        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. One
-        access outstanding at most.
+        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
+        next access is granted when the one before is answered.
     ext : Out(ObiSignature)
         Data accesses of the cores to everything outside.
     dma : Out(DmaPortSignature)
@@ -241,8 +242,10 @@ class Cluster(wiring.Component):
 
     def _host(self, m, tcdm, peripherals):
         """The port for the outside: what a core sees, without what is its own."""
+        m.submodules.host_order = order = OneAccess()
         m.submodules.host_demux = demux = CoreDemux(self.config)
-        connect(m, flipped(self.host), demux.core)
+        connect(m, flipped(self.host), order.initiator)
+        connect(m, order.target, demux.core)
         connect(m, demux.tcdm, tcdm)
         connect(m, demux.peripherals, peripherals)
         for name in ("event_unit", "ext", *(("dma",) if self.config.dma else ())):
