@@ -106,6 +106,10 @@ class Builder:
         """Store at ``base``, which then moves by the number in register ``step``."""
         self._append(_row(mnemonic, _BY_REGISTER), (source, step, base))
 
+    def of_form(self, mnemonic: str, form: str, *operands: int) -> None:
+        """Append an instruction of which there are several forms, told by their operands."""
+        self._append(_row(mnemonic, form), operands)
+
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""
         value &= _MASK
