@@ -151,12 +151,15 @@ class OutputLayout:
         Shape of the decoded array, channels last.
     pixel_bytes : int
         Distance of two pixels.
+    signed : bool
+        Whether requantised results are two's complement.
     """
 
     symbol: str
     bits: int
     shape: tuple[int, ...]
     pixel_bytes: int
+    signed: bool = False
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
@@ -165,4 +168,7 @@ class OutputLayout:
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
         if self.bits == WORD_BITS:
             elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
+        elif self.signed:
+            half = 1 << (self.bits - 1)
+            elements = (elements ^ half) - half
         return elements.reshape(self.shape)

@@ -1,10 +1,12 @@
 """Accesses, fields and ranges, in the instructions of each level."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
@@ -12,6 +14,10 @@ _STORES = {8: "sb", 16: "sh", 32: "sw"}
 _BY_IMMEDIATE = {"l": "rd,imm12(rs1!)", "s": "rs2,stimm12(rs1!)"}
 _BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": "rs2,rs3(rs1!)"}
 _AT_REGISTER = {"l": "rd,rs2(rs1)", "s": "rs2,rs3(rs1)"}
+
+
+ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
+"""Registers that no number may live in while the others are computed, the first ones that are handed out."""
 
 
 class Code:
@@ -27,6 +33,21 @@ class Code:
         """Start with no instruction."""
         self.level, self.xpulp = level, level.xpulp
         self.b = Builder(TEXT_BASE, xpulp=level.xpulp)
+
+    def frame(
+        self,
+        structure: Structure,
+        known: Mapping[str, int],
+        terms: Mapping[str, Term],
+        homes: Mapping[str, int],
+        registers: Registers,
+        wanted: Sequence[str] = (),
+    ) -> Frame:
+        """The numbers of a function that uses the registers taken from ``registers``, and ``wanted`` more."""
+        free = registers.rest()
+        spare = free[: len(wanted)]
+        used = {*FREE} - {*free[len(wanted) :]}
+        return Frame(self.b, [field.name for field in structure.fields], known, terms, homes, wanted, spare, used)
 
     # -- memory
 

@@ -8,7 +8,9 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import check_elements, check_size, join, number, options_of, spread
 
 WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
+AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
 MAP_FORM = "HxWxC"
+ADD_FORM = "HxWxC[:shift]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +195,32 @@ class MapLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddLayer(MapLayer):
-    """Sum of two feature maps, each scaled."""
+    """Sum of two feature maps, each scaled.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Size of the feature maps.
+    shifted : bool
+        Whether the sum is shifted, once, instead of each summand being scaled and clipped before.
+    """
 
     operands: ClassVar[int] = 2
+
+    shifted: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC[:shift]``."""
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)(:shift)?", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"layer must be {ADD_FORM}, not {text}")
+        height, width, channels = map(number, match.groups()[:3])
+        return cls(height=height, width=width, channels=channels, shifted=match[4] is not None)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts."""
+        return f"{self.height}x{self.width}x{self.channels}{':shift' if self.shifted else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
