@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import layers
+from xpulpnn_sim.harness.channelwise_references import CHANNELWISE_REFERENCES
 from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
@@ -53,7 +54,11 @@ def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Resu
     return _finished(accumulators, tensors, precision)
 
 
-REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {"conv": _conv, "matmul": _matmul}
+REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
+    "conv": _conv,
+    "matmul": _matmul,
+    **CHANNELWISE_REFERENCES,
+}
 """By kernel: the results of a layer with its operands."""
 
 

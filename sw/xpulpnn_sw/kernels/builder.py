@@ -110,6 +110,10 @@ class Builder:
         """Store at ``base`` plus the number in register ``offset``."""
         self._append(_row(mnemonic, _WITH_REGISTER), (source, offset, base))
 
+    def of_form(self, mnemonic: str, form: str, *operands: int) -> None:
+        """Append an instruction of which there are several forms, told by their operands."""
+        self._append(_row(mnemonic, form), operands)
+
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""
         value &= _MASK
