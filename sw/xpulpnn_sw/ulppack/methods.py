@@ -1,4 +1,4 @@
-"""What multiplies packed operands: the instruction, its register, the block of results computed together."""
+"""What multiplies packed operands: the instruction, its register, the blocks of results computed together."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,29 @@ ISAS = ("rv32im", "xpulpv2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Results computed together.
+
+    Parameters
+    ----------
+    nch, npx : int
+        Channels and pixels, powers of two.
+    """
+
+    nch: int
+    npx: int
+
+    @property
+    def size(self) -> int:
+        """Results."""
+        return self.nch * self.npx
+
+    def __str__(self) -> str:
+        """Channels x pixels."""
+        return f"{self.nch}x{self.npx}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """A way to multiply.
 
@@ -19,32 +42,35 @@ class Method:
     ----------
     isa : str
         Out of :data:`ISAS`.
-    product : str
-        The instruction.
     register : int
         Bits of a packed operand.
     lanes : int
         Packed operands that one instruction multiplies and adds up.
-    first, accumulating : tuple of str
-        Instructions that set an accumulator to a product, and that add one to it.
+    first : str
+        Instruction that sets an accumulator to a product.
+    accumulating : str or None
+        Instruction that adds a product to an accumulator; None if that takes an addition.
     load : str
         What loads the operands of one product.
-    nch, npx : int
-        Channels and pixels computed together.
+    blocks : tuple of Block
+        Sizes of blocks.
     schemes : tuple of Scheme
         Those of which the product holds the result.
     """
 
     isa: str
-    product: str
     register: int
     lanes: int = 1
     first: str
-    accumulating: str | None
+    accumulating: str | None = None
     load: str
-    nch: int
-    npx: int
+    blocks: tuple[Block, ...]
     schemes: tuple[Scheme, ...]
+
+    @property
+    def product(self) -> str:
+        """The instruction that stands for the method."""
+        return self.accumulating or self.first
 
     @property
     def xpulp(self) -> bool:
@@ -61,74 +87,45 @@ class Method:
         """Bytes that one load moves."""
         return self.register * self.lanes // BYTE_BITS
 
-    @property
-    def block(self) -> str:
-        """Channels x pixels."""
-        return f"{self.nch}x{self.npx}"
 
-    @property
-    def block_size(self) -> int:
-        """Results computed together."""
-        return self.nch * self.npx
-
-    @property
-    def word_cycles(self) -> int:
-        """Cycles to multiply one packed word of each row of a block; none of the instructions waits."""
-        return self.nch + self.npx + self.block_size * (1 if self.accumulating else 2)
-
-
+_HALF_BITS = 16
 _BOTH = (Scheme.P1, Scheme.P2)
+_SCALAR = (Block(nch=2, npx=2), Block(nch=4, npx=2))
+_SIMD = (Block(nch=4, npx=2), Block(nch=4, npx=4))
 
 METHODS: tuple[Method, ...] = (
-    Method(
-        isa="rv32im",
-        product="mul",
-        register=WORD_BITS,
-        first="mul",
-        accumulating=None,
-        load="lw",
-        nch=2,
-        npx=2,
-        # the upper half of the product would be that of mulhu, five cycles
-        schemes=(Scheme.P1,),
-    ),
-    Method(
-        isa="rv32im", product="mul", register=16, first="mul", accumulating=None, load="lhu", nch=2, npx=2, schemes=_BOTH
-    ),
+    Method(isa="rv32im", register=BYTE_BITS, first="mul", load="lbu", blocks=_SCALAR, schemes=(Scheme.BYTES,)),
+    # P2 needs the upper half of the product: mulhu takes five cycles
+    Method(isa="rv32im", register=WORD_BITS, first="mul", load="lw", blocks=_SCALAR, schemes=(Scheme.P1,)),
+    Method(isa="rv32im", register=_HALF_BITS, first="mul", load="lhu", blocks=_SCALAR, schemes=_BOTH),
     Method(
         isa="xpulpv2",
-        product="p.mac",
         register=WORD_BITS,
         first="mul",
         accumulating="p.mac",
         load="p.lw",
-        nch=4,
-        npx=2,
+        blocks=_SIMD,
         schemes=(Scheme.P1,),
     ),
     Method(
         isa="xpulpv2",
-        product="pv.sdotup.h",
-        register=16,
+        register=_HALF_BITS,
         lanes=2,
         first="pv.dotup.h",
         accumulating="pv.sdotup.h",
         load="p.lw",
-        nch=4,
-        npx=2,
+        blocks=_SIMD,
         schemes=_BOTH,
     ),
     Method(
         isa="xpulpv2",
-        product="pv.sdotup.b",
-        register=8,
+        register=BYTE_BITS,
         lanes=4,
         first="pv.dotup.b",
         accumulating="pv.sdotup.b",
         load="p.lw",
-        nch=4,
-        npx=2,
-        schemes=_BOTH,
+        blocks=_SIMD,
+        schemes=(*_BOTH, Scheme.BYTES),
     ),
 )
 """All methods; an instruction set has one for each register."""

@@ -21,6 +21,8 @@ WIDEST = 8
 class Scheme(Enum):
     """How the elements share a register."""
 
+    BYTES = "bytes"
+    """Not at all: an element in a byte, what packing is compared with."""
     P1 = "P1"
     """Equal intervals; the low half of the product holds the result."""
     P2 = "P2"
@@ -34,6 +36,8 @@ def largest(bits: int) -> int:
 
 def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
     """Bits from one element to the next of ``depth`` >= 2 in a ``register`` of so many bits."""
+    if scheme is Scheme.BYTES:
+        return register
     if scheme is Scheme.P1:
         return register // depth
     return max(register - max(w, a), 0) // (depth - 1)
@@ -41,12 +45,13 @@ def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
 
 def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
     """Products that may be added up before the field overflows; 0 if one is already too much."""
-    return largest(pitch(scheme, register, depth, w, a)) // (depth * largest(w) * largest(a))
+    field = WORD_BITS if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
+    return largest(field) // (depth * largest(w) * largest(a))
 
 
 def legal_depths(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> tuple[int, ...]:
-    """Depths from 2 on at which the sum of ``lanes`` products does not overflow, ascending."""
-    depths = range(2, register + 1)
+    """Depths from 2 on (of bytes: 1) at which the sum of ``lanes`` products does not overflow, ascending."""
+    depths = range(1, 2) if scheme is Scheme.BYTES else range(2, register + 1)
     return tuple(d for d in depths if most_iterations(scheme, register, d, w, a) >= lanes)
 
 
@@ -93,7 +98,9 @@ class Packing:
 
     @property
     def name(self) -> str:
-        """Scheme and register, such as ``P1-32``."""
+        """Scheme and register, such as ``P1-32``, or ``bytes``."""
+        if self.scheme is Scheme.BYTES:
+            return self.scheme.value
         return f"{self.scheme.value}-{self.register}"
 
     @property

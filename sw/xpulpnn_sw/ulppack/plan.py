@@ -1,14 +1,25 @@
 """Which packing computes a matrix product soonest, and how its row of packed words is cut into chunks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.frame import FREE
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
-from xpulpnn_sw.ulppack.methods import Method, methods
+from xpulpnn_sw.ulppack.methods import Block, Method
 from xpulpnn_sw.ulppack.packing import Packing, Scheme, legal_depths
 
+MOST_UNROLLED = 256
+"""Most instructions of a chunk without a loop of its own."""
+
+SCALAR_WORDS = 8
+"""Words of an iteration where every loop costs a branch."""
+
+_FACTORS = 2
+"""Activation words held at a time."""
+
+_BRANCH_CYCLES = 3
 _BLOCK_CYCLES = 8
 """Loops and pointers around a block, about."""
 
@@ -27,12 +38,15 @@ class Plan:
         From which operands.
     iterations : int
         Products accumulated before the result is taken out, at most; at least 1 and legal.
+    block : Block
+        Results computed together.
     """
 
     layer: MatmulLayer
     method: Method
     packing: Packing
     iterations: int
+    block: Block
 
     def __post_init__(self) -> None:
         """Reject what overflows, raising :class:`LayerError`."""
@@ -41,6 +55,8 @@ class Plan:
                 f"iter of {self.packing.name} at depth {self.packing.depth} must be 1..{self.packing.iterations}, "
                 f"not {self.iterations}"
             )
+
+    # -- chunks
 
     @property
     def words(self) -> int:
@@ -62,12 +78,35 @@ class Plan:
         """Words of the first chunk, 1 at least."""
         return self.words - (self.chunks - 1) * self.chunk
 
+    # -- schedule
+
+    @property
+    def factors(self) -> int:
+        """Registers for activation words; they are loaded by turns."""
+        return min(self.block.npx, _FACTORS)
+
+    @property
+    def word_cycles(self) -> int:
+        """Cycles to multiply one packed word of each row of a block; none of the instructions waits."""
+        block = self.block
+        return block.nch + block.npx + block.size * (1 if self.method.accumulating else 2)
+
+    @property
+    def is_unrolled(self) -> bool:
+        """Whether the words of a chunk have no loop."""
+        return self.chunk * self.word_cycles <= MOST_UNROLLED
+
+    @property
+    def sums_in_memory(self) -> bool:
+        """Whether the sums of the chunks wait in memory, as the results will."""
+        return self.chunks > 1 and self.block.npx > _FACTORS
+
     @property
     def is_lane(self) -> bool:
         """Whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum."""
         packing = self.packing
         aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
-        return self.method.xpulp and aligned
+        return self.method.xpulp and aligned and packing.scheme is not Scheme.BYTES
 
     @property
     def is_top(self) -> bool:
@@ -75,19 +114,49 @@ class Plan:
         return self.packing.position + self.packing.pitch == WORD_BITS
 
     @property
+    def has_unit(self) -> bool:
+        """Whether a register holds the 1 of that dot product."""
+        return self.is_lane and self.chunks > 1 and not self.sums_in_memory
+
+    @property
+    def word_counter(self) -> bool:
+        """Whether a register counts words; hardware loops count by themselves."""
+        return not self.method.xpulp and not self.is_unrolled
+
+    @property
+    def chunk_counter(self) -> bool:
+        """Whether a register counts chunks."""
+        return not self.method.xpulp and self.chunks > _FACTORS
+
+    @property
+    def registers(self) -> int:
+        """Registers of the loops: accumulators, sums, operands, pointers, product, unit, counters."""
+        block = self.block
+        sums = block.size if self.chunks > 1 and not self.sums_in_memory else 0
+        product = 0 if self.method.accumulating else 1
+        others = product + self.has_unit + self.word_counter + self.chunk_counter
+        return block.size + sums + block.nch + self.factors + block.npx + len(("weights", "out")) + others
+
+    @property
     def cycles(self) -> int:
         """Estimated cycles, packing of the activations left out."""
-        method, size = self.method, self.method.block_size
-        multiply = self.words * method.word_cycles - (0 if method.accumulating else self.chunks * size)
-        take_out = size * (1 + (self.chunks - 1) * (1 if self.is_lane else 2))
-        # pointers are moved and branches taken once a chunk
-        loops = 0 if method.xpulp else self.chunks * (method.npx + 1 + _LOOP_CYCLES)
-        blocks = -(-self.layer.out_channels // method.nch) * -(-self.layer.pixels // method.npx)
-        return blocks * (multiply + take_out + loops + size + _BLOCK_CYCLES)
+        size, more = self.block.size, self.chunks - 1
+        multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
+        take_out = size * (self.packing.scheme is not Scheme.BYTES)
+        again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
+        loops = self.chunks * self._chunk_cycles
+        channels = -(-self.layer.out_channels // self.block.nch)
+        groups = -(-self.layer.pixels // self.block.npx)
+        return channels * groups * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
 
-
-_LOOP_CYCLES = 4
-"""A counter and a taken branch."""
+    @property
+    def _chunk_cycles(self) -> int:
+        """Set-up of a loop of words; pointers, counters and taken branches where there are no hardware loops."""
+        if self.method.xpulp:
+            return 0 if self.is_unrolled else 2
+        pointers = 1 + self.block.npx
+        rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
+        return (pointers + 1 + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
 
 
 def plans(
@@ -99,8 +168,9 @@ def plans(
     scheme: str | None = None,
     depth: int | None = None,
     iterations: int | None = None,
+    block: str | None = None,
 ) -> Iterator[Plan]:
-    """Every legal scheme and depth, each with as many iterations as it can.
+    """Every legal scheme and depth, each with as many iterations as it can, in every block with enough registers.
 
     Parameters
     ----------
@@ -111,31 +181,44 @@ def plans(
     candidates : iterable of Method
         What may multiply.
     scheme : str or None
-        Only this: ``P1``, ``P2``, or with the register, such as ``P2-16``.
+        Only this: ``P1``, ``P2``, with the register, such as ``P2-16``, or ``bytes``; None: ``P1`` and ``P2``.
     depth, iterations : int or None
         Only this depth; only so many iterations, for those that can.
+    block : str or None
+        Only this block.
     """
     for method in candidates:
         for one in method.schemes:
-            if scheme not in (None, one.value, f"{one.value}-{method.register}"):
+            names = (one.value, f"{one.value}-{method.register}")
+            if one is Scheme.BYTES if scheme is None else scheme not in names:
                 continue
             for d in legal_depths(one, method.register, w, a, method.lanes):
-                if depth not in (None, d):
+                packing = Packing(scheme=one, register=method.register, depth=d, w=w, a=a, lanes=method.lanes)
+                if depth not in (None, d) or (iterations or 1) > packing.iterations:
                     continue
-                packing = Packing(
-                    scheme=one, register=method.register, depth=d, w=w, a=a, lanes=method.lanes
-                )
-                if iterations is None or iterations <= packing.iterations:
-                    yield Plan(
+                for size in method.blocks:
+                    plan = Plan(
                         layer=layer,
                         method=method,
                         packing=packing,
                         iterations=packing.iterations if iterations is None else iterations,
+                        block=size,
                     )
+                    if block in (None, str(size)) and plan.registers <= len(FREE):
+                        yield plan
 
 
 def best_plan(
-    layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], *, scheme: str | None = None
+    layer: MatmulLayer,
+    w: int,
+    a: int,
+    candidates: Iterable[Method],
+    *,
+    scheme: str | None = None,
+    depth: int | None = None,
+    iterations: int | None = None,
+    block: str | None = None,
 ) -> Plan | None:
-    """The plan estimated to take the fewest cycles, the smaller depth first; None if nothing is legal."""
-    return min(plans(layer, w, a, candidates, scheme=scheme), key=lambda plan: plan.cycles, default=None)
+    """The plan estimated to take the fewest cycles; None if nothing is legal. Parameters as in :func:`plans`."""
+    found = plans(layer, w, a, candidates, scheme=scheme, depth=depth, iterations=iterations, block=block)
+    return min(found, key=lambda plan: plan.cycles, default=None)
