@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.ulppack.packing import Packing
 
 _SCALAR_WORDS = 4
 """Packed words of an iteration where every loop costs a branch."""
+
+_HALVES = 2
+"""Half-words of a word."""
 
 _ONES = 0x0101_0101
 
@@ -63,7 +67,9 @@ class Rows:
 
     def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         counter, *others = registers
-        if b.xpulp:
+        if b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
+            self._pairs(b, source, target, registers)
+        elif b.xpulp:
             with b.loop(self.words, counter, level=0):
                 self._words(b, 1, source, target, others)
         else:
@@ -74,6 +80,23 @@ class Rows:
                 with b.loop(rounds, counter):
                     self._words(b, _SCALAR_WORDS, source, target, others)
         b.add(source, self.source_bytes - self.words * self.packing.elements, counter)
+
+    def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        """Two bytes to each half-word: the upper one, by itself, moves up in a multiplication."""
+        counter, factor, *others = registers
+        values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
+        b.li(factor, (1 << self.packing.pitch) - (1 << BYTE_BITS))
+        for count, length in ((self.words // _HALVES, _HALVES), (self.words % _HALVES, 1)):
+            if count:
+                with b.loop(count, counter, level=0):
+                    for register in values[:length]:
+                        b("p.lw", register, WORD, source)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("pv.srl.sci.h", moved, register, BYTE_BITS)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("p.mac", register, moved, factor)
+                    for register in values[:length]:
+                        b("p.sw", register, WORD, target)
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
         """Pack some words; an element is loaded one instruction before it is needed."""
