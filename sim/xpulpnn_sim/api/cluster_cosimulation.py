@@ -10,7 +10,6 @@ from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_CONFIG,
-    DEFAULT_VARIANTS,
     DEFAULT_WIDTHS,
     MOST_CYCLES,
     kernel_cases,
@@ -19,13 +18,11 @@ from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sw.kernels.figures import PAPER_LAYER
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layout import PLACEMENTS, Placement
 from xpulpnn_sw.precision import Precision
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
-DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x128"}
-"""By kernel: the papers' layer, and of the MatMul inside it as much as fits into the TCDM."""
 
 
 def cosim_cluster(
@@ -33,7 +30,7 @@ def cosim_cluster(
     *,
     layers: Sequence[str] = (),
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
-    variants: Sequence[str] = DEFAULT_VARIANTS,
+    variants: Sequence[str] = (),
     cores: Sequence[int] = DEFAULT_CORES,
     banks: Sequence[int] = (),
     arbiters: Sequence[Arbiter] = (),
@@ -55,7 +52,8 @@ def cosim_cluster(
     Parameters
     ----------
     kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
-        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: :data:`DEFAULT_LAYERS`.
+        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: the
+        kind's ``usual_in_cluster``.
     cores, banks : sequence of int
         1 to 16 cores, banks a power of two; empty: the banks of ``config``.
     arbiters : sequence of str
@@ -89,7 +87,7 @@ def cosim_cluster(
     cluster = cluster_of(config, exact=exact)
     cases = kernel_cases(
         kernel,
-        layers=layers or default_layers(kernel),
+        layers=layers or (kind(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
@@ -106,11 +104,6 @@ def cosim_cluster(
         if progress is not None:
             progress(result)
     return tuple(results)
-
-
-def default_layers(kernel: str) -> tuple[str, ...]:
-    """The layer of :data:`DEFAULT_LAYERS`; none of a kernel that does not exist."""
-    return (DEFAULT_LAYERS[kernel],) if kernel in DEFAULT_LAYERS else ()
 
 
 def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:

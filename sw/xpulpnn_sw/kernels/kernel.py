@@ -16,8 +16,8 @@ from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import TEMPORARIES, Store
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
-from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
+from xpulpnn_sw.layer import Layer, ProductLayer
 from xpulpnn_sw.layout import (
     Image,
     ImageBuilder,
@@ -49,12 +49,12 @@ class KernelRun:
     ----------
     name : str
         Of the function.
-    layer : ConvLayer or MatmulLayer
+    layer : Layer
         What it computes.
     precision : Precision
         Widths of inputs, weights and results.
-    variant : Variant
-        How.
+    variant : Level
+        How; a :class:`~xpulpnn_sw.kernels.variants.Variant` if it is a MatMul.
     specialised : bool
         Whether the function is for this layer only.
     function : Program
@@ -77,7 +77,7 @@ class KernelRun:
     name: str
     layer: Layer
     precision: Precision
-    variant: Variant
+    variant: Level
     specialised: bool
     function: Program
     structure: Structure
@@ -129,7 +129,12 @@ class Blocking:
 
 
 def place_operands(
-    memory: ImageBuilder, blocking: Blocking, layer: Layer, tensors: LayerTensors, rows: Words, placement: Placement
+    memory: ImageBuilder,
+    blocking: Blocking,
+    layer: ProductLayer,
+    tensors: LayerTensors,
+    rows: Words,
+    placement: Placement,
 ) -> dict[str, int]:
     """Lay out weights, parameters and output; returns the arguments that say where and how.
 
@@ -354,7 +359,7 @@ class KernelCode:
 
 
 def kernel_run(
-    layer: Layer,
+    layer: ProductLayer,
     blocking: Blocking,
     structure: Structure,
     memory: ImageBuilder,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.layer import ConvLayer, ProductLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
 
@@ -67,7 +67,7 @@ class LayerTensors:
     bias: Ints | None = None
     requantisation: Requantisation | None = None
 
-    def check(self, layer: Layer, precision: Precision) -> None:
+    def check(self, layer: ProductLayer, precision: Precision) -> None:
         """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
@@ -91,7 +91,7 @@ class LayerTensors:
                 raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
 
 
-def _coverage(layer: Layer) -> NDArray[np.float64]:
+def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
     """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
@@ -103,7 +103,9 @@ def _coverage(layer: Layer) -> NDArray[np.float64]:
     return np.outer(rows, columns)[:, :, np.newaxis]
 
 
-def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
+def random_tensors(
+    layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True
+) -> LayerTensors:
     """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
 
     Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits.

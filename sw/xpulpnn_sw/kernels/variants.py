@@ -25,17 +25,13 @@ class Style(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """A MatMul variant.
+class Level:
+    """A way to write a kernel, by what the core must have.
 
     Parameters
     ----------
     name : str
-        Name on the command line: family, channels x pixels.
-    nch, npx : int
-        Output channels and output pixels computed together.
-    style : Style
-        Kind of inner loop.
+        Name on the command line.
     extensions : frozenset of Extension
         What the core needs besides the base set.
     widths : frozenset of int
@@ -43,11 +39,43 @@ class Variant:
     """
 
     name: str
+    extensions: frozenset[Extension]
+    widths: frozenset[int]
+
+    @property
+    def xpulp(self) -> bool:
+        """Whether post-increment access, hardware loops and p.mac may be used."""
+        return Extension.XPULPV2 in self.extensions
+
+    def check_precision(self, precision: Precision) -> None:
+        """Raise :class:`LayerError` unless all widths are among those of the kernel."""
+        for width in (precision.x, precision.w, precision.y):
+            if width not in self.widths:
+                known = ",".join(map(str, sorted(self.widths, reverse=True)))
+                raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
+
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the SIMD instructions in the kernel, which the core must have."""
+        return frozenset({precision.x, precision.y} if self.xpulp else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant(Level):
+    """A MatMul variant.
+
+    Its name is family, channels x pixels.
+
+    Parameters
+    ----------
+    nch, npx : int
+        Output channels and output pixels computed together.
+    style : Style
+        Kind of inner loop.
+    """
+
     nch: int
     npx: int
     style: Style
-    extensions: frozenset[Extension]
-    widths: frozenset[int]
 
     @property
     def xpulp(self) -> bool:
@@ -80,6 +108,10 @@ class Variant:
         if self.style is Style.SCALAR:
             return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
         return blocks * self.row_bits(bits) // bits
+
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the dot products, which the core must have."""
+        return frozenset({self.row_bits(precision.w)} if self.xpulp else ())
 
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import pack_words
 from xpulpnn_sw.programs.function import (
@@ -123,9 +124,9 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
     Raises :class:`InputError` for a matrix product whose activations are not plain rows (interleaved or unpacked).
     """
-    name, symbols = run.name, run.image.symbols
+    name, symbols, variant = run.name, run.image.symbols, _blocked(run)
     described = {
-        "title": f"{run.layer}, {run.precision}, variant {run.variant.name}",
+        "title": f"{run.layer}, {run.precision}, variant {variant.name}",
         "name": name,
         "guard": f"XP_{name.upper()}_H",
         "output_bytes": symbols["output"].length,
@@ -134,9 +135,9 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
         **described,
         arguments_header=ARGUMENTS_HEADER,
         declaration=declaration(run),
-        pixels=run.variant.npx,
-        streams=run.variant.weight_streams,
-        channels=run.variant.nch,
+        pixels=variant.npx,
+        streams=variant.weight_streams,
+        channels=variant.nch,
         scope=_FIXED.format(layer=run.layer) if run.specialised else "",
     )
     quantised = tensors.requantisation is not None
@@ -167,6 +168,13 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
     return CProgram(name, files, [file for file in files if not file.endswith(".h")])
 
 
+def _blocked(run: KernelRun) -> Variant:
+    """The blocking of a MatMul; raises :class:`InputError` for other kernels."""
+    if not isinstance(run.variant, Variant):
+        raise InputError(f"kernel must be a MatMul for a C program, not {run.name}")
+    return run.variant
+
+
 def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
     """Fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
     layer, row = run.layer, run.arguments
@@ -177,7 +185,8 @@ def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
         rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"]}
         return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
-    if run.variant.interleaved or run.variant.row_bits(run.precision.w) != run.precision.w:
+    variant = _blocked(run)
+    if variant.interleaved or variant.row_bits(run.precision.w) != run.precision.w:
         raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
     ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
     return (
