@@ -145,7 +145,7 @@ class Cluster(wiring.Component):
         """Connect the cores with the memory, the event unit, the peripherals and the outside."""
         m = Module()
         config = self.config
-        m.submodules.event_unit = event_unit = EventUnit(config)
+        m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
         blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
@@ -198,6 +198,10 @@ class Cluster(wiring.Component):
                 getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank]) for bank in range(config.banks)
             ]
         return m
+
+    def _event_unit(self):
+        """The event unit."""
+        return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
         """What the cores fetch from: the outside or their caches, whose registers become one of ``targets``."""

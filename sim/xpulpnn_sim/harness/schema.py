@@ -127,8 +127,8 @@ DEVICE_ACCESS = 64
 the cycle of the grant."""
 
 LINE_EVENT = 128
-"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt and
-timers. ``address`` is the word of the lines."""
+"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
+and timers. ``address`` is the word of the lines."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
 """Columns of an account."""
