@@ -26,6 +26,11 @@ def _group(record: Record) -> tuple[Any, ...]:
     return tuple(record[name] for name in _GROUP)
 
 
+def clustered(record: Record) -> bool:
+    """Whether the kernel ran on the cores of a cluster."""
+    return "arbiter" in record
+
+
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
     """How much faster each run is than the same on one core; None where that did not run."""
     single = {_group(record): record["cycles"] for record in records if record["cores"] == 1}

@@ -94,6 +94,7 @@ class Driver {
             if (seen.dma[port].req && transfers_[port].grant) transfer(cycle, port, seen.dma[port]);
             transfers_[port].advance(cycle + 1);
         }
+        for (uint32_t port = 0; port < LINE_PORTS; ++port) hear(cycle, seen.lines[port]);
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
         if (TOGETHER) give_up();
@@ -144,7 +145,7 @@ class Driver {
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS + 3 * LINE_PORTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
@@ -167,6 +168,14 @@ class Driver {
             status.transfer = out.addr;
             status.transfer_writes = out.we;
         }
+    }
+
+    // Event lines that are high, and timers that will raise one: who waits for it does not wait in vain.
+    void hear(uint64_t cycle, const LinesOut& lines) {
+        if (lines.dma) log({cycle, LINE_EVENT, lines.dma, 0, 0, 0, 0});
+        if (lines.dma_interrupt) log({cycle, LINE_EVENT + 1, lines.dma_interrupt, 0, 0, 0, 0});
+        if (lines.timer) log({cycle, LINE_EVENT + 2, lines.timer, 0, 0, 0, 0});
+        if (lines.timer_armed) still_ = 0;
     }
 
     // Data move: the same activity as long as there is no longer pause.
