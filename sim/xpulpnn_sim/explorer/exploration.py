@@ -225,7 +225,9 @@ def _figures(options: ExploreOptions) -> _Figures:
     if options.energy or options.general:
         cells = library(request)
         energies = {
-            spec: EnergyStep(cells, spec, options.top == "core", options.yosys) for spec in specs if options.energy
+            spec: EnergyStep(cells, spec, options.top in ("core", CLUSTER), options.yosys)
+            for spec in specs
+            if options.energy
         }
         if options.general:
             energies[None] = EnergyStep(cells, None, yosys=options.yosys)
