@@ -61,7 +61,19 @@ BAD_INPUT = {
         ),
     ),
     "energy of nothing": (["--energy"], "--energy must come with a --kernel whose energy it is"),
-    "paper of another component": (["--paper", "--top", "dotp"], "--top must be left out with --paper"),
+    "paper of another component": (
+        ["--paper", "--top", "dotp"],
+        "--top must be left out or cluster with --paper, not dotp",
+    ),
+    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "--flow must be asic or builtin for dma, not ecp5"),
+    "kernel on a part of a cluster": (
+        ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
+        "--kernel must be left out with --top tcdm, which runs no programs",
+    ),
+    "component that the clusters lack": (
+        ["--top", "dma", "--set", "dma=false"],
+        "at least one combination must be possible, not none of 1: dma must be true for dma, not false",
+    ),
     "paper with settings": (["--paper", "--set", "rvfi=true"], "--set must be left out with --paper"),
     "no paper": (["--no-energy"], "--no-energy must be left out without --paper"),
     "unknown option": (["--colour"], "xpulpnn: unrecognized arguments: --colour"),
@@ -87,7 +99,7 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     module = importlib.import_module("fake_steps")
     steps = []
-    monkeypatch.setattr(exploration, "flow_steps", lambda request: list(steps))
+    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: list(steps))
     monkeypatch.setattr(loop, "emit_design", module.emit)
     monkeypatch.chdir(tmp_path)
     module.steps = steps
