@@ -18,10 +18,10 @@ from xpulpnn_sim.explorer import exploration, loop
 pytestmark = pytest.mark.flow
 
 PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full"
-TOPS = "dotp, nnrf, simd-alu, mult, ex-stage, backend, core"
+TOPS = "dotp, nnrf, simd-alu, mult, ex-stage, backend, core, cluster, tcdm, event-unit, dma, icache"
 
 BAD_INPUT = {
-    "top": (["--top", "cluster"], f"--top must be one of {TOPS}, not cluster"),
+    "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
     "preset": (["--preset", "xpulpnn,arm"], f"--preset must be a list out of {PRESETS}, not arm"),
     "field": (["--sweep", "colour=red,blue"], None),
     "value": (["--sweep", "isolation=none,gold"], "isolation must be one of none, and, register, not gold"),
