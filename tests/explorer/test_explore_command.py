@@ -14,11 +14,12 @@ from xpulpnn_sim import cli
 from xpulpnn_sim.commands import explore
 from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.explorer import exploration, loop
+from xpulpnn_sim.tops import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
 PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full"
-TOPS = "dotp, nnrf, simd-alu, mult, ex-stage, backend, core, cluster, tcdm, event-unit, dma, icache"
+TOPS = ", ".join(ALL_TOPS)
 
 BAD_INPUT = {
     "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),

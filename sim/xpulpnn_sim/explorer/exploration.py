@@ -224,11 +224,8 @@ def _figures(options: ExploreOptions) -> _Figures:
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if options.energy or options.general:
         cells = library(request)
-        energies = {
-            spec: EnergyStep(cells, spec, options.top in ("core", CLUSTER), options.yosys)
-            for spec in specs
-            if options.energy
-        }
+        on_core = options.component in ("core", *WHOLE_CLUSTERS)
+        energies = {spec: EnergyStep(cells, spec, on_core, options.yosys) for spec in specs if options.energy}
         if options.general:
             energies[None] = EnergyStep(cells, None, yosys=options.yosys)
     return _Figures(

@@ -118,7 +118,7 @@ class ClusterProgram:
         lines: list[str] = []
         for counter, count in sorted(self.counts().items()):
             lines += [f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}", "lw s0, 0(t1)", f"li s1, {count}"]
-            lines += [f"bne s0, s1, wrong"]
+            lines += ["bne s0, s1, wrong"]
         lines += ["addi s0, zero, 1", "jal zero, finish", "wrong: addi s0, zero, 3"]
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 
