@@ -8,6 +8,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.backend_testbench import backend_testbench
+from xpulpnn_sim.package.cluster.dma import dma_testbench
+from xpulpnn_sim.package.cluster.icache import icache_testbench
 from xpulpnn_sim.package.cluster.tcdm import tcdm_testbench
 from xpulpnn_sim.package.cluster.top import cluster_testbench
 from xpulpnn_sim.package.constraints import CONSTANT, constraints
@@ -32,7 +34,7 @@ _TESTBENCHES = {
 }
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
 
-_WITH_DELAYS = ("core", "backend", "cluster")
+_WITH_DELAYS = ("core", "backend", "cluster", "dma", "icache")
 """Components whose testbenches have memories with delays."""
 
 _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
@@ -43,6 +45,14 @@ _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
     "tcdm": (
         tcdm_testbench,
         "Its masters make random accesses, checked against a memory of its own; `+cycles=N`, `+seed=N` are options.",
+    ),
+    "dma": (
+        dma_testbench,
+        f"It gives the transfers of `tb/dma_commands.lst` and compares two memories{_DELAYS}",
+    ),
+    "icache": (
+        icache_testbench,
+        f"Cores fetch from a memory that changes in the middle{_DELAYS}",
     ),
 }
 """Testbenches of the components of a cluster, and what is said of them."""
