@@ -9,6 +9,7 @@ from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.backend_testbench import backend_testbench
 from xpulpnn_sim.package.cluster.dma import dma_testbench
+from xpulpnn_sim.package.cluster.event_unit import event_unit_testbench
 from xpulpnn_sim.package.cluster.icache import icache_testbench
 from xpulpnn_sim.package.cluster.tcdm import tcdm_testbench
 from xpulpnn_sim.package.cluster.top import cluster_testbench
@@ -45,6 +46,10 @@ _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
     "tcdm": (
         tcdm_testbench,
         "Its masters make random accesses, checked against a memory of its own; `+cycles=N`, `+seed=N` are options.",
+    ),
+    "event-unit": (
+        event_unit_testbench,
+        "Its cores wait for each other, for events and for mutexes; who is answered, when and with what is checked.",
     ),
     "dma": (
         dma_testbench,
