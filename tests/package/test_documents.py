@@ -151,7 +151,7 @@ def test_buses_of_arrays_and_their_side():
 
 def test_only_some_components_have_a_package(tmp_path, capsys):
     assert cli.main(["generate", "axi-dma", "--package", "-o", str(tmp_path)]) == 2
-    known = "core, backend, dotp, nnrf, simd-alu, mult, ex-stage, cluster, tcdm, event-unit, dma, icache"
+    known = "core, backend, dotp, nnrf, simd-alu, mult, ex-stage, cluster, cluster-axi, tcdm, event-unit, dma, icache"
     assert capsys.readouterr().err == f"error: TOP must be one of {known} with --package, not axi-dma\n"
     assert not list(tmp_path.iterdir())
 

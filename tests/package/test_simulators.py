@@ -75,7 +75,7 @@ def test_parts_of_a_cluster_in_icarus(top, options, generate, make, needs):
 
 def test_cluster_in_icarus(generate, make, needs):
     needs("iverilog")
-    folder = generate("cluster", *SMALL_CLUSTER)
+    folder = generate("cluster-axi", *SMALL_CLUSTER)
     for arguments in ("", "+latency=4 +stall=30"):
         done = make(folder, "icarus", f"ARGS={arguments}")
         assert done.returncode == 0, text_of(done)

@@ -35,13 +35,17 @@ _TESTBENCHES = {
 }
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
 
-_WITH_DELAYS = ("core", "backend", "cluster", "dma", "icache")
+_WITH_DELAYS = ("core", "backend", "cluster", "cluster-axi", "dma", "icache")
 """Components whose testbenches have memories with delays."""
 
 _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
     "cluster": (
         cluster_testbench,
         f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
+    ),
+    "cluster-axi": (
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster-axi_program.lst` from a memory with AXI4 ports{_DELAYS}",
     ),
     "tcdm": (
         tcdm_testbench,

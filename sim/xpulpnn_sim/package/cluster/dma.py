@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE, Dma, DmaCommand
 from xpulpnn_sim.package.cluster.memories import obi_port
 from xpulpnn_sim.package.cluster.wiring import Nets
@@ -87,8 +86,7 @@ def _transfers(rng: Random) -> list[_Transfer]:
 
 def dma_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the DMA engine, by name."""
-    config = design.config
-    assert isinstance(config, ClusterConfig)
+    config = design.cluster
     rng = Random(_SEED)
     transfers = _transfers(rng)
     memories = {name: bytearray(rng.randbytes(_BYTES)) for name in ("tcdm", "outside")}

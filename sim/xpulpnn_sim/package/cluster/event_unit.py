@@ -1,6 +1,5 @@
 """The testbench of the event unit."""
 
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import (
     EVENT_UNIT,
     SHARED_CORE_BYTES,
@@ -31,8 +30,7 @@ _DMA_LINES = """\
 
 def event_unit_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the event unit, by name."""
-    config = design.config
-    assert isinstance(config, ClusterConfig)
+    config = design.cluster
     used = [EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER, EventLine.CLUSTER, EventLine.CLUSTER + 1]
     used += [EventLine.DMA, EventLine.DMA_INTERRUPT] if config.dma else []
     lines = sum(1 << line for line in used) | (1 << config.sw_events) - 1

@@ -1,6 +1,5 @@
 """The testbench of the instruction caches: cores that fetch, from a memory that is computed."""
 
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import L2_BASE, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.package.cluster.memories import obi_port
@@ -15,8 +14,7 @@ _LOOP_BYTES = 256
 
 def icache_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the instruction caches, by name."""
-    config = design.config
-    assert isinstance(config, ClusterConfig)
+    config = design.cluster
     nets = Nets(design, ("cores", "port"))
     word = "{content(refill_addr + 4), content(refill_addr)}"
     memory = obi_port("refill", 64, word, 0, accept="refill_accept", fails="refill_addr >= NOTHING")
