@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """What stands in a package beside the Verilog: ports, IP-XACT, constraints, lists of files; and bad input."""
 
 import json

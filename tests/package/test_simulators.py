@@ -43,7 +43,18 @@ PARTS_OF_A_CLUSTER = [
     ),
 ]
 
-SMALL_CLUSTER = ("--preset", "ri5cy", "--set", "cores=2", "--set", "banks=4", "--set", "memories=ports")
+SMALL_CLUSTER = (
+    "--preset",
+    "ri5cy",
+    "--set",
+    "xpulpv2=false",
+    "--set",
+    "cores=2",
+    "--set",
+    "banks=4",
+    "--set",
+    "memories=ports",
+)
 
 OBSERVED = ("--set", "performance_counters=true", "--set", "rvfi=true")
 
