@@ -41,6 +41,8 @@ CORE_ID_BITS = 5
 """Bits of mhartid below the number of the cluster."""
 
 CLUSTER_EVENTS = 2
+TIMERS = 2
+_DMA_LINES = ("dma_events", "dma_interrupts")
 
 _MASTER = (
     "Number of the master whose access the bank does, valid with one: cores from 0, then the others; 31 for the write "
@@ -97,6 +99,10 @@ class Cluster(wiring.Component):
         Valid with an access, on request.
     ext_hart : Out(5)
         Number of the core whose request ``ext`` shows; on request.
+    dma_events, dma_interrupts : Out(N)
+        Cores that the DMA engine tells of the end of a transfer, if there is one; pulses, on request.
+    timer_events, timer_armed : Out(2)
+        Ends of a period of both timers, pulses; which of them are on the way to one. On request.
     rvfi_* : Out
         Retirement ports, on request.
     """
@@ -129,6 +135,8 @@ class Cluster(wiring.Component):
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
             ports["ext_hart"] = Out(MASTER_BITS)
+            ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
+            ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(ports)
         self.PORT_MEANINGS = {f"rvfi_{core}_{name}": text for core in cores for name, text in MEANINGS.items()}
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
@@ -183,6 +191,9 @@ class Cluster(wiring.Component):
         m.d.sync += started.eq(started | enabled)
         if config.rvfi:
             m.d.comb += self.ext_hart.eq(external.owner)
+            m.d.comb += [self.timer_events.eq(timer.events), self.timer_armed.eq(timer.armed)]
+            for name in _DMA_LINES if config.dma else ():
+                m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
             m.d.comb += [
                 getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank]) for bank in range(config.banks)
             ]
