@@ -69,6 +69,11 @@ _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
 
 
+_BANKS = """
+4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
+   of your technology takes its place."""
+"""Step of those who have the banks outside."""
+
 PACKAGED = ("core", "backend", *BUILDERS, *_OF_CLUSTERS)
 """Components that have a package."""
 
@@ -166,5 +171,6 @@ def _readme(design: Design) -> str:
         testbench=_said(design.top),
         prefix=prefix,
         clocking=clocking,
+        banks=_BANKS if "banks__0__req" in design.by_name else "",
         constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
     )

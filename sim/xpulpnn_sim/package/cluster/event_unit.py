@@ -45,6 +45,7 @@ def event_unit_testbench(design: Design) -> dict[str, str]:
         "shared": EVENT_UNIT,
         "sw_trigger": EVENT_UNIT + SHARED_SW_TRIGGERS,
         "barrier_mask": EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+        "barrier_status": EventRegister.BARRIER + Barrier.STATUS,
         "barrier_target": EventRegister.BARRIER + Barrier.TARGET_MASK,
         "barrier_wait": EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
         "barrier_event": 1 << EventLine.BARRIER,
