@@ -241,7 +241,7 @@ _RETIRE_SEEN = (
     *("mem_addr", "mem_rmask", "mem_wmask"),
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
-BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
+BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"), ("rdata",))
 DMA = PortKind(
     "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
 )
