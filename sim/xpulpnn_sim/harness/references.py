@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import layers
+from xpulpnn_sim.harness.channelwise_references import CHANNELWISE_REFERENCES
 from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
@@ -75,6 +76,7 @@ REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
     "linear": _linear,
     "matmul": _matmul,
     "pointwise": _conv,
+    **CHANNELWISE_REFERENCES,
 }
 """By kernel: the results of a layer with its operands."""
 

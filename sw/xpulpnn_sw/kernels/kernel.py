@@ -21,7 +21,7 @@ from xpulpnn_sw.precision import Precision
 STACK_BYTES = 2048
 """Of a core, for the frame of the function and those of interrupt handlers."""
 
-_STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
+STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
 """Bytes from one core's stack to the next one's."""
 
 
@@ -56,6 +56,8 @@ class KernelRun:
         Where the results are afterwards.
     placement : "padded" or "aligned"
         Of the weight streams, and of what each core has for itself.
+    rule : Rule, optional
+        How the results of a MatMul come of its accumulators.
     """
 
     name: str
@@ -69,11 +71,12 @@ class KernelRun:
     image: Image
     output: OutputLayout
     placement: Placement
+    rule: Rule | None = None
 
     @property
     def stack_stride(self) -> int:
         """Bytes from one core's stack to the next one's."""
-        return _STACK_STRIDES[self.placement]
+        return STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
         """Stack pointer of the caller on a core."""
@@ -100,7 +103,7 @@ def kernel_run(
     """
     variant, precision = blocking.variant, blocking.precision
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
-    memory.reserve("stack", cores * _STACK_STRIDES[placement])
+    memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
     name = f"{kind}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
@@ -123,4 +126,5 @@ def kernel_run(
             signed=precision.y_signed,
         ),
         placement=placement,
+        rule=blocking.rule,
     )

@@ -1,1 +1,1 @@
-"""Layers other than convolution and matrix product, with the text that names them."""
+"""Layers that kernels compute, and the texts that name them."""
