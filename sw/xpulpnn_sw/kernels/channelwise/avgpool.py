@@ -41,6 +41,9 @@ AVGPOOL_SCALED_ARGUMENTS = Structure(
 
 _FIELD_BITS = (4, 8, 16, 32)
 
+_TURNS = 0x06020400
+"""Selector of ``pv.shuffle2.b`` for the even bytes of two words by turns."""
+
 _FACTOR_BITS = 8
 """Of random factors."""
 
@@ -160,6 +163,9 @@ class _AvgPooling(Pooling):
         )
         # two fields: the sum of whole words, less the upper field, is the lower one
         self._is_split = len(self._sums) == 2
+        self._pending: int | None = None
+        # elements of two words that take turns
+        self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
 
     @property
     def extra_terms(self) -> dict[str, Term]:
@@ -179,7 +185,8 @@ class _AvgPooling(Pooling):
 
     def begin(self) -> None:
         b = self.code.b
-        b.li(self._mask, repeated((1 << self._bits) - 1, self._width))
+        # where words are shuffled, no field needs a mask
+        b.li(self._mask, _TURNS if self._is_shuffled else repeated((1 << self._bits) - 1, self._width))
         if self._half:
             b.li(self._flip, repeated(self._half, self._bits))
         self._division.begin()
@@ -210,6 +217,7 @@ class _AvgPooling(Pooling):
                 for word in column:
                     self._add(word, is_first=is_first)
                     is_first = False
+                self._settle()
         if self._half:
             self.code.b.li(self._offset, self.layer.area * self._half)
         self._results(out)
@@ -222,13 +230,25 @@ class _AvgPooling(Pooling):
         for number, total in enumerate(self._sums):
             if number == 0 and self._is_split:
                 source = word
+                if is_first:
+                    # the next word is added to it
+                    self._pending = word
+                    continue
+                if self._pending is not None:
+                    b("add", total, self._pending, word)
+                    self._pending = None
+                    continue
             else:
                 source = total if is_first else self._work
                 self._field(source, word, number)
             if not is_first:
                 b("add", total, total, source)
-            elif source != total:
-                b.mv(total, source)
+
+    def _settle(self) -> None:
+        """Keep a word that no other one has been added to, before its register is used again."""
+        if self._pending is not None:
+            self.code.b.mv(self._sums[0], self._pending)
+            self._pending = None
 
     def _field(self, rd: int, word: int, number: int) -> None:
         """The elements that belong to the sums ``number``."""
@@ -267,8 +287,11 @@ class _AvgPooling(Pooling):
             else:
                 b("srli", total, total, shift)
                 b("and", total, total, self._mask)
-            if number:
+            if number and not self._is_shuffled:
                 b("slli", total, total, number * self._bits)
+        if self._is_shuffled:
+            b("pv.shuffle2.b", first, others[0], self._mask)
+            return
         for total in others:
             b("or", first, first, total)
 
