@@ -146,13 +146,13 @@ class OutputLayout:
     symbol : str
         Their name in the image.
     bits : int
-        Element width: that of the layer for requantised results (unsigned), 32 for accumulators (signed).
+        Element width: that of the layer for requantised results, 32 for accumulators, which are signed.
     shape : tuple of int
         Shape of the decoded array, channels last.
     pixel_bytes : int
         Distance of two pixels.
     signed : bool
-        Whether requantised results are two's complement.
+        Whether narrower results are in two's complement.
     """
 
     symbol: str

@@ -266,6 +266,8 @@ class Frame:
                 return self._constants.get(name)
             case Operation(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
+                if a == 0 and mnemonic in ("mul", "divu", "and"):
+                    return 0
                 return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
             case _:
                 return None
