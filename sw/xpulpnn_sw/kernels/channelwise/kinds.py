@@ -2,6 +2,7 @@
 
 from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
+from xpulpnn_sw.kernels.channelwise.depthwise_kernel import depthwise_kernel, random_depthwise
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel, relu_precision
@@ -13,6 +14,7 @@ from xpulpnn_sw.layers.channelwise import (
     WINDOW_FORM,
     AddLayer,
     AvgPoolLayer,
+    DepthwiseLayer,
     MaxPoolLayer,
     ReluLayer,
 )
@@ -57,6 +59,18 @@ CHANNELWISE = (
         uniform=unsigned,
         random=random_avgpool,
         build=avgpool_kernel,
+    ),
+    Kind(
+        name="depthwise",
+        help="depthwise convolution",
+        layer=DepthwiseLayer,
+        form=WINDOW_FORM,
+        usual="16x16x32:3x3",
+        usual_in_cluster="16x16x32:3x3",
+        variants=LEVELS,
+        usual_variants=_USUAL,
+        random=random_depthwise,
+        build=depthwise_kernel,
     ),
     Kind(
         name="maxpool",
