@@ -82,6 +82,13 @@ class Point:
             return "xpulpnn" if needs_more else self.variant.split("_")[0]
         return ISAS[-1] if self.plan is None else self.plan.method.isa
 
+    def runs_on(self, config: CoreConfig) -> bool:
+        """Whether the core has the instructions."""
+        if self.variant is not None:
+            chosen = variant(self.variant)
+            return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
+        return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
+
     @property
     def way(self) -> Record:
         """How it is computed, under the names of the record."""
