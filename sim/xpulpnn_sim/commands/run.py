@@ -99,8 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
     machine = _machine(arguments, ram)
     target = Target.of(config, machine)
     target.require(executable, ram)
-    if arguments.lockstep and target.cluster is not None:
-        raise InputError("--lockstep must come with one core, not with a cluster: --check follows all of them")
     pieces = dumps(arguments, executable, (*ram, *target.memory))
     require_writable(arguments.json)
     require_file(arguments.trace, "--trace")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import verify_c
+from xpulpnn_sim.commands import verify_c, verify_cluster
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -82,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write minimal failing programs there")
     verify_c.add_arguments(parser)
+    verify_cluster.add_arguments(parser)
     add_json(parser)
 
 
@@ -91,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.dask:
             raise InputError("--dask must be left out with --c-programs")
         return verify_c.run(arguments, _plans(arguments)[0].config)
+    if arguments.cores is not None:
+        return verify_cluster.run(arguments)
+    verify_cluster.require_cores(arguments)
     plans = _plans(arguments)
     require_writable(arguments.json)
     if arguments.output is not None:

@@ -131,6 +131,17 @@ def quantise_bn(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, 
     return _shift_and_clip(total, shift, bits, signed=signed)
 
 
+def quantise_bn64(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
+    """The same in 64 bits: ``clip(int32(int64(kappa * acc + lam) >> shift))``, parameters as in :func:`quantise_bn`.
+
+    The sum wraps at 64 bits, what the shift leaves of it at 32.
+    """
+    if not 0 <= shift < 2 * ACCUMULATOR_BITS:
+        raise LayerError(f"`shift` must be 0 to {2 * ACCUMULATOR_BITS - 1}, not {shift}")
+    total = acc.astype(np.int64) * kappa.astype(np.int64) + lam.astype(np.int64)
+    return _shift_and_clip(_wrap(total >> np.int64(shift)), 0, bits, signed=signed)
+
+
 def quantise_multiply(acc: AnyInt, factor: int, shift: int, bits: int, signed: bool = False) -> I32:
     """``clip(int32(factor * acc) >> shift)``: one factor for the whole layer."""
     return _shift_and_clip(_wrap(acc.astype(np.int64) * factor), shift, bits, signed=signed)

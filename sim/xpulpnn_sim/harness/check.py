@@ -29,7 +29,6 @@ from xpulpnn_sim.harness.model import U32, Block, Chain, Windows
 from xpulpnn_sim.harness.report import factor_lines, result_lines
 from xpulpnn_sim.harness.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
 from xpulpnn_sim.harness.statics import Describer, Group
-from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.retirement import RETIREMENT, Records
 
 HISTORY = 8
@@ -322,21 +321,6 @@ def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | Non
 
 Checker = Callable[[Block], Findings]
 """Takes blocks in program order."""
-
-
-def lockstep_checker(reference: Lockstep) -> Checker:
-    """The simulator in lock step as a checker of one hart; the first difference ends it."""
-    done = False
-
-    def compare(block: Block) -> Findings:
-        nonlocal done
-        difference = None if done else reference.compare(block.records(), block.lines())
-        if difference is None:
-            return Findings()
-        done = True
-        return Findings(1, difference.text, difference.order)
-
-    return compare
 
 
 class Checks:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.harness.build import build_model
-from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, REFILL, RETIRE, STREAM, PortKind
+from xpulpnn_sim.harness.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
 from xpulpnn_sim.harness.testbench import Adapter, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts, store
 
@@ -76,6 +76,13 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     if "dma__req" in names:
         dma = {name: f"dma__{name}" for name in (*DMA.seen, *DMA.driven) if not name.endswith("_high")}
         adapters.append(Adapter(DMA, dma | {"wdata_high": "dma__wdata[63:32]"}))
+    lines = {
+        "dma": "dma_events",
+        "dma_interrupt": "dma_interrupts",
+        "timer": "timer_events",
+        "timer_armed": "timer_armed",
+    }
+    adapters.append(Adapter(LINES, {field: name for field, name in lines.items() if name in names}))
     for bank in range(banks):
         macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
         adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))

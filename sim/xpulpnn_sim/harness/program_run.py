@@ -7,18 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim import exits
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.exits import FROMHOST_DONE, Exit, Output, Reason
-from xpulpnn_sim.harness.check import Checker, RetirementCheck, lockstep_checker
+from xpulpnn_sim.harness.check import Checker, RetirementCheck
+from xpulpnn_sim.harness.dma_check import DmaCheck
 from xpulpnn_sim.harness.event_check import EventUnitCheck
+from xpulpnn_sim.harness.lockstep_check import ClusterLockstepCheck, lockstep_checker
 from xpulpnn_sim.harness.machine import Machine, Memory, Waves, load_memory
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.schema import OUTSIDE, Event
 from xpulpnn_sim.harness.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.harness.target import Target
+from xpulpnn_sim.harness.timer_check import TimerCheck
+from xpulpnn_sim.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.iss.lockstep import Lockstep
 from xpulpnn_sim.source_lines import SourceLines
 from xpulpnn_sw.core_note import core_name, require_core
@@ -52,8 +56,7 @@ def run_program(
     check : bool
         Check every retirement: operands, results, memory, next address (fast).
     lockstep : bool
-        Compare every retirement with the instruction-set simulator; the run ends at the first difference. Not of a
-        cluster.
+        Compare every retirement with the instruction-set simulator; the run ends at the first difference.
     observer : callable or None
         Takes the retirements.
     account : bool
@@ -84,10 +87,14 @@ def run_program(
         checked = retirement_check(executable, target, machine, library)
         checkers.append(checked)
         if target.cluster is not None:
-            checkers.append(EventUnitCheck(target.cluster, executable.symbol_at))
-    if lockstep:
-        if target.cluster is not None:
-            raise InputError("lock step must be that of one core, not of a cluster")
+            checkers += device_checks(executable, target.cluster, machine)
+    together = None
+    if lockstep and target.cluster is not None:
+        together = ClusterLockstepCheck(
+            ClusterLockstep(executable, target.cluster, ram=machine.ram, errors=machine.bus_errors)
+        )
+        checkers.append(together)
+    elif lockstep:
         checkers.append(
             lockstep_checker(Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors))
         )
@@ -120,6 +127,8 @@ def run_program(
         session.checks.wait()
         if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
             session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
+        if together is not None and not session.checks.mismatches and end.reason is Reason.PASS:
+            session.checks.note(together.finish(session.model.harts["retired"].tolist()))
         result = session.result(end, memory, name_of, session.model.cycles)
     finally:
         session.close()
@@ -141,6 +150,16 @@ def retirement_check(executable: Executable, target: Target, machine: Machine, l
         name_of=executable.symbol_at,
         errors=machine.bus_errors,
     )
+
+
+def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
+    """The checks of what the peripherals of a cluster answer and do."""
+    name_of = executable.symbol_at
+    checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
+    if cluster.dma:
+        memory = load_memory(executable, (*machine.ram, (TCDM_BASE, cluster.tcdm_bytes)))
+        checks.append(DmaCheck(cluster, memory, name_of))
+    return checks
 
 
 def text_window(executable: Executable) -> Window:

@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import layers
+from xpulpnn_sim.harness.channelwise_references import CHANNELWISE_REFERENCES
 from xpulpnn_sw.kernels.kinds import kind_of
+from xpulpnn_sw.kernels.requantisation import (
+    Multiplication,
+    Requantisation,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.precision import Precision
@@ -17,10 +25,20 @@ Results = NDArray[np.int32]
 
 def _finished(accumulators: Results, tensors: LayerTensors, precision: Precision) -> Results:
     """The results that become of accumulators."""
-    after = tensors.requantisation
-    if after is None:
-        return accumulators
-    return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, precision.y)
+    bits, signed = precision.y, precision.y_signed
+    match tensors.requantisation:
+        case None:
+            return accumulators
+        case Requantisation(kappa=kappa, lam=lam, shift=shift):
+            return layers.quantise_bn(accumulators, kappa, lam, shift, bits, signed)
+        case WideRequantisation(kappa=kappa, lam=lam, shift=shift):
+            return layers.quantise_bn64(accumulators, kappa, lam, shift, bits, signed)
+        case Multiplication(factor=factor, shift=shift):
+            return layers.quantise_multiply(accumulators, factor, shift, bits, signed)
+        case Shifting(shift=shift):
+            return layers.quantise_shift(accumulators, shift, bits, signed)
+        case Thresholds(values=values):
+            return layers.quantise_thresholds(accumulators, values, signed)
 
 
 def _conv(layer: ConvLayer, tensors: LayerTensors, precision: Precision) -> Results:
@@ -36,7 +54,11 @@ def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Resu
     return _finished(accumulators, tensors, precision)
 
 
-REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {"conv": _conv, "matmul": _matmul}
+REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
+    "conv": _conv,
+    "matmul": _matmul,
+    **CHANNELWISE_REFERENCES,
+}
 """By kernel: the results of a layer with its operands."""
 
 

@@ -126,6 +126,10 @@ DEVICE_ACCESS = 64
 """In a log of grants what is added to a hart for its accesses to devices, which are logged when they are answered, with
 the cycle of the grant."""
 
+LINE_EVENT = 128
+"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt and
+timers. ``address`` is the word of the lines."""
+
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
 """Columns of an account."""
 
@@ -174,6 +178,9 @@ from going on, or 0, why it last waited, and the address if for an answer."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
 """One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
+
+ACTIVITY = _dtype("first last", "read written")
+"""A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
 
 INTERRUPT = _dtype("cycle", "line unused")
 """A line that rises at a cycle, of hart 0."""
@@ -239,7 +246,10 @@ DMA = PortKind(
     "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
 )
 REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL)
+LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
+"""What inside a cluster raises event lines: of the DMA engine a bit for each core, of the timers one for each."""
+
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)
 """In the order in which they travel."""
 
 _STRUCTS = {
@@ -248,6 +258,7 @@ _STRUCTS = {
     "Status": STATUS,
     "HartStatus": HART_STATUS,
     "Grant": GRANT,
+    "Activity": ACTIVITY,
     "Interrupt": INTERRUPT,
     "StreamInsn": STREAM_INSN,
     "Poke": POKE,
@@ -263,6 +274,7 @@ _CONSTANTS = {
     "WAIT_CAUSES": len(WaitCause),
     "STALLS": len(STALLS),
     "DEVICE_ACCESS": DEVICE_ACCESS,
+    "LINE_EVENT": LINE_EVENT,
     "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
     "CAUSE_CODE": CAUSE_CODE,
@@ -323,6 +335,7 @@ def header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "BANKS": counts["bank"],
         "DMA_PORTS": counts["dma"],
         "REFILL_PORTS": counts["refill"],
+        "LINE_PORTS": counts["lines"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

@@ -1,18 +1,41 @@
 """Memory of a cluster: the TCDM in its three views, memory outside, and the registers of the peripherals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.golden.cluster_map import destination
 from xpulpnn_sim.golden.dma import Moves
-from xpulpnn_sim.iss.cluster_devices import Devices
 from xpulpnn_sim.iss.memory import PAGE_BITS, AccessError, BusError, Memory, PostponedError
 
 _VIEW = 1 << TEST_SET_BIT
 _TEST_SET = TCDM_BASE | _VIEW
 _DEVICES_END = CONTROL + _VIEW
+
+
+class Peripherals(Protocol):
+    """What answers at the addresses of the peripherals."""
+
+    def connect_dma(self, move: Callable[[Moves], None]) -> None:
+        """Make the DMA engine, if there is one, with what makes its transfers."""
+        ...
+
+    def access(self, core: int, address: int, value: int | None) -> int | None:
+        """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits.
+
+        Raises ``LookupError`` where there is nothing.
+        """
+        ...
+
+
+def canonical(address: int) -> int:
+    """The address at which a byte of the TCDM is plain memory; of others the same."""
+    for base in (TCDM_ALIAS, _TEST_SET):
+        if base <= address < base + TCDM_SPACE:
+            return TCDM_BASE + address - base
+    return address
 
 
 class ClusterMemory(Memory):
@@ -29,8 +52,8 @@ class ClusterMemory(Memory):
         First address and size of the memory: the TCDM and what is outside.
     config : ClusterConfig
         Of the cluster.
-    devices : Devices
-        Peripherals.
+    devices : Peripherals
+        What answers at their addresses.
     errors : sequence of (int, int)
         First address and size of pieces that the bus answers with an error.
 
@@ -46,7 +69,7 @@ class ClusterMemory(Memory):
         self,
         windows: Iterable[tuple[int, int]],
         config: ClusterConfig,
-        devices: Devices,
+        devices: Peripherals,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Start with an empty memory."""

@@ -131,6 +131,8 @@ class Lockstep:
         What the simulator runs on; None: all of the address space with the program in it.
     errors : sequence of (int, int)
         Addresses that the bus answers with an error; without ``memory``.
+    who : str
+        Of several harts which, in front of the place in reports.
 
     Members
     -------
@@ -151,6 +153,7 @@ class Lockstep:
         patience: int = PATIENCE,
         memory: Memory | None = None,
         errors: Sequence[Window] = (),
+        who: str = "",
     ) -> None:
         if memory is None:
             # the design's own memory decides what is outside
@@ -159,7 +162,7 @@ class Lockstep:
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0
         self._name_of = executable.symbol_at
-        self._context = context
+        self._context, self._who = context, who
         self._patience = patience
         self._observer = Observer(self.iss)
         # what the program prints is shown by who runs the design
@@ -188,9 +191,19 @@ class Lockstep:
                 if level is not None:
                     self._watch_interrupts(level)
             except MismatchError as mismatch:
-                return self._difference(record, mismatch)
+                return self.differs(record, mismatch)
             self._history.append(record)
             self.compared += 1
+        return None
+
+    def follow(self, record: Record) -> Difference | None:
+        """Compare the next record, whose interrupt lines are not known."""
+        try:
+            self._advance(record)
+        except MismatchError as mismatch:
+            return self.differs(record, mismatch)
+        self._history.append(record)
+        self.compared += 1
         return None
 
     def _advance(self, record: Record) -> None:
@@ -268,13 +281,14 @@ class Lockstep:
             why = f"interrupt {line} has been pending and enabled for {self._waiting} retirements"
             raise MismatchError("interrupt", 1, 0, why)
 
-    def _difference(self, record: Record, mismatch: MismatchError) -> Difference:
+    def differs(self, record: Record, mismatch: MismatchError) -> Difference:
+        """The report of a record that differs in one field."""
         values = dict(zip(_NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         why = f": {mismatch.why}" if mismatch.why else ""
         expected, got = _shown(mismatch.field, mismatch.expected), _shown(mismatch.field, mismatch.got)
         lines = [
-            f"difference at retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
+            f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
             f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc)}",
             f"  {mismatch.field} must be {expected}, not {got}{why}",
         ]

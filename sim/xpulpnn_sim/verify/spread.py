@@ -7,7 +7,7 @@ for, or up to the first that fails. Whatever ran beyond it is dropped.
 import pickle
 import platform
 import signal
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from itertools import count, islice
 from multiprocessing import get_context
-from typing import Protocol
+from typing import Any, Protocol
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.farm.child import Tell
 from xpulpnn_sim.farm.dask_pool import DaskPool, dask_pool
 from xpulpnn_sim.sources import sources_digest
-from xpulpnn_sim.verify.campaign import Plan, Result, run_seed
+from xpulpnn_sim.verify.campaign import run_seed
 from xpulpnn_sim.verify.designs import DESIGNS
 from xpulpnn_sim.verify.generator import BUDGET
 
@@ -32,8 +32,11 @@ _REMOTE_PROGRAMS = 4
 _TIMEOUT_S = 1800.0
 """Longest time of a program on another machine, the compilation of its model included."""
 
-Chunk = list[tuple[int, Plan]]
-"""Numbers of programs, each with its configuration and machine."""
+Chunk = list[tuple[int, Any]]
+"""Numbers of programs, each with its configuration and machine: a plan of whoever runs the chunk."""
+
+Run = Callable[[Chunk, str], list[Any]]
+"""Runs a chunk on a design of a name; the results have a verdict."""
 
 
 class Executor(Protocol):
@@ -53,26 +56,26 @@ class Executor(Protocol):
         """Have a chunk run; ``number`` is its own."""
         ...
 
-    def next(self) -> tuple[int, list[Result]]:
+    def next(self) -> tuple[int, list[Any]]:
         """Wait for any chunk that was submitted; its number, and its results in order."""
         ...
 
 
-def work(first: int, plans: list[Plan]) -> Iterator[tuple[int, Plan]]:
+def work(first: int, plans: list[Any]) -> Iterator[tuple[int, Any]]:
     """Programs without end from the number ``first`` on; the configurations take turns."""
     return ((seed, plans[index % len(plans)]) for index, seed in enumerate(count(first)))
 
 
 def results(
-    executor: Executor, programs: Iterable[tuple[int, Plan]], instructions: int, *, keep_going: bool
-) -> Iterator[Result]:
+    executor: Executor, programs: Iterable[tuple[int, Any]], instructions: int, *, keep_going: bool
+) -> Iterator[Any]:
     """Results of ``programs`` in order, until there are ``instructions`` or one fails.
 
     Parameters
     ----------
     executor : Executor
         Where they run.
-    programs : iterable of (int, Plan)
+    programs : iterable of (int, plan)
         The programs.
     instructions : int
         Retired instructions to reach.
@@ -82,7 +85,7 @@ def results(
     source = iter(programs)
     submitted = due = ended = 0
     done = 0
-    found: dict[int, list[Result]] = {}
+    found: dict[int, list[Any]] = {}
     while True:
         mean = done / ended if ended else BUDGET
         while submitted - due - len(found) < executor.width and (
@@ -101,7 +104,7 @@ def results(
             due += 1
 
 
-def run_chunk(chunk: Chunk, engine: str) -> list[Result]:
+def run_chunk(chunk: Chunk, engine: str) -> list[Any]:
     """Run some programs on a design of the name ``engine``."""
     return [run_seed(seed, plan, DESIGNS[engine]()) for seed, plan in chunk]
 
@@ -111,6 +114,7 @@ class Here:
     """Programs in this very process, one at a time."""
 
     engine: str
+    run: Run = run_chunk
     chunk: int = 1
     width: int = 1
     _next: tuple[int, Chunk] = (0, [])
@@ -119,22 +123,22 @@ class Here:
         """Keep it for :meth:`next`."""
         self._next = number, chunk
 
-    def next(self) -> tuple[int, list[Result]]:
+    def next(self) -> tuple[int, list[Any]]:
         """Run it."""
         number, chunk = self._next
-        return number, run_chunk(chunk, self.engine)
+        return number, self.run(chunk, self.engine)
 
 
 @contextmanager
-def local_processes(jobs: int, engine: str) -> Generator[Executor]:
+def local_processes(jobs: int, engine: str, run: Run = run_chunk) -> Generator[Executor]:
     """So many processes of this machine."""
     if jobs == 1:
-        yield Here(engine)
+        yield Here(engine, run)
         return
     # fresh interpreters: the progress bar's thread must not be forked
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts)
     try:
-        yield _Local(pool, jobs, engine)
+        yield _Local(pool, jobs, engine, run)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -150,16 +154,16 @@ class _Local:
 
     chunk = 1
 
-    def __init__(self, pool: ProcessPoolExecutor, jobs: int, engine: str) -> None:
-        self._pool = pool
+    def __init__(self, pool: ProcessPoolExecutor, jobs: int, engine: str, run: Run) -> None:
+        self._pool, self._run = pool, run
         self.width = 2 * jobs
         self._engine = engine
-        self._running: dict[Future[list[Result]], tuple[int, Chunk]] = {}
+        self._running: dict[Future[list[Any]], tuple[int, Chunk]] = {}
 
     def submit(self, number: int, chunk: Chunk) -> None:
-        self._running[self._pool.submit(run_chunk, chunk, self._engine)] = number, chunk
+        self._running[self._pool.submit(self._run, chunk, self._engine)] = number, chunk
 
-    def next(self) -> tuple[int, list[Result]]:
+    def next(self) -> tuple[int, list[Any]]:
         ended = next(iter(wait(self._running, return_when=FIRST_COMPLETED).done))
         number, chunk = self._running.pop(ended)
         try:
@@ -186,9 +190,9 @@ def versions(tell: Tell | None) -> dict[str, str]:
     }
 
 
-def run_remotely(tell: Tell, chunk: Chunk, engine: str) -> list[Result]:
+def run_remotely(tell: Tell, chunk: Chunk, engine: str) -> list[Any]:
     """What the process of a chunk does on a worker."""
-    found: list[Result] = []
+    found: list[Any] = []
     for one in chunk:
         found += run_chunk([one], engine)
         tell(one[0])
@@ -213,7 +217,7 @@ class _Remote:
         parts = pickle.dumps(chunk), pickle.dumps(self._engine)
         self._pool.submit(label, run_remotely, *parts, timeout_s=_TIMEOUT_S, tag=(number, chunk))
 
-    def next(self) -> tuple[int, list[Result]]:
+    def next(self) -> tuple[int, list[Any]]:
         (number, chunk), answer = self._pool.next_answer()
         if not answer.returned:
             raise ToolError(f"programs {chunk[0][0]} to {chunk[-1][0]}: {answer.why}")

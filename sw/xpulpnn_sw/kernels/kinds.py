@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.channelwise.kinds import CHANNELWISE
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kind import Kind
@@ -48,6 +49,7 @@ KINDS: Mapping[str, Kind] = {
             random=random_tensors,
             build=matmul_kernel,
         ),
+        *CHANNELWISE,
     )
 }
 """All kernels by name."""

@@ -55,10 +55,13 @@ class ClusterTimer(wiring.Component):
         Access to the registers; bits 9 to 2 of the address count.
     events : Out(2)
         The end of a period, of the low and the high timer; a pulse.
+    armed : Out(2)
+        The timer is enabled and will tell the end of its period.
     """
 
     port: In(ObiSignature())
     events: Out(2)
+    armed: Out(2)
 
     def elaborate(self, platform):
         """Build both timers."""
@@ -83,6 +86,7 @@ class ClusterTimer(wiring.Component):
             low.ends.eq(low.tick & Mux(cascade, whole, low.reached)),
             high.ends.eq(high.tick & high.reached & ~cascade),
             self.events.eq(Cat(low.ends & low.config.event, high.ends & high.config.event)),
+            self.armed.eq(Cat(half.config.enable & half.config.event for half in (low, high))),
         ]
         for half in (low, high):
             self._count(

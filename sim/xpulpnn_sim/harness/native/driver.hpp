@@ -62,6 +62,7 @@ class Driver {
     std::array<Account, HARTS> accounts;
     std::array<Records, HARTS> records{};
     std::vector<Interrupt> interrupts;  // sorted by cycle
+    std::vector<Activity> activities;
     Grant* grants = nullptr;
     uint32_t capacity = 0, grant_capacity = 0;
 
@@ -93,6 +94,7 @@ class Driver {
             if (seen.dma[port].req && transfers_[port].grant) transfer(cycle, port, seen.dma[port]);
             transfers_[port].advance(cycle + 1);
         }
+        for (uint32_t port = 0; port < LINE_PORTS; ++port) hear(cycle, seen.lines[port]);
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
         if (TOGETHER) give_up();
@@ -117,6 +119,7 @@ class Driver {
     static constexpr bool TOGETHER = HARTS > 1 || BANKS;  // a hart that rests may be woken by others, or by a device
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
+    static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t FIRST_WORD = 2 * sizeof(uint64_t);  // in a record, behind the fields sampled here
 
     uint32_t seed(uint32_t port) const { return (settings.seed + 0x2545F491u * port) * 2; }
@@ -142,7 +145,7 @@ class Driver {
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS + 3 * LINE_PORTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
@@ -157,6 +160,7 @@ class Driver {
     void transfer(uint64_t cycle, uint32_t port, const DmaOut& out) {
         still_ = 0;
         const bool inside = transfers_[port].request(cycle, out);
+        move(cycle, out);
         if (out.be & 0xF) log({cycle, HARTS, out.addr, out.we, out.be & 0xF, out.wdata, 0});
         if (out.be >> 4) log({cycle, HARTS, out.addr + 4, out.we, out.be >> 4, out.wdata_high, 0});
         if (__builtin_expect(!inside && !(status.events & BAD_TRANSFER), 0)) {
@@ -164,6 +168,24 @@ class Driver {
             status.transfer = out.addr;
             status.transfer_writes = out.we;
         }
+    }
+
+    // Event lines that are high, and timers that will raise one: who waits for it does not wait in vain.
+    void hear(uint64_t cycle, const LinesOut& lines) {
+        if (lines.dma) log({cycle, LINE_EVENT, lines.dma, 0, 0, 0, 0});
+        if (lines.dma_interrupt) log({cycle, LINE_EVENT + 1, lines.dma_interrupt, 0, 0, 0, 0});
+        if (lines.timer) log({cycle, LINE_EVENT + 2, lines.timer, 0, 0, 0, 0});
+        if (lines.timer_armed) still_ = 0;
+    }
+
+    // Data move: the same activity as long as there is no longer pause.
+    void move(uint64_t cycle, const DmaOut& out) {
+        if (activities.empty() || cycle > activities.back().last + settings.data_latency + PAUSE) {
+            activities.push_back({cycle, cycle, 0, 0});
+        }
+        Activity& now = activities.back();
+        now.last = cycle;
+        (out.we ? now.written : now.read) += static_cast<uint32_t>(__builtin_popcount(out.be));
     }
 
     // The word `tohost` has been written.

@@ -1,0 +1,1 @@
+"""Random programs and litmus tests for all cores of a cluster."""

@@ -1,0 +1,244 @@
+"""Random programs on a cluster beside the simulator: plans, trials, and the shortest form of a failure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from time import perf_counter
+
+import numpy as np
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNIT, TCDM_BASE, TEST_SET_BIT, TIMER
+from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.session import stalls_of
+from xpulpnn_sim.multihart.generator import generate
+from xpulpnn_sim.multihart.program import ClusterProgram, Phase
+from xpulpnn_sim.retirement import Records
+from xpulpnn_sim.verify.blocks import Block
+from xpulpnn_sim.verify.campaign import Verdict
+from xpulpnn_sim.verify.shrink import minimise_list
+
+MAX_CYCLES = 2_000_000
+RUNS = 300
+"""Candidates tried at most for the shortest form of a failure."""
+
+_IDEAL_CHANCE = 0.15
+_L2_LATENCIES = (1, 1, 3, 8, 20)
+_LATENCIES = (1, 1, 3)
+_STALLS = (0.0, 0.0, 0.25)
+
+_PLACES = {
+    "TCDM": (TCDM_BASE, TCDM_BASE + (1 << TEST_SET_BIT)),
+    "alias of the TCDM": (0, 1 << TEST_SET_BIT),
+    "test&set view": (TCDM_BASE | 1 << TEST_SET_BIT, CONTROL),
+    "event unit": (PRIVATE_EVENT_UNIT, PRIVATE_DMA),
+    "DMA engine": (PRIVATE_DMA, PRIVATE_DMA + 0x400),
+    "timer": (TIMER, TIMER + 0x400),
+    "L2": (L2_BASE, 1 << 32),
+}
+"""First address of places whose accesses are counted, and the one behind."""
+
+
+@dataclass(slots=True)
+class Reached:
+    """What programs have done.
+
+    Members
+    -------
+    accesses : dict of str to int
+        Loads and stores by place.
+    misaligned : int
+        Those across two words.
+    traps : int
+        Instructions that trapped.
+    stalls : dict of str to int
+        Cycles without a retirement by cause, of all harts.
+    meetings : dict of str to int
+        Phases by kind.
+    """
+
+    accesses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PLACES, 0))
+    misaligned: int = 0
+    traps: int = 0
+    stalls: dict[str, int] = field(default_factory=dict[str, int])
+    meetings: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, blocks: Sequence[Records]) -> None:
+        """Count what the retirements of all harts did."""
+        for records in blocks:
+            mask = records["mem_rmask"] | records["mem_wmask"]
+            address = records["mem_addr"].astype(np.int64)
+            accesses = mask != 0
+            for place, (low, high) in _PLACES.items():
+                self.accesses[place] += int((accesses & (address >= low) & (address < high)).sum())
+            size = sum((mask >> byte & 1).astype(np.int64) for byte in range(4))
+            self.misaligned += int((accesses & (address % 4 + size > 4)).sum())
+            self.traps += int((records["trap"] != 0).sum())
+
+    def merge(self, other: "Reached") -> None:
+        """Add what another program has done."""
+        self.misaligned += other.misaligned
+        self.traps += other.traps
+        for mine, its in (
+            (self.accesses, other.accesses),
+            (self.stalls, other.stalls),
+            (self.meetings, other.meetings),
+        ):
+            for name, count in its.items():
+                mine[name] = mine.get(name, 0) + count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which programs to run, and how.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        The design.
+    label : str
+        Options of the command line that choose it.
+    l2_latency : int or None
+        Of the memory outside; None: chosen for each program.
+    library : Path or None
+        Compiled model; None: that of the configuration.
+    """
+
+    config: ClusterConfig
+    label: str
+    l2_latency: int | None = None
+    library: Path | None = None
+
+    def machine(self, seed: int) -> Machine:
+        """The surroundings of the program ``seed``."""
+        rng = Random(f"cluster machine {seed}")
+        machine = Machine(seed=seed, max_cycles=MAX_CYCLES)
+        if rng.random() >= _IDEAL_CHANCE:
+            machine = replace(
+                machine,
+                l2_latency=rng.choice(_L2_LATENCIES),
+                response_latency=rng.choice(_LATENCIES),
+                grant_stalls=rng.choice(_STALLS),
+                fetch_latency=rng.choice(_LATENCIES),
+                fetch_grant_stalls=rng.choice(_STALLS),
+            )
+        return machine if self.l2_latency is None else replace(machine, l2_latency=self.l2_latency)
+
+    def command(self, seed: int) -> str:
+        """The command that runs the program ``seed`` again."""
+        latency = [] if self.l2_latency is None else [f"--l2-latency {self.l2_latency}"]
+        return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *latency])
+
+
+@dataclass(slots=True)
+class Result:
+    """One random program.
+
+    Members
+    -------
+    seed : int
+        Its number.
+    plan : Plan
+        Where it came from.
+    verdict : Verdict
+        What came of it.
+    reached : Reached
+        What it did.
+    wall_s : float
+        Time it took.
+    """
+
+    seed: int
+    plan: Plan
+    verdict: Verdict
+    reached: Reached
+    wall_s: float
+
+
+def run_one(program: ClusterProgram, plan: Plan, machine: Machine, reached: Reached | None = None) -> Verdict:
+    """Run a program with every check; ``reached`` collects what it does."""
+    result = run_program(
+        program.executable(),
+        plan.config,
+        machine,
+        check=True,
+        lockstep=True,
+        observer=None if reached is None else reached.add,
+        account=reached is not None,
+        library=plan.library,
+    )
+    if reached is not None:
+        for account in result.accounts:
+            for cause, cycles in stalls_of(account, devices=True).items():
+                reached.stalls[cause] = reached.stalls.get(cause, 0) + cycles
+        for phase in program.phases:
+            reached.meetings[phase.kind] = reached.meetings.get(phase.kind, 0) + 1
+    reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
+    return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
+
+
+def run_seed(seed: int, plan: Plan) -> Result:
+    """Generate and run the program ``seed``."""
+    start, reached = perf_counter(), Reached()
+    verdict = run_one(generate(plan.config, seed), plan, plan.machine(seed), reached)
+    return Result(seed, plan, verdict, reached, perf_counter() - start)
+
+
+def run_chunk(chunk: Sequence[tuple[int, Plan]], engine: str) -> list[Result]:
+    """Run some programs; there is one engine only."""
+    return [run_seed(seed, plan) for seed, plan in chunk]
+
+
+def shrink(
+    result: Result, progress: Callable[[int], None] | None = None, runs: int = RUNS
+) -> tuple[ClusterProgram, Verdict]:
+    """The shortest program found that fails in the same way as ``result``, and how it fails.
+
+    Whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure.
+    """
+    plan, full = result.plan, generate(result.plan.config, result.seed)
+    machine = replace(plan.machine(result.seed), max_cycles=2 * result.verdict.cycles + 1000)
+    best = full, result.verdict
+    tried = 0
+
+    def fails(candidate: ClusterProgram) -> bool:
+        nonlocal best, tried
+        if tried >= runs:
+            return False
+        tried += 1
+        try:
+            verdict = run_one(candidate, plan, machine)
+        except EncodingError:
+            return False
+        if verdict.reason is not result.verdict.reason:
+            return False
+        best = candidate, verdict
+        if progress is not None:
+            progress(len(candidate.text().splitlines()))
+        return True
+
+    phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
+    for number in range(len(phases)):
+        for hart in range(full.harts):
+            phases = _smaller_part(phases, number, hart, lambda kept: fails(replace(full, phases=kept)))
+    if full.functions:
+        fails(replace(full, phases=phases, functions=()))
+    return best
+
+
+def _smaller_part(
+    phases: tuple[Phase, ...], number: int, hart: int, fails: Callable[[tuple[Phase, ...]], bool]
+) -> tuple[Phase, ...]:
+    """Leave out blocks of a hart in a phase."""
+
+    def with_part(part: tuple[Block, ...]) -> tuple[Phase, ...]:
+        phase = phases[number]
+        changed = replace(phase, parts=(*phase.parts[:hart], part, *phase.parts[hart + 1 :]))
+        return (*phases[:number], changed, *phases[number + 1 :])
+
+    return with_part(minimise_list(phases[number].parts[hart], lambda part: fails(with_part(part))))
+

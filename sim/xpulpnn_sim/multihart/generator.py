@@ -1,0 +1,178 @@
+"""Random programs for several harts: a seed decides everything."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.multihart.layout import LEAST_TCDM
+from xpulpnn_sim.multihart.meetings import Meetings
+from xpulpnn_sim.multihart.program import ClusterProgram, Phase
+from xpulpnn_sim.multihart.shared_blocks import SharedBlocks
+from xpulpnn_sim.multihart.transfers import Transfers
+from xpulpnn_sim.stimuli import random_word
+from xpulpnn_sim.verify.blocks import Block
+from xpulpnn_sim.verify.control import Context, Control
+from xpulpnn_sim.verify.draw import Draw
+from xpulpnn_sim.verify.handlers import Handlers
+from xpulpnn_sim.verify.labels import Labels
+from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE
+from xpulpnn_sim.verify.system import Features
+from xpulpnn_sw.registers import ABI_NAMES
+
+BUDGET = 16_000
+"""Instructions that a program of eight harts executes, about."""
+
+_ALONE: Mapping[str, float] = {
+    "arithmetic": 3,
+    "memory": 8,
+    "Mac&Load": 4,
+    "mixed": 6,
+    "csr": 1,
+    "trap": 0.6,
+    "fence": 0.3,
+    "mret": 0.2,
+    "stack": 0.3,
+    "branch": 2,
+    "exit": 0.4,
+    "jump": 0.8,
+    "subroutine": 0.5,
+    "call": 0.6,
+    "counted": 0.8,
+    "loop": 2.5,
+}
+"""How often each kind of block of programs for one hart is chosen."""
+
+_ALONE_CHANCE = 0.6
+_FUNCTIONS = 2
+_MOST_PHASES = 12
+_LONGEST = 40
+"""Blocks of a hart in a phase."""
+_DISTINCT_TRANSFERS = 8
+"""Harts up to which each may have two transfers under way: more identifiers than there are would be waited for."""
+
+
+def require(config: ClusterConfig) -> None:
+    """Raise :class:`InputError` unless programs can run on a cluster."""
+    if not config.core.xpulpv2:
+        raise InputError("xpulpv2 must be true for programs of several harts, not false: they wait with p.elw")
+    if config.tcdm_bytes < LEAST_TCDM:
+        raise InputError(f"tcdm_bytes must be at least {LEAST_TCDM}, not {config.tcdm_bytes}")
+
+
+class _Writer:
+    """Writes the parts of a program.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        The cluster.
+    rng : Random
+        Source of the choices.
+    """
+
+    def __init__(self, config: ClusterConfig, rng: Random) -> None:
+        self._config, self._rng = config, rng
+        self._draw, labels = Draw(rng, config.core), Labels()
+        features = Features(
+            interrupts=False, hwloops=config.core.xpulpv2, performance=config.core.performance_counters
+        )
+        weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in _ALONE.items()}
+        self._control = Control(self._draw, labels, features, weights, 0)
+        self._context = Context(loops=frozenset({0, 1}))
+        self._shared = SharedBlocks(rng, labels, config)
+        self._transfers = Transfers(rng, labels)
+        self._meetings = Meetings(rng, config, self._shared.signals)
+        self.functions = tuple(self._function(labels) for _ in range(rng.randrange(_FUNCTIONS + 1)))
+
+    @property
+    def handlers(self) -> Handlers:
+        """Exceptions are skipped."""
+        return Handlers(watches_loops=self._draw.has_xpulp)
+
+    def _function(self, labels: Labels) -> Block:
+        """A function that any hart may call."""
+        name = labels.new("function")
+        self._control.left = before = 60
+        context = Context(loops=frozenset({0, 1}), links=frozenset({LINK}), counters=frozenset(), depth=1)
+        body = self._control.blocks(context, 3)
+        self._control.functions[name] = before - self._control.left + 1
+        return Block("function", (f"{name}:",), body, (f"jalr zero, 0({ABI_NAMES[RA]})",))
+
+    def registers(self) -> Block:
+        """Values for all registers of the random instructions."""
+        words = {register: random_word(self._rng) for register in (*POOL, *RARE)}
+        lines = (Block("register", (f"li {ABI_NAMES[register]}, 0x{word:x}",)) for register, word in words.items())
+        return Block("registers", (), tuple(lines))
+
+    def phase(self, budget: int) -> Phase:
+        """A phase in which each hart executes about ``budget`` instructions at most."""
+        rng = self._rng
+        parts = [self._part(hart, rng.choice((0, budget // 4, budget, budget))) for hart in range(self._config.cores)]
+        kind = rng.choice([*self._meetings.kinds])
+        self._meetings.kinds[kind](parts)
+        return Phase(kind, tuple(map(tuple, parts)))
+
+    def _part(self, hart: int, budget: int) -> list[Block]:
+        shared = self._shared
+        kinds: dict[Callable[[], Block], float] = {
+            lambda: shared.window(hart): 4,
+            shared.lock: 1.5,
+            shared.mutex: 1.5,
+            shared.noise: 1.5,
+            shared.shared_view: 0.5,
+            shared.registers: 1,
+        }
+        if shared.has_own_events:
+            kinds[shared.own_event] = 0.5
+        if self._config.dma:
+            kinds[self._transfer] = 2
+        control, part = self._control, list[Block]()
+        control.left = budget
+        while control.left > 0 and len(part) < _LONGEST:
+            if self._draw.chance(_ALONE_CHANCE):
+                part.append(control.block(self._context))
+            else:
+                block = self._rng.choices([*kinds], [*kinds.values()])[0]()
+                part.append(block)
+                control.left -= 10
+        return part
+
+    def _transfer(self) -> Block:
+        """A transfer with other work meanwhile, which may be another one."""
+        rng = self._rng
+        meanwhile = self._control.blocks(self._context, rng.randrange(3))
+        if self._config.cores <= _DISTINCT_TRANSFERS and rng.randrange(4) == 0:
+            meanwhile = (*meanwhile, self._shared.window(0))
+        return self._transfers.block(meanwhile)
+
+
+def generate(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
+    """The random program number ``seed``.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Decides the number of harts, which instructions there are, and what else.
+    seed : int
+        Same seed, configuration and options: same program.
+    budget : int
+        Instructions to execute, about, by all harts together.
+
+    Raises :class:`InputError` if the cluster is not one that programs can run on.
+    """
+    require(config)
+    rng = Random(f"cluster program {seed}")
+    writer = _Writer(config, rng)
+    count = rng.randrange(2, _MOST_PHASES + 1)
+    phases = [writer.phase(max(1, 2 * budget // (count * config.cores))) for _ in range(count)]
+    first = Phase("registers", tuple((writer.registers(),) for _ in range(config.cores)))
+    return ClusterProgram(
+        harts=config.cores,
+        phases=(first, *phases),
+        functions=writer.functions,
+        handlers=writer.handlers,
+        data_seed=seed,
+        l2_tohost=bool(rng.randrange(2)),
+        name=f"cluster program {seed}",
+    )

@@ -1,0 +1,134 @@
+"""What the kernels' layouts mean for tiles: shape, bytes and speed of a layer, from its kernel."""
+
+from dataclasses import dataclass, fields
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.kernel import Blocking, KernelRun
+from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.layout import BANKED_WORDS, banked_words, padded_channels
+from xpulpnn_sw.tiling.plan import Footprint, Rates
+from xpulpnn_sw.tiling.shape import Shape, Tile
+
+_BLOCK_CYCLES = 45
+"""Of the accumulators' start, requantisation and stores."""
+
+_PIXEL_CYCLES = 40
+_WORD_CYCLES = 2.5
+"""Of the im2col, for a pixel and each of its words."""
+
+_STEP_CYCLES = 150
+"""Of commands, barrier and the start of the function."""
+
+_BYTES_PER_CYCLE = 5.5
+"""That the DMA engine moves beside the cores."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Product(KernelRun):
+    """A kernel whose layer can be divided: a convolution or a matrix product."""
+
+    layer: ConvLayer | MatmulLayer
+    variant: Variant
+
+
+def product_of(run: KernelRun) -> Product:
+    """A kernel as one whose layer can be divided; raises :class:`LayerError` for any other."""
+    if not isinstance(run.layer, ConvLayer | MatmulLayer):
+        raise LayerError(f"layer in tiles must be of a convolution or a matrix product, not {run.layer} of {run.name}")
+    return Product(**{item.name: getattr(run, item.name) for item in fields(run)})
+
+
+def shape_of(run: Product) -> Shape:
+    """How the layer of a kernel divides."""
+    layer, npx = run.layer, run.variant.npx
+    # results of a tile begin at a byte, and with a whole word
+    narrowest = min(run.precision.x, run.precision.w, run.precision.y)
+    channels = {"channels": layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
+    if isinstance(layer, ConvLayer):
+        return Shape(
+            lines=layer.out_height,
+            line_pixels=layer.out_width,
+            pixels=layer.pixels,
+            in_lines=layer.height,
+            step=layer.stride[0],
+            window=layer.kernel_height,
+            top=layer.padding[0],
+            **channels,
+        )
+    groups = -(-layer.pixels // npx)
+    return Shape(
+        lines=groups, line_pixels=npx, pixels=layer.pixels, in_lines=groups, step=1, window=1, top=0, **channels
+    )
+
+
+def row_words(run: Product) -> int:
+    """Words of a packed filter."""
+    arguments = run.arguments
+    if isinstance(run.layer, ConvLayer):
+        return run.layer.kernel_height * run.layer.kernel_width * arguments["pixel_bytes"] // WORD
+    return arguments["row_words"]
+
+
+def in_line_bytes(run: Product) -> int:
+    """Bytes of an input line."""
+    arguments = run.arguments
+    if isinstance(run.layer, ConvLayer):
+        return arguments["width"] * arguments["pixel_bytes"]
+    return run.variant.npx * arguments["row_stride"]
+
+
+def footprint_of(run: Product, fixed: int) -> Footprint:
+    """Bytes that tiles of a kernel take beside ``fixed``."""
+    blocking, variant = Blocking(run.variant, run.precision), run.variant
+    rest = banked_words(1, run.placement) % BANKED_WORDS
+    return Footprint(
+        fixed=fixed,
+        in_line=in_line_bytes(run),
+        in_spare=WORD,
+        channel_bits=run.precision.y,
+        channel_step=blocking.channel_step,
+        group=variant.npx,
+        filter_words=row_words(run),
+        streams=variant.weight_streams,
+        stream_unit=BANKED_WORDS,
+        stream_rest=rest,
+        stream_spare=variant.nch,
+        parameter_words=3 if run.precision.requantised else 1,
+    )
+
+
+def rates_of(run: Product) -> Rates:
+    """About how fast a kernel is."""
+    words, variant, blocking = row_words(run), run.variant, Blocking(run.variant, run.precision)
+    # an innermost loop for each block of a channel step
+    inner = int(run.function.inner.sum()) * variant.nch // blocking.channel_step
+    copied = words * variant.row_bits(run.precision.w) // run.precision.w if isinstance(run.layer, ConvLayer) else 0
+    return Rates(
+        block=words * inner + _BLOCK_CYCLES,
+        block_channels=variant.nch,
+        group=int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES,
+        step=_STEP_CYCLES,
+        bytes_per_cycle=_BYTES_PER_CYCLE,
+    )
+
+
+def lines_of(run: Product, rows: int) -> int:
+    """Lines of a tile of so many output rows, or of so many pixels of a matrix product; raises :class:`LayerError`."""
+    if isinstance(run.layer, ConvLayer):
+        what, most, unit = "rows", run.layer.out_height, 1
+    else:
+        what, most, unit = "pixels", run.layer.pixels, run.variant.npx
+    if not 1 <= rows <= most or (rows % unit and rows != most):
+        multiple = "" if unit == 1 else f", a multiple of {unit} or all"
+        raise LayerError(f"{what} of a tile must be 1 to {most}{multiple}, not {rows}")
+    return -(-rows // unit)
+
+
+def rows_of(run: Product, tile: Tile) -> range:
+    """Output rows of a tile, or pixels of a matrix product."""
+    if isinstance(run.layer, ConvLayer):
+        return tile.lines
+    first = tile.lines.start * run.variant.npx
+    return range(first, first + tile.pixels)
