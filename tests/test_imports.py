@@ -63,7 +63,9 @@ ARROWS = {
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
-    "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "numpy")),
+    "sim/xpulpnn_sim/bench": Arrows(
+        (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
+    ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("numpy",)),
     "sim/xpulpnn_sim/explorer": Arrows(

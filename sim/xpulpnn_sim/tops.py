@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 
 from amaranth.lib import wiring
 
+from xpulpnn.cluster.axi.bridge import AxiBridge
+from xpulpnn.cluster.axi.cluster import ClusterAxi
+from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
@@ -19,6 +22,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
 
 
@@ -51,6 +55,10 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "event-unit": EventUnit,
     "dma": Dma,
     "icache": _icache,
+    "cluster-axi": ClusterAxi,
+    "axi-ext": lambda _config: AxiBridge(XLEN),
+    "axi-dma": lambda config: AxiBridge(config.ext_data_bits),
+    "axi-refill": lambda _config: AxiRefill(),
 }
 """Builders of the components of a cluster."""
 

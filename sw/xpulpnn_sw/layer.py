@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 from xpulpnn.errors import LayerError
 
@@ -13,14 +14,40 @@ MAX_ELEMENTS = 1 << 24
 """Most elements of a tensor; keeps a mistyped layer from filling the host's memory."""
 
 
-def _size(name: str, value: int, *, least: int = 1) -> None:
+def check_size(name: str, value: int, *, least: int = 1) -> None:
+    """Raise :class:`LayerError` unless a size is between ``least`` and :data:`MAX_SIZE`."""
     if not least <= value <= MAX_SIZE:
         raise LayerError(f"{name} must be {least}..{MAX_SIZE}, not {value}")
 
 
-def _elements(name: str, count: int) -> None:
+def check_elements(name: str, count: int) -> None:
+    """Raise :class:`LayerError` for a tensor of more than :data:`MAX_ELEMENTS`."""
     if count > MAX_ELEMENTS:
         raise LayerError(f"{name} must be at most {MAX_ELEMENTS} elements, not {count}")
+
+
+class Layer(Protocol):
+    """What a layer of any kernel tells about itself; its text is what :meth:`parse` accepts."""
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output."""
+        ...
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        ...
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the layer, or what its kernel counts instead of them."""
+        ...
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written so; raises :class:`LayerError` for a text that describes none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +83,17 @@ class ConvLayer:
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
         for name in ("height", "width", "channels", "out_channels", "kernel_height", "kernel_width"):
-            _size(name.replace("_", " "), getattr(self, name))
+            check_size(name.replace("_", " "), getattr(self, name))
         for value in self.stride:
-            _size("stride", value)
+            check_size("stride", value)
         for value in self.padding:
-            _size("padding", value, least=0)
+            check_size("padding", value, least=0)
         top, bottom, left, right = self.padding
-        self._fits("height", self.kernel_height, self.height + top + bottom)
+        self._fits("height", self.reach, self.height + top + bottom)
         self._fits("width", self.kernel_width, self.width + left + right)
-        _elements("input", self.height * self.width * self.channels)
-        _elements("weights", self.out_channels * self.reduction)
-        _elements("output", self.pixels * self.out_channels)
+        check_elements("input", self.height * self.width * self.channels)
+        check_elements("weights", self.out_channels * self.reduction)
+        check_elements("output", self.pixels * self.out_channels)
 
     @staticmethod
     def _fits(name: str, kernel: int, padded: int) -> None:
@@ -74,10 +101,15 @@ class ConvLayer:
             raise LayerError(f"kernel {name} must be at most the padded input's {padded}, not {kernel}")
 
     @property
+    def reach(self) -> int:
+        """Input rows from the first to the last that a filter meets."""
+        return self.kernel_height
+
+    @property
     def out_height(self) -> int:
         """Rows of the output map."""
         top, bottom, _, _ = self.padding
-        return (self.height + top + bottom - self.kernel_height) // self.stride[0] + 1
+        return (self.height + top + bottom - self.reach) // self.stride[0] + 1
 
     @property
     def out_width(self) -> int:
@@ -106,7 +138,7 @@ class ConvLayer:
         return self.pixels * self.out_channels * self.reduction
 
     @classmethod
-    def parse(cls, text: str) -> "ConvLayer":
+    def parse(cls, text: str) -> Self:
         """The layer written ``HxWxC:OxKyxKx[:s=S,p=P]``.
 
         S is one stride or ``SYxSX``; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``. Both are 1 unless given.
@@ -114,10 +146,10 @@ class ConvLayer:
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
         if match is None:
             raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=], not {text}")
-        height, width, channels, filters, kernel_y, kernel_x = map(_number, match.groups()[:6])
-        options = _options(text, match[7])
-        stride = _spread("s", options.get("s", "1"), 2)
-        padding = _spread("p", options.get("p", "1"), 4)
+        height, width, channels, filters, kernel_y, kernel_x = map(number, match.groups()[:6])
+        options = options_of(text, match[7])
+        stride = spread("s", options.get("s", "1"), 2)
+        padding = spread("p", options.get("p", "1"), 4)
         return cls(
             height=height,
             width=width,
@@ -136,9 +168,9 @@ class ConvLayer:
         )
         options: list[str] = []
         if self.stride != (1, 1):
-            options.append(f"s={_join(self.stride)}")
+            options.append(f"s={join(self.stride)}")
         if self.padding != (1, 1, 1, 1):
-            options.append(f"p={_join(self.padding)}")
+            options.append(f"p={join(self.padding)}")
         return f"{text}:{','.join(options)}" if options else text
 
 
@@ -163,10 +195,10 @@ class MatmulLayer:
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
         for name in ("out_channels", "reduction", "pixels"):
-            _size(name.replace("_", " "), getattr(self, name))
-        _elements("input", self.pixels * self.reduction)
-        _elements("weights", self.out_channels * self.reduction)
-        _elements("output", self.pixels * self.out_channels)
+            check_size(name.replace("_", " "), getattr(self, name))
+        check_elements("input", self.pixels * self.reduction)
+        check_elements("weights", self.out_channels * self.reduction)
+        check_elements("output", self.pixels * self.out_channels)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -179,12 +211,12 @@ class MatmulLayer:
         return self.pixels * self.out_channels * self.reduction
 
     @classmethod
-    def parse(cls, text: str) -> "MatmulLayer":
+    def parse(cls, text: str) -> Self:
         """The layer written ``CxKxP``: channels, reduction length, pixels."""
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text, re.ASCII)
         if match is None:
             raise LayerError(f"layer must be CxKxP, not {text}")
-        channels, reduction, pixels = map(_number, match.groups())
+        channels, reduction, pixels = map(number, match.groups())
         return cls(out_channels=channels, reduction=reduction, pixels=pixels)
 
     def __str__(self) -> str:
@@ -192,37 +224,42 @@ class MatmulLayer:
         return f"{self.out_channels}x{self.reduction}x{self.pixels}"
 
 
-Layer = ConvLayer | MatmulLayer
+ProductLayer = ConvLayer | MatmulLayer
+"""What a MatMul computes."""
 
 _MAX_DIGITS = 9
 
 
-def _number(digits: str) -> int:
+def number(digits: str) -> int:
+    """A size; raises :class:`LayerError` for one of too many digits."""
     if len(digits) > _MAX_DIGITS:
         raise LayerError(f"size must be a number of at most {_MAX_DIGITS} digits, not {len(digits)} digits")
     return int(digits)
 
 
-def _options(text: str, part: str | None) -> dict[str, str]:
+def options_of(text: str, part: str | None, keys: tuple[str, ...] = ("s", "p")) -> dict[str, str]:
+    """The options of the layer ``text`` by key; raises :class:`LayerError` unless each is one of ``keys``."""
     if part is None:
         return {}
     options: dict[str, str] = {}
     for item in part.split(","):
         key, equals, value = item.partition("=")
-        if not equals or key not in ("s", "p") or key in options:
-            raise LayerError(f"layer options must be s= and p=, each at most once, not {item or 'empty'} in {text}")
+        if not equals or key not in keys or key in options:
+            known = " and ".join(filter(None, (", ".join(f"{name}=" for name in keys[:-1]), f"{keys[-1]}=")))
+            raise LayerError(f"layer options must be {known}, each at most once, not {item or 'empty'} in {text}")
         options[key] = value
     return options
 
 
-def _spread(key: str, text: str, count: int) -> tuple[int, ...]:
+def spread(key: str, text: str, count: int) -> tuple[int, ...]:
     """One number for all ``count`` places, or one for each."""
     if re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
-        numbers = tuple(map(_number, text.split("x")))
+        numbers = tuple(map(number, text.split("x")))
         if len(numbers) in (1, count):
             return numbers * (count // len(numbers))
     raise LayerError(f"{key}= must be one number or {count} joined by x, not {text or 'empty'}")
 
 
-def _join(values: tuple[int, ...]) -> str:
+def join(values: tuple[int, ...]) -> str:
+    """The text :func:`spread` accepts."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))

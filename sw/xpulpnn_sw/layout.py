@@ -146,17 +146,20 @@ class OutputLayout:
     symbol : str
         Their name in the image.
     bits : int
-        Element width: that of the layer for requantised results (unsigned), 32 for accumulators (signed).
+        Element width: that of the layer for requantised results, 32 for accumulators, which are signed.
     shape : tuple of int
         Shape of the decoded array, channels last.
     pixel_bytes : int
         Distance of two pixels.
+    signed : bool
+        Whether narrower results are in two's complement.
     """
 
     symbol: str
     bits: int
     shape: tuple[int, ...]
     pixel_bytes: int
+    signed: bool = False
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
@@ -165,4 +168,7 @@ class OutputLayout:
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
         if self.bits == WORD_BITS:
             elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
+        elif self.signed:
+            half = 1 << (self.bits - 1)
+            elements = (elements ^ half) - half
         return elements.reshape(self.shape)

@@ -96,9 +96,9 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
     [
         (CONV, replace(FOUR, core=preset("ri5cy")), r"variant must be one that the configuration can run, not nn_4x4 "),
         (
-            ConvLayer.parse("32x32x64:64x3x3"),
+            ConvLayer.parse("3x2000x64:4x3x3"),
             FOUR,
-            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, not \d+ of conv .* on 4 cores$",
+            r"tiles must be at most the TCDM's 131072 bytes with buffers and stacks, not \d+$",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_specialised_kernel_takes_fewer_cycles():
 @pytest.mark.parametrize("engine", ["stream", "core"])
 def test_a_wrong_result_is_reported(monkeypatch, engine):
     monkeypatch.setattr(
-        "xpulpnn_sim.harness.kernel_run.layers.matmul", lambda weights, activations: 1 + activations @ weights.T
+        "xpulpnn_sim.harness.references.layers.matmul", lambda weights, activations: 1 + activations @ weights.T
     )
     result = run_case(case(MatmulLayer.parse("4x8x4"), 8, "simd_4x2"), engine)
     assert result.record["mismatches"] == 4 * 4

@@ -14,6 +14,7 @@ from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.icache.ports import RefillSignature
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
@@ -47,6 +48,7 @@ _MASTER = (
     "Number of the master whose access the bank does, valid with one: cores from 0, then the others; 31 for the write "
     "of a test&set."
 )
+_SHARERS = "The others, a bit for each, whose loads the bank's answer serves as well; valid with one."
 
 
 class Cluster(wiring.Component):
@@ -81,8 +83,8 @@ class Cluster(wiring.Component):
     events : In(2)
         Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
     host : In(ObiSignature)
-        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. One
-        access outstanding at most.
+        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
+        next access is granted when the one before is answered.
     ext : Out(ObiSignature)
         Data accesses of the cores to everything outside.
     dma : Out(DmaPortSignature)
@@ -96,6 +98,8 @@ class Cluster(wiring.Component):
     bank_master_* : Out(5)
         Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a test&set.
         Valid with an access, on request.
+    bank_sharers_* : Out(masters)
+        The others whose loads the bank's answer serves as well; on request, with ``broadcast``.
     ext_hart : Out(5)
         Number of the core whose request ``ext`` shows; on request.
     dma_events, dma_interrupts : Out(N)
@@ -133,12 +137,15 @@ class Cluster(wiring.Component):
         if config.rvfi:
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
+            if config.broadcast:
+                ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
             ports["ext_hart"] = Out(MASTER_BITS)
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(ports)
         self.PORT_MEANINGS = {f"rvfi_{core}_{name}": text for core in cores for name, text in MEANINGS.items()}
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
+        self.PORT_MEANINGS |= {f"bank_sharers_{bank}": _SHARERS for bank in range(config.banks)}
 
     def elaborate(self, platform):
         """Connect the cores with the memory, the event unit, the peripherals and the outside."""
@@ -193,9 +200,10 @@ class Cluster(wiring.Component):
             m.d.comb += [self.timer_events.eq(timer.events), self.timer_armed.eq(timer.armed)]
             for name in _DMA_LINES if config.dma else ():
                 m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
-            m.d.comb += [
-                getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank]) for bank in range(config.banks)
-            ]
+            for bank in range(config.banks):
+                m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
+                if config.broadcast:
+                    m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
         return m
 
     def _event_unit(self):
@@ -245,8 +253,10 @@ class Cluster(wiring.Component):
 
     def _host(self, m, tcdm, peripherals):
         """The port for the outside: what a core sees, without what is its own."""
+        m.submodules.host_order = order = OneAccess()
         m.submodules.host_demux = demux = CoreDemux(self.config)
-        connect(m, flipped(self.host), demux.core)
+        connect(m, flipped(self.host), order.initiator)
+        connect(m, order.target, demux.core)
         connect(m, demux.tcdm, tcdm)
         connect(m, demux.peripherals, peripherals)
         for name in ("event_unit", "ext", *(("dma",) if self.config.dma else ())):

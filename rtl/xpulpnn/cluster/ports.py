@@ -10,6 +10,9 @@ from xpulpnn.isa.machine import BYTE_BITS, XLEN
 RUN_BYTES = 256
 """Transfers of 64 bits to consecutive addresses come in runs that lie within an aligned block of this size."""
 
+WRITE_BLOCK_BYTES = 64
+"""The transfers of a run of writes to an aligned block of this size follow each other, with no read between."""
+
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")
 """What belongs to a request of OBI."""
 
@@ -83,8 +86,9 @@ class DmaPortSignature(wiring.Signature):
     """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data.
 
     Several transfers may be under way; reads and writes are answered in the order of their grants. Transfers to
-    consecutive addresses are announced as a run, so that a bridge can make one burst of it; runs of reads and of
-    writes may take turns on the port.
+    consecutive addresses are announced as a run, so that a bridge can make bursts of it; runs of reads and of writes
+    may take turns on the port, but no read comes between writes of one run to the same aligned block of 64 bytes. The
+    answers to writes may wait until the last of them in the block is granted.
 
     Members
     -------

@@ -106,13 +106,15 @@ class HwLoops(wiring.Component):
         late = Signal(LOOPS)
         id_ends = Signal(LOOPS)
         if_ends = Signal(LOOPS)
+        id_again = Signal(LOOPS)
+        if_again = Signal(LOOPS)
         id_goes_back = Signal(LOOPS)
         if_goes_back = Signal(LOOPS)
         more = Signal(LOOPS)
 
-        def outer(goes_back, loop):
-            """Whether the loops inside this one are through."""
-            return ~goes_back[:loop].any() if loop else 1
+        def innermost(again, loop):
+            """Whether a loop goes on and those inside it are through."""
+            return again[loop] & ~again[:loop].any() if loop else again[loop]
 
         for loop, (end, count) in enumerate(zip(ends, counts, strict=True)):
             above_one = count[1:].any()
@@ -120,13 +122,16 @@ class HwLoops(wiring.Component):
             m.d.comb += [
                 id_ends[loop].eq(self.id_valid & (self.id_pc[1:] == end[1:])),
                 if_ends[loop].eq(self.if_pc[1:] == end[1:]),
-                id_goes_back[loop].eq(id_ends[loop] & above_one & outer(id_goes_back, loop)),
+                id_again[loop].eq(id_ends[loop] & above_one),
+                id_goes_back[loop].eq(innermost(id_again, loop)),
                 # the same loop may end on the instruction in ID too, which is going to take one iteration
                 more[loop].eq(Mux(id_goes_back[loop], above_two, above_one)),
-                if_goes_back[loop].eq(if_ends[loop] & more[loop] & outer(if_goes_back, loop)),
+                if_again[loop].eq(if_ends[loop] & more[loop]),
+                if_goes_back[loop].eq(innermost(if_again, loop)),
             ]
-        id_start = Mux(id_goes_back[0], starts[0], starts[1])
+        id_start = Signal.like(starts[0])
         m.d.comb += [
+            id_start.eq(Mux(id_goes_back[0], starts[0], starts[1])),
             self.if_back.eq(if_goes_back.any()),
             self.if_start.eq(Mux(if_goes_back[0], starts[0], starts[1])),
             self.hold.eq(late.any() & id_ends.any()),

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from enum import Enum
+from itertools import takewhile
 from typing import Any
 
 from amaranth.hdl import Shape
@@ -53,7 +54,7 @@ def member_meanings(component: wiring.Component) -> dict[str, str]:
 
     A port takes the text of the longest documented prefix of its path. Behind it stands what the signature of that
     member says of the rest: ``insn__payload__word`` is what the component says of ``insn`` and the signature of
-    ``insn`` of ``payload.word``.
+    ``insn`` of ``payload.word``. Of an array the number is told between them.
     """
     meanings = {}
     for path, _member, _value in component.signature.flatten(component):
@@ -71,9 +72,12 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
         if text is None:
             continue
         yield text
+        places = list(takewhile(str.isdecimal, names[length:]))
+        if places:
+            yield f"Number {' '.join(places)}."
         inner = _signature_at(signature, names[:length])
         if inner is not None:
-            yield from _texts(inner, inner, names[length:])
+            yield from _texts(inner, inner, names[length + len(places) :])
         return
 
 

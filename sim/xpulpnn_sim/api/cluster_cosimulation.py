@@ -10,22 +10,21 @@ from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_CONFIG,
-    DEFAULT_VARIANTS,
     DEFAULT_WIDTHS,
     MOST_CYCLES,
     kernel_cases,
 )
-from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.harness.cluster_run import ClusterCase
 from xpulpnn_sim.harness.kernel_run import Case, Result
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sw.kernels.figures import PAPER_LAYER
+from xpulpnn_sim.harness.tiled_run import run_case_on_cluster
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layout import PLACEMENTS, Placement
 from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.programs.tiled import Tiling
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
-DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x128"}
-"""By kernel: the papers' layer, and of the MatMul inside it as much as fits into the TCDM."""
 
 
 def cosim_cluster(
@@ -33,12 +32,13 @@ def cosim_cluster(
     *,
     layers: Sequence[str] = (),
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
-    variants: Sequence[str] = DEFAULT_VARIANTS,
+    variants: Sequence[str] = (),
     cores: Sequence[int] = DEFAULT_CORES,
     banks: Sequence[int] = (),
     arbiters: Sequence[Arbiter] = (),
     placements: Sequence[Placement] = ("padded",),
     icache: int | None = None,
+    tiling: Tiling | None = None,
     config: ClusterConfig | CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     check: bool = True,
@@ -49,13 +49,15 @@ def cosim_cluster(
 ) -> tuple[Result, ...]:
     """Run a kernel on clusters in every combination of what is given, and check it.
 
-    The cores share the work; operands and results lie in the TCDM. The first run of a cluster compiles a model, which
-    takes about a minute.
+    The cores share the work; operands and results lie in the TCDM. Where they do not fit, those of a convolution or a
+    matrix product lie in the memory outside, and the DMA engine moves tiles of them while others are computed. The
+    first run of a cluster compiles a model, which takes about a minute.
 
     Parameters
     ----------
     kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
-        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: :data:`DEFAULT_LAYERS`.
+        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: the
+        kind's ``usual_in_cluster``.
     cores, banks : sequence of int
         1 to 16 cores, banks a power of two; empty: the banks of ``config``.
     arbiters : sequence of str
@@ -70,6 +72,8 @@ def cosim_cluster(
         ``config`` says.
     config : ClusterConfig, CoreConfig or str
         The cluster in all else; or every core of it; or the name of a preset of either.
+    tiling : Tiling or None
+        The tiles; None: none where the layer fits into the TCDM, else as they take least time.
     machine : Machine or None
         Seed, latency of the memory outside; None: that memory answers in the next cycle.
 
@@ -77,19 +81,20 @@ def cosim_cluster(
     -------
     tuple of Result
         In the order layer, precision, variant, banks, arbiter, placement, cores; their ``figures`` are
-        :class:`~xpulpnn_sim.harness.cluster_run.ClusterFigures`.
+        :class:`~xpulpnn_sim.harness.cluster_run.ClusterFigures`, of layers in tiles
+        :class:`~xpulpnn_sim.harness.tiled_run.TiledFigures`.
 
     Raises
     ------
     InputError, ConfigError, LayerError
-        For what does not exist, what the cores cannot run, and operands larger than the TCDM.
+        For what does not exist, what the cores cannot run, and what does not fit into the TCDM.
     ToolError
         If a model cannot be built.
     """
     cluster = cluster_of(config, exact=exact)
     cases = kernel_cases(
         kernel,
-        layers=layers or default_layers(kernel),
+        layers=layers or (kind(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
@@ -98,7 +103,14 @@ def cosim_cluster(
         specialise=specialise,
     )
     clustered = cluster_cases(
-        cases, cluster, cores=cores, banks=banks, arbiters=arbiters, placements=placements, icache=icache
+        cases,
+        cluster,
+        cores=cores,
+        banks=banks,
+        arbiters=arbiters,
+        placements=placements,
+        icache=icache,
+        tiling=tiling,
     )
     results: list[Result] = []
     for result in run_cluster_cases(clustered, jobs):
@@ -106,11 +118,6 @@ def cosim_cluster(
         if progress is not None:
             progress(result)
     return tuple(results)
-
-
-def default_layers(kernel: str) -> tuple[str, ...]:
-    """The layer of :data:`DEFAULT_LAYERS`; none of a kernel that does not exist."""
-    return (DEFAULT_LAYERS[kernel],) if kernel in DEFAULT_LAYERS else ()
 
 
 def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:
@@ -134,6 +141,7 @@ def cluster_cases(
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
     icache: int | None = None,
+    tiling: Tiling | None = None,
 ) -> list[ClusterCase]:
     """Every combination on variations of ``cluster``, checked before anything runs.
 
@@ -149,7 +157,7 @@ def cluster_cases(
         variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
         for number, arbiter, placement, count in variations:
             varied = replace(cluster, cores=count, banks=number, arbiter=arbiter)
-            clustered.append(ClusterCase(case=case, cluster=varied, placement=placement))
+            clustered.append(ClusterCase(case=case, cluster=varied, placement=placement, tiling=tiling))
     for chosen in clustered:
         chosen.check()
     return clustered
@@ -160,8 +168,8 @@ def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Resul
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}")
     if jobs == 1 or len(cases) < 2:
-        yield from map(run_cluster_case, cases)
+        yield from map(run_case_on_cluster, cases)
         return
     # a fresh interpreter for each process: threads of the caller must not be forked
     with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_cluster_case, cases)
+        yield from pool.map(run_case_on_cluster, cases)

@@ -8,22 +8,17 @@ from multiprocessing import get_context
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.configuration import resolved
-from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case, short_precision
+from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
-from xpulpnn_sw.kernels.figures import PAPER_LAYER
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
 
-DEFAULT_VARIANTS = ("xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
-"""The XpulpNN paper's, and its baseline."""
-
 DEFAULT_WIDTHS = (8, 4, 2)
-DEFAULT_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
-"""By kernel: the papers' layer, and the MatMul inside it."""
 
 DEFAULT_CONFIG = "xpulpnn-full"
-"""The preset that all of :data:`DEFAULT_VARIANTS` run on: they use both forms of Mac&Load."""
+"""The preset that all usual variants run on: they use both forms of Mac&Load."""
 
 MOST_CYCLES = 1 << 40
 """No kernel is given up."""
@@ -34,7 +29,7 @@ def cosim(
     *,
     layers: Sequence[str] = (),
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
-    variants: Sequence[str] = DEFAULT_VARIANTS,
+    variants: Sequence[str] = (),
     config: CoreConfig | str = DEFAULT_CONFIG,
     machine: Machine | None = None,
     engine: str = "stream",
@@ -52,14 +47,15 @@ def cosim(
     Parameters
     ----------
     kernel : str
-        ``conv``, the whole convolution with im2col and requantisation, or ``matmul``, the MatMul alone.
+        One of :data:`xpulpnn_sw.kernels.kinds.KINDS`: ``conv``, the whole convolution with im2col and requantisation,
+        ``matmul``, the MatMul alone, ...
     layers : sequence of str
-        ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``, ``CxKxP`` (channels, reduction length, pixels) for ``matmul``; empty:
-        :data:`DEFAULT_LAYERS`.
+        Written as the ``form`` of the kind says, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; empty: its ``usual``
+        one.
     precisions : sequence of int, str or Precision
         One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
     variants : sequence of str
-        Names out of :data:`xpulpnn_sw.kernels.variants.VARIANTS`.
+        Names out of the ``variants`` of the kind; empty: its ``usual_variants``.
     config : CoreConfig or str
         The core, or the name of a preset.
     machine : Machine or None
@@ -123,32 +119,30 @@ def kernel_cases(
     specialise: bool,
 ) -> list[Case]:
     """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
-    if kernel not in DEFAULT_LAYERS:
-        raise InputError(f"kernel must be one of {', '.join(DEFAULT_LAYERS)}, not {kernel}")
-    layer_type = ConvLayer if kernel == "conv" else MatmulLayer
+    chosen = kind(kernel)
     cases = [
         Case(
-            layer=layer_type.parse(layer),
-            precision=precision,
+            layer=layer,
+            precision=chosen.precision(layer, precision),
             variant=name,
             config=config,
             machine=machine,
             checked=check,
             specialise=specialise,
         )
-        for layer in layers or [DEFAULT_LAYERS[kernel]]
-        for precision in [_precision(kernel, one) for one in precisions]
-        for name in variants
+        for layer in map(chosen.layer.parse, layers or [chosen.usual])
+        for precision in [_precision(chosen, one) for one in precisions]
+        for name in variants or chosen.usual_variants
     ]
     for case in cases:
         case.check()
     return cases
 
 
-def _precision(kernel: str, given: int | str | Precision) -> Precision:
+def _precision(chosen: Kind, given: int | str | Precision) -> Precision:
     if isinstance(given, Precision):
         return given
-    return short_precision(kernel, given) if isinstance(given, int) else Precision.parse(given)
+    return chosen.uniform(given) if isinstance(given, int) else Precision.parse(given)
 
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:

@@ -18,6 +18,8 @@ TCDM_BYTES = 1 << 16
 L2_BYTES = 1 << 16
 OUTSTANDING_LIMIT = 16
 RUN_BYTES = 256
+WRITE_BLOCK_BYTES = 64
+"""No read comes between the writes of a run to such an aligned block."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -159,6 +161,8 @@ class DmaMemories(Background):
         # without trailing zeros a run of ones is one less than a power of two
         packed = enables // (enables & -enables)
         assert not packed & (packed + 1), f"{where} has gaps"
+        open_left, open_at = port.runs.get(1, (0, 0))
+        assert writes or not open_left or not open_at % WRITE_BLOCK_BYTES, f"{where} between writes of one block"
         beats = sample(port.handles["beats"])
         left, following = port.runs.get(writes, (0, 0))
         if left:

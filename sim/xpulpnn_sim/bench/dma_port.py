@@ -87,7 +87,9 @@ class CommandPort(Background):
             if sample(rvalid):
                 assert under_way, f"{port} is answered without a request"
                 access, waited = under_way.popleft(), 0
-                access.value, access.failed = sample(rdata), bool(sample(err))
+                access.failed = bool(sample(err))
+                if not access.write:
+                    access.value = sample(rdata)
                 access.answered.set()
             if shown is not None and sample(gnt):
                 under_way.append(shown)

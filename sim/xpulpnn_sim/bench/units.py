@@ -7,6 +7,9 @@ from typing import Any
 from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
+from xpulpnn.cluster.axi.bridge import AxiBridge
+from xpulpnn.cluster.axi.cluster import ClusterAxi
+from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
@@ -17,7 +20,7 @@ from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE, ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
@@ -50,7 +53,7 @@ from xpulpnn.isa.cluster import (
     TIMER,
 )
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.bench.runner import SIMULATORS
@@ -252,6 +255,16 @@ def _dma(config: ClusterConfig, stride: int, transfers: int, *simulators: str) -
     return BenchedUnit("dma", lambda: Dma(config), lambda: {**numbers, **counts}, simulators)
 
 
+def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
+    return BenchedUnit("axi_bridge", make, lambda: {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2})
+
+
+def _cluster_axi(*simulators: str, **settings: Any) -> BenchedUnit:
+    # the plainest core: what it executes is the business of other benches
+    config = ClusterConfig(core=_PLAIN, **settings)
+    return BenchedUnit("cluster_axi", lambda: ClusterAxi(config), lambda: {"config": settings}, simulators)
+
+
 def _funnelled(
     make: ComponentMaker, initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **data: Any
 ) -> BenchedUnit:
@@ -344,6 +357,10 @@ UNITS: Mapping[str, BenchedUnit] = {
         outstanding=4,
         latency=3,
     ),
+    "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
+    "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
+    "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
+    "cluster-axi": _cluster_axi(*SIMULATORS, cores=2, banks=4, tcdm_bytes=1 << 11, icache_shared=512),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
     "core-nn": _core("xpulpnn", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),

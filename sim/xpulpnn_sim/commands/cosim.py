@@ -8,18 +8,8 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cluster_cosimulation import DEFAULT_LAYERS as CLUSTER_LAYERS
-from xpulpnn_sim.api.cluster_cosimulation import default_layers
-from xpulpnn_sim.api.cosimulation import (
-    DEFAULT_CONFIG,
-    DEFAULT_LAYERS,
-    DEFAULT_VARIANTS,
-    DEFAULT_WIDTHS,
-    MOST_CYCLES,
-    kernel_cases,
-    run_cases,
-)
-from xpulpnn_sim.commands import cosim_cluster
+from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
+from xpulpnn_sim.commands import cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -35,10 +25,11 @@ from xpulpnn_sim.commands.common import (
     simulated_configuration,
     write_json,
 )
-from xpulpnn_sim.commands.kernel import add_precision, add_specialise, precisions
+from xpulpnn_sim.commands.kernel import add_kernel, add_precision, add_specialise, forms, precisions
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
+from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
 
@@ -53,20 +44,19 @@ _BEGINNING = 2000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("kernel", choices=tuple(DEFAULT_LAYERS), help="whole convolution, or the MatMul alone")
+    add_kernel(parser, {cosim_ulppack.NAME: cosim_ulppack.HELP})
     parser.add_argument(
         "--layer",
         action="append",
         metavar="SPEC",
-        help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP; repeatable "
-        f"(default {' and '.join(DEFAULT_LAYERS.values())}, with --cores {' and '.join(CLUSTER_LAYERS.values())})",
+        help=f"{forms()}; repeatable (default conv {kind('conv').usual}; of the others one that suits)",
     )
     add_precision(parser, ",".join(map(str, DEFAULT_WIDTHS)), "LIST")
     parser.add_argument(
         "--variant",
-        default=",".join(DEFAULT_VARIANTS),
         metavar="LIST",
-        help=f"out of {','.join(VARIANTS)}, or all (default {','.join(DEFAULT_VARIANTS)})",
+        help=f"conv and matmul: out of {','.join(VARIANTS)} (default {','.join(PAPER_VARIANTS)}); other kernels have "
+        "others, which an unknown name lists; or all",
     )
     add_configuration(parser, DEFAULT_CONFIG, BOTH_FORMS)
     add_exact(parser)
@@ -94,10 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
     cosim_cluster.add_arguments(parser)
+    cosim_ulppack.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
+    if arguments.kernel == cosim_ulppack.NAME:
+        return cosim_ulppack.run(arguments, _usual(arguments.kernel))
+    cosim_ulppack.refuse_its_options(arguments)
     cosim_cluster.require_its_options(arguments)
     cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
     cases = _cases(arguments, simulated_configuration(arguments) if cluster is None else cluster.core)
@@ -128,6 +122,13 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if any(result.record["mismatches"] for result in results) else OK
 
 
+def _usual(kernel: str) -> argparse.Namespace:
+    """The options where none are given."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args([kernel])
+
+
 def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
@@ -139,11 +140,12 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
         seed=arguments.seed,
         max_cycles=MOST_CYCLES,
     )
+    chosen = kind(arguments.kernel)
     return kernel_cases(
         arguments.kernel,
-        layers=arguments.layer or (() if arguments.cores is None else default_layers(arguments.kernel)),
+        layers=arguments.layer or [chosen.usual if arguments.cores is None else chosen.usual_in_cluster],
         precisions=precisions(arguments),
-        variants=comma_list(arguments.variant, tuple(VARIANTS), "--variant"),
+        variants=comma_list(arguments.variant, tuple(chosen.variants), "--variant") if arguments.variant else (),
         config=config,
         machine=machine,
         check=not arguments.no_check,

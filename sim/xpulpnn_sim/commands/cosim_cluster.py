@@ -22,10 +22,13 @@ from xpulpnn_sim.commands.common import (
     require_folder,
     write_json,
 )
-from xpulpnn_sim.explorer.report.scaling import speed_ups, write_scaling_plot
+from xpulpnn_sim.commands.tile_report import print_tiles
+from xpulpnn_sim.explorer.report.scaling import speed_ups
+from xpulpnn_sim.explorer.report.timeline import write_cluster_plots
 from xpulpnn_sim.harness.kernel_run import Case
 from xpulpnn_sim.harness.schema import DeviceWait
 from xpulpnn_sw.layout import PLACEMENTS, Placement
+from xpulpnn_sw.programs.tiled import Tiling
 
 ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 
@@ -35,7 +38,10 @@ _PERCENT = 100
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()
 """Stalls that the banks are the reason of."""
 
-_OPTIONS = ("banks", "arbiter", "placement", "icache", "l2_latency", "plot")
+_TILES = ("tile_rows", "tile_channels", "no_overlap")
+"""What asks for tiles."""
+
+_OPTIONS = ("banks", "arbiter", "placement", "icache", "l2_latency", "plot", *_TILES)
 """What ``--cores`` goes with."""
 
 _SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
@@ -77,7 +83,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
     )
-    group.add_argument("--plot", type=Path, metavar="FILE.html", help="plot speed-up and MAC per cycle over the cores")
+    group.add_argument(
+        "--tile-rows",
+        type=int,
+        metavar="N",
+        help="compute tiles of so many output rows (matmul: pixels), operands in the memory outside, moved by DMA; "
+        "without any of the options of tiles only what does not fit into the TCDM, in tiles that take least time",
+    )
+    group.add_argument("--tile-channels", type=int, metavar="N", help="likewise, tiles of so many output channels")
+    group.add_argument(
+        "--no-overlap", action="store_true", help="likewise, and move nothing while tiles are computed: one buffer each"
+    )
+    group.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE.html",
+        help="plot speed-up and MAC per cycle over the cores; of layers in tiles what was computed and moved when",
+    )
 
 
 def require_its_options(arguments: argparse.Namespace) -> None:
@@ -119,6 +141,7 @@ def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[C
         else cast("list[Arbiter]", comma_list(arguments.arbiter, ARBITERS, "--arbiter")),
         placements=cast("list[Placement]", comma_list(arguments.placement, PLACEMENTS, "--placement")),
         icache=icache_bytes(IDEAL if arguments.icache is None else arguments.icache),
+        tiling=_tiling(arguments),
     )
     if arguments.plot is not None:
         require_folder(arguments.plot.parent, "--plot")
@@ -131,10 +154,20 @@ def run(arguments: argparse.Namespace, cluster: ClusterConfig, cases: Sequence[C
             for report in result.reports:
                 console.print(f"{case.name}\n{report}\n", markup=False, soft_wrap=True)
     console.print(table(records))
+    for record in records:
+        if "tiling" in record:
+            print_tiles(console, record)
     write_json(arguments.json, records)
     if arguments.plot is not None:
-        write_scaling_plot(arguments.plot, records)
+        write_cluster_plots(arguments.plot, records)
     return FAILED if any(record["mismatches"] for record in records) else OK
+
+
+def _tiling(arguments: argparse.Namespace) -> Tiling | None:
+    """The tiles asked for."""
+    if all(getattr(arguments, name) == _default(name) for name in _TILES):
+        return None
+    return Tiling(rows=arguments.tile_rows, channels=arguments.tile_channels, overlap=not arguments.no_overlap)
 
 
 def _numbers(text: str, option: str) -> list[int]:

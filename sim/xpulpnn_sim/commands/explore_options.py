@@ -9,6 +9,7 @@ from xpulpnn_sim.explorer.kernels import SMALL_LAYERS
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import OBJECTIVES
 from xpulpnn_sim.explorer.options import (
+    DEFAULT_CLUSTER_PRESET,
     DEFAULT_OUTPUT,
     DEFAULT_PRESET,
     DEFAULT_SEEDS,
@@ -16,19 +17,20 @@ from xpulpnn_sim.explorer.options import (
     DEFAULT_TOP,
     MOST_POINTS,
 )
-from xpulpnn_sim.tops import TOPS
+from xpulpnn_sim.tops import ALL_TOPS
 from xpulpnn_sim.yosys import CHOICES, WHEEL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     space = parser.add_argument_group("configurations")
-    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(TOPS)} (default {DEFAULT_TOP})")
+    space.add_argument("--top", metavar="TOP", help=f"component: {', '.join(ALL_TOPS)} (default {DEFAULT_TOP})")
     space.add_argument(
         "--preset",
         action="append",
         metavar="LIST",
-        help=f"configurations to start from, repeatable (default {DEFAULT_PRESET})",
+        help=f"configurations to start from, repeatable (default {DEFAULT_PRESET}, of clusters "
+        f"{DEFAULT_CLUSTER_PRESET}; a core's stands for a cluster of such cores too)",
     )
     space.add_argument(
         "--set",
@@ -44,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every one of these values with every combination of the others, such as multipliers=shared,replicated "
         "or widths=16+8,16+8+4+2; repeatable",
     )
-    space.add_argument("--paper", action="store_true", help="repeat the comparison of Table II of the XpulpNN paper")
+    space.add_argument(
+        "--paper",
+        action="store_true",
+        help="repeat the comparison of Table II of the XpulpNN paper; with --top cluster that of the clusters",
+    )
     space.add_argument(
         "--search",
         type=int,
@@ -94,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
         f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
     )
-    what.add_argument("--energy", action="store_true", help="energy of every --kernel")
+    what.add_argument("--energy", action="store_true", help="energy of every --kernel; of a cluster that of one core")
     what.add_argument("--general", action="store_true", help="energy of general code on the core too")
     what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
     how = parser.add_argument_group("run")

@@ -13,16 +13,15 @@ from xpulpnn_sim.commands.common import (
     OK,
     add_configuration,
     add_json,
-    configuration,
     output,
     require_folder,
     require_writable,
     write_json,
 )
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.package.assemble import DEFAULT_CLOCK_NS, write_package
+from xpulpnn_sim.package.assemble import DEFAULT_CLOCK_NS, PACKAGED, write_package
 from xpulpnn_sim.package.design import Design
-from xpulpnn_sim.tops import ALL_TOPS, TOPS, emit_top
+from xpulpnn_sim.tops import ALL_TOPS, emit_top
 
 DEFAULT_PREFIX = "xpulpnn_"
 """Begins the names of the modules that ``generate`` writes."""
@@ -99,8 +98,8 @@ def emitted_top(arguments: argparse.Namespace) -> EmittedVerilog:
     """
     if arguments.top not in ALL_TOPS:
         raise InputError(f"TOP must be one of {', '.join(ALL_TOPS)}, not {arguments.top}")
-    if arguments.package and arguments.top not in TOPS:
-        raise InputError(f"TOP must be one of {', '.join(TOPS)} with --package, not {arguments.top}")
+    if arguments.package and arguments.top not in PACKAGED:
+        raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {arguments.top}")
     _one_of("--reset", arguments.reset, RESETS)
     _one_of("--initial", arguments.initial, ("on", "off"))
     return emit_top(
@@ -142,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _package(arguments: argparse.Namespace, emitted: EmittedVerilog) -> int:
     """Write the IP package."""
     command = f"{command_line(arguments)} --package --clock {arguments.clock:g}"
-    design = Design(arguments.top, configuration(arguments), emitted, arguments.clock, command)
+    design = Design(arguments.top, configuration_of(arguments.top, arguments), emitted, arguments.clock, command)
     files = write_package(design, arguments.output)
     readme = arguments.output / "README.md"
     output().print(f"{readme}: package of module {design.module}, {len(files)} files", markup=False, soft_wrap=True)

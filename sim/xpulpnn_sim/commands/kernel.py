@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from xpulpnn.errors import InputError
@@ -21,22 +22,19 @@ from xpulpnn_sim.files import write_text
 from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, short_precision
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sw.compilers import COMPILERS, CompileError
-from xpulpnn_sw.kernels.figures import PAPER_LAYER
+from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.toolchain import Options, build
 
 WIDTHS = ("16", "8", "4", "2")
 
-_LAYERS = {"conv": PAPER_LAYER, "matmul": "64x288x256"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("kernel", choices=tuple(_LAYERS), help="whole convolution, or the MatMul alone")
-    parser.add_argument("--layer", metavar="SPEC", help="conv: HxWxC:OxKyxKx[:s=,p=], matmul: CxKxP (default papers')")
+    add_kernel(parser)
+    parser.add_argument("--layer", metavar="SPEC", help=f"{forms()} (default conv {kind('conv').usual})")
     add_precision(parser, "8", "N")
     parser.add_argument("--variant", default="nn_4x4", metavar="NAME", help=f"one of {', '.join(VARIANTS)}")
     add_specialise(parser)
@@ -48,6 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, default=Path("build/kernel"), metavar="DIR", help="folder (default build/kernel)"
     )
     add_json(parser)
+
+
+def add_kernel(parser: argparse.ArgumentParser, others: Mapping[str, str] | None = None) -> None:
+    """The name of a kernel, or of one of ``others``, with what they are."""
+    helps = {one.name: one.help for one in KINDS.values()} | dict(others or {})
+    known = "; ".join(f"{name}: {text}" for name, text in helps.items())
+    parser.add_argument("kernel", choices=tuple(helps), metavar="KERNEL", help=known)
+
+
+def forms() -> str:
+    """How layers are written, as help."""
+    return ", ".join(f"{one.name}: {one.form}" for one in KINDS.values())
 
 
 def add_precision(parser: argparse.ArgumentParser, default: str, metavar: str) -> None:
@@ -87,10 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = precisions(arguments)
     if len(chosen) != 1:
         raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
-    layer_type = ConvLayer if arguments.kernel == "conv" else MatmulLayer
+    wanted = kind(arguments.kernel)
+    layer = wanted.layer.parse(arguments.layer or wanted.usual)
     case = Case(
-        layer=layer_type.parse(arguments.layer or _LAYERS[arguments.kernel]),
-        precision=chosen[0],
+        layer=layer,
+        precision=wanted.precision(layer, chosen[0]),
         variant=arguments.variant,
         config=config,
         machine=Machine(seed=arguments.seed),

@@ -6,7 +6,7 @@ out, which is kept.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median_low
@@ -26,11 +26,12 @@ from xpulpnn_sim.explorer.mapping import (
     write_inputs,
 )
 from xpulpnn_sim.explorer.origins import SHARED, VECTORS, Shares, with_origins
+from xpulpnn_sim.explorer.packed_netlist import packed
 from xpulpnn_sim.explorer.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.explorer.shuffled import shuffled
 from xpulpnn_sim.explorer.sta import find_opensta
 from xpulpnn_sim.explorer.timing import longest_path
-from xpulpnn_sim.netlist import NetlistModule, read_module
+from xpulpnn_sim.netlist import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.yosys import Yosys, find_yosys
 
 REVISION = "4"
@@ -38,6 +39,12 @@ REVISION = "4"
 
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
+
+MEMORY = "$mem_v2"
+"""Type of memories in netlists of Yosys."""
+
+_MACRO = "xpulpnn_macro"
+"""Attribute of memories that are not mapped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,8 @@ class _Run:
         Its cells.
     delay : float or None
         Longest path by ABC, ps.
+    apart : frozenset of str
+        Types of cells that were not mapped.
     """
 
     number: int
@@ -63,11 +72,12 @@ class _Run:
     flat: NetlistModule
     library: Library
     delay: float | None
+    apart: frozenset[str]
 
     @cached_property
     def mapped(self) -> MappedNetlist:
         """The mapped netlist as library cells."""
-        return mapped_module(self.flat, self.library.cells)
+        return mapped_module(self.flat, self.library.cells, self.apart)
 
     @cached_property
     def area(self) -> float:
@@ -98,6 +108,8 @@ class AsicFlow:
         Period to reach.
     yosys : str
         Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
+    keep : bool
+        Whether outputs have the netlist.
 
     Raises
     ------
@@ -114,6 +126,7 @@ class AsicFlow:
         repeat: int = 1,
         clock_ns: float | None = None,
         yosys: str = "",
+        keep: bool = False,
     ) -> None:
         if script not in SCRIPTS:
             raise InputError(f"script must be one of {', '.join(SCRIPTS)}, not {script}")
@@ -125,6 +138,7 @@ class AsicFlow:
         self.repeat = repeat
         self.clock_ps = None if clock_ns is None else clock_ns * 1e3
         self.yosys = yosys
+        self.keep = keep
 
     def settings(self) -> dict[str, str]:
         """Versions of the tools, the library's hash, the script, the clock and the number of runs."""
@@ -139,6 +153,7 @@ class AsicFlow:
             "clock": f"{self.clock_ps}",
             "repeat": f"{self.repeat}",
             "revision": REVISION,
+            **({"netlist": "kept"} if self.keep else {}),
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
@@ -163,7 +178,7 @@ class AsicFlow:
             flow=self.name,
             script=self.script,
             tools={**yosys.tools, **({"opensta": opensta.version} if opensta else {})},
-            conditions=self._conditions(path),
+            conditions=[*self._conditions(path), *_left_out(design, by_area.mapped)],
             area_um2=round(by_area.area, 4) if library.physical else None,
             area_kge=by_area.area / library.ge_area / 1e3,
             cells=len(by_area.mapped.gates),
@@ -180,9 +195,10 @@ class AsicFlow:
             ],
             area_run=by_area.number,
             delay_run=by_delay.number,
+            memory_bits=memory_bits(by_area.mapped.apart) or None,
             wall_s=round(time.monotonic() - started, 2),
         )
-        return FlowOutput(result=result, files=files)
+        return FlowOutput(result=result, files=files, netlist=packed(by_delay.told[0]) if self.keep else "")
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
         """All mappings of the design; their files go to ``files``."""
@@ -196,7 +212,7 @@ class AsicFlow:
                 read = [*read_verilog(design.module)]
                 after: list[str] = []
                 if number == 1:
-                    after = _source(design.module)
+                    after = _source(design)
                     results.append("instances.json")
                     if self.repeat > 1:
                         after += ["design -reset", *read, "proc", f"write_json {_AS_WRITTEN}"]
@@ -204,7 +220,7 @@ class AsicFlow:
                 else:
                     (folder / _IN_ORDER).write_text(shuffled(written, number))
                     read = [f"read_json {_IN_ORDER}"]
-                script = [*self._header(number), *read, *_flat(design.module), *after]
+                script = [*self._header(number), *read, *_flat(design), *after]
                 yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
                 if number == 1:
                     source = read_module(folder / "instances.json", design.module)
@@ -212,7 +228,8 @@ class AsicFlow:
                 else:
                     source = runs[0].source
                 flat = read_module(folder / "mapped.json", design.module)
-                runs.append(_Run(number, source, flat, self.library, delay_ps(folder, "mapped.log")))
+                delay = delay_ps(folder, "mapped.log")
+                runs.append(_Run(number, source, flat, self.library, delay, unmapped(design)))
                 # the point has the source, and the library is the user's
                 (folder / DESIGN).unlink()
         return runs
@@ -224,10 +241,11 @@ class AsicFlow:
             *([order] if number > 1 else []),
         ]
 
-    def _conditions(self, path: CriticalPath | None) -> list[str]:
+    def circumstances(self) -> list[str]:
+        """Library, script, drive and load, in sentences."""
         library, commands = self.library, abc_commands(self.script, self.clock_ps)
         volt, celsius = library.liberty.voltage, library.liberty.temperature
-        lines = [
+        return [
             (
                 f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
                 f"1 GE is {library.nand2}, 1 FO4 is {library.fo4_ps:g} ps ({library.fo4_inverter})."
@@ -237,11 +255,11 @@ class AsicFlow:
                 f"Inputs and register outputs driven by {library.driving_cell}, outputs and register inputs loaded "
                 f"with {library.output_load_ff:g} fF; no wire load, no placement, no clock tree, no scan chain."
             ),
-            (
-                "The delay is the longest combinational path by ABC's estimate, from input or register to output or "
-                "register, without clock-to-output and setup times."
-            ),
         ]
+
+    def repetitions(self) -> list[str]:
+        """What is asked of the delay, and how often a design is mapped, in sentences."""
+        lines: list[str] = []
         if self.clock_ps is not None:
             lines.append(
                 f"Clock: {self.clock_ps / 1e3:g} ns asked of mapping and sizing; slack is what the delay leaves of it, "
@@ -257,6 +275,17 @@ class AsicFlow:
                 f"Median of {self.repeat} runs, whose cells and nets are in different orders, beside the least and the "
                 "largest figure; of two in the middle the smaller one counts, so that each median is one netlist's."
             )
+        return lines
+
+    def _conditions(self, path: CriticalPath | None) -> list[str]:
+        lines = [
+            *self.circumstances(),
+            (
+                "The delay is the longest combinational path by ABC's estimate, from input or register to output or "
+                "register, without clock-to-output and setup times."
+            ),
+        ]
+        lines += self.repetitions()
         lines.append(
             "Areas by instance are those of the netlist whose area is shown and add up to it: a gate belongs to the "
             f"instance in which a net has the same values in {VECTORS} random vectors, else to that of the gates it "
@@ -298,6 +327,19 @@ def _depth_first(path: str) -> list[tuple[bool, str]]:
     return [(part == SHARED, part) for part in path.split(".")]
 
 
+def _left_out(design: EmittedDesign, netlist: MappedNetlist) -> list[str]:
+    """What is in no area."""
+    if not design.memories:
+        return []
+    bits = memory_bits(netlist.apart)
+    return [
+        (
+            f"Memories of {', '.join(design.memories)}, {bits} bits, are in no area: their pins end and begin paths, "
+            "as those of registers do."
+        )
+    ]
+
+
 def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
     """The first run with the median, or with the smaller one of the two in the middle."""
     return runs[figures.index(median_low(figures))]
@@ -307,9 +349,30 @@ def _folder(number: int, repeat: int) -> str:
     return f"run{number}" if repeat > 1 else ""
 
 
-def _flat(module: str) -> list[str]:
+def unmapped(design: EmittedDesign) -> frozenset[str]:
+    """Types of cells that the mapped netlist of a design has besides those of the library."""
+    return design.apart | (frozenset({MEMORY}) if design.memories else frozenset())
+
+
+def memory_bits(cells: Iterable[NetlistCell]) -> int:
+    """Bits of the memories among some cells."""
+    found = (cell.parameters for cell in cells if cell.type == MEMORY)
+    return sum(int(one["SIZE"], 2) * int(one["WIDTH"], 2) for one in found)
+
+
+def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
+    """Commands for gates without ABC; memories of macros stay as they are."""
+    module, synth = design.module, f"synth -noabc {'-flatten ' if flatten else ''}-top {design.module}"
+    if not design.memories:
+        return [synth]
+    marked = [f"setattr -set {_MACRO} 1 {name}/m:*" for name in design.memories]
+    fine = ["opt -fast -full", f"memory_map -attr !{_MACRO}", "opt -undriven -fine", "techmap", "opt -fast"]
+    return [f"hierarchy -check -top {module}", "proc", *marked, f"{synth} -run begin:fine", *fine]
+
+
+def _flat(design: EmittedDesign) -> list[str]:
     return [
-        f"synth -noabc -flatten -top {module}",
+        *_gates(design, flatten=True),
         f"dfflibmap -liberty {LIBRARY}",
         f"tee -o mapped.log {map_gates(_COMMANDS)}",
         "opt_clean",
@@ -318,12 +381,12 @@ def _flat(module: str) -> list[str]:
     ]
 
 
-def _source(module: str) -> list[str]:
+def _source(design: EmittedDesign) -> list[str]:
     """Commands for the gates of the source, module by module, whose names tell their instances after flattening."""
     return [
         "design -reset",
-        *read_verilog(module),
-        f"synth -noabc -top {module}",
+        *read_verilog(design.module),
+        *_gates(design, flatten=False),
         "flatten",
         "opt_clean",
         "write_json instances.json",

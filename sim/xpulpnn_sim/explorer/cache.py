@@ -40,5 +40,6 @@ def cached(folder: str, key: str, kind: type[_Result], make: Callable[[], _Resul
 
 def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowOutput, bool]:
     """Result and files of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
-    key = content_key([flow.name, flow.script, sorted(flow.settings().items()), design.module, design.code])
+    content = [flow.name, flow.script, sorted(flow.settings().items()), design.module, design.code]
+    key = content_key([*content, *([design.memories] if design.memories else [])])
     return cached("flows", key, FlowOutput, lambda: flow.run(design))

@@ -1,12 +1,11 @@
 """Emitted Verilog of configurations, as the flows take it."""
 
-from xpulpnn.config import CoreConfig
-from xpulpnn_sim.explorer.results import EmittedDesign
+from xpulpnn_sim.explorer.results import Configuration, EmittedDesign
 from xpulpnn_sim.harness.models import cached_emission
 
 
-def emit_design(top: str, config: CoreConfig) -> EmittedDesign:
-    """Verilog and manifest of the component ``top``, one of :data:`xpulpnn_sim.tops.TOPS`, through the cache.
+def emit_design(top: str, config: Configuration) -> EmittedDesign:
+    """Verilog and manifest of the component ``top``, one of :data:`xpulpnn_sim.tops.ALL_TOPS`, through the cache.
 
     Raises :class:`~xpulpnn.errors.ConfigError` if the configuration has no such component.
     """

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.task import PointStep, StepResult, Task, with_known
 from xpulpnn_sim.user_cache import cache_directory, store
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 60.0}
 """Seconds of a step that has never run, by the kind of its result."""
+
+_CLUSTER_S = {"flows": 240.0, "kernels": 120.0}
+"""The same of a whole cluster."""
 
 _MINUTE_S, _HOUR_S = 60, 3600
 
@@ -68,7 +72,7 @@ def estimate(tasks: Iterable[Task]) -> Estimate:
     for task in tasks:
         missing = [step for step, key in zip(task.steps, task.keys, strict=True) if key not in task.known]
         points, steps, known = points + bool(missing), steps + len(missing), known + len(task.steps) - len(missing)
-        seconds += sum(known_s.get(_name(task, step), _DEFAULTS_S[step.kind]) for step in missing)
+        seconds += sum(known_s.get(_name(task, step), _default_s(task, step)) for step in missing)
     return Estimate(points=points, steps=steps, known=known, seconds=seconds)
 
 
@@ -83,6 +87,11 @@ def remember(tasks: Iterable[Task], output: Path) -> None:
     if measured:
         known_s = _read() | {name: round(fmean(values), 2) for name, values in measured.items()}
         store(_file(), json.dumps(known_s, indent=1, sort_keys=True) + "\n")
+
+
+def _default_s(task: Task, step: PointStep) -> float:
+    usual = _DEFAULTS_S[step.kind]
+    return _CLUSTER_S.get(step.kind, usual) if task.point.top in WHOLE_CLUSTERS else usual
 
 
 def _name(task: Task, step: PointStep) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.explorer.finished_run import FILES, FinishedRun, require_report_packages
 from xpulpnn_sim.explorer.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
@@ -14,12 +13,14 @@ from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.loop import Loop, Watcher, run_search, run_sweep
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import objectives, pareto_table
-from xpulpnn_sim.explorer.options import DEFAULT_PRESET, DEFAULT_TOP, ExploreOptions
+from xpulpnn_sim.explorer.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
+from xpulpnn_sim.explorer.paper_cluster import cluster_paper_table, cluster_points
+from xpulpnn_sim.explorer.report.cluster_blocks import block_table
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
-from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.explorer.results import Configuration, PointResult
 from xpulpnn_sim.explorer.search import PRESET, Search, structures
 from xpulpnn_sim.explorer.space import Point, Space, build_space, parse_space, plain_key
 from xpulpnn_sim.explorer.task import PointStep
@@ -83,14 +84,15 @@ def _plan(options: ExploreOptions, notes: list[str]) -> Plan:
 
     def plan(loop: Loop) -> tuple[Space, tuple[NamedTable, ...]]:
         run_sweep(loop, space.points, steps)
-        return space, (paper_table(loop.results),) if options.paper else ()
+        table = cluster_paper_table if options.component == CLUSTER else paper_table
+        return space, (table(loop.results),) if options.paper else ()
 
     return plan
 
 
 def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
-    names, common, swept = parse_space(options.preset or [DEFAULT_PRESET], options.settings or [], options.sweep or [])
-    top = options.top or DEFAULT_TOP
+    top = options.component
+    names, common, swept = parse_space(top, options.presets, options.settings or [], options.sweep or [])
     choices = {PRESET: names, **(swept or structures(top, common))}
     figures = _figures(options)
     wanted = objectives(
@@ -140,7 +142,7 @@ def _finished(
         points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=extra,
+        extra=(*extra, *([blocks] if (blocks := block_table(loop.results)) else [])),
         interrupted=loop.interrupted,
         lost=loop.lost,
     )
@@ -183,12 +185,7 @@ def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[s
 
 def _sweep(options: ExploreOptions, notes: list[str]) -> tuple[Space, list[list[PointStep]]]:
     """The points of the options and the steps of each; ``notes`` are added to."""
-    space = build_space(
-        options.top or DEFAULT_TOP,
-        options.preset or [DEFAULT_PRESET],
-        options.settings or [],
-        options.sweep or [],
-    )
+    space = build_space(options.component, options.presets, options.settings or [], options.sweep or [])
     labels = [point.label for point in space.points]
     if options.baseline is not None and options.baseline not in labels:
         raise InputError(f"--baseline must be one of {', '.join(labels)}, not {options.baseline}")
@@ -207,7 +204,7 @@ class _Figures:
     def specs(self) -> list[KernelSpec]:
         return list(self.kernels)
 
-    def obstacle(self, config: CoreConfig) -> str:
+    def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run one of the kernels; empty if it can run all."""
         return next((f"{spec}: {rule}" for spec in self.specs if (rule := spec.obstacle(config))), "")
 
@@ -227,12 +224,15 @@ def _figures(options: ExploreOptions) -> _Figures:
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if options.energy or options.general:
         cells = library(request)
-        energies = {
-            spec: EnergyStep(cells, spec, options.top == "core", options.yosys) for spec in specs if options.energy
-        }
+        on_core = options.component in ("core", *WHOLE_CLUSTERS)
+        energies = {spec: EnergyStep(cells, spec, on_core, options.yosys) for spec in specs if options.energy}
         if options.general:
             energies[None] = EnergyStep(cells, None, yosys=options.yosys)
-    return _Figures(flows=flow_steps(request), kernels={spec: KernelStep(spec) for spec in specs}, energies=energies)
+    return _Figures(
+        flows=flow_steps(request, options.component),
+        kernels={spec: KernelStep(spec) for spec in specs},
+        energies=energies,
+    )
 
 
 def _runnable(specs: Sequence[KernelSpec], points: Sequence[Point], notes: list[str]) -> list[list[KernelSpec]]:
@@ -256,6 +256,8 @@ def _paper(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The points of Table II and the steps of each."""
     flow = "asic" if options.liberty is not None else "builtin"
     request = _requested(options, (flow,), SCRIPTS)
+    if options.component == CLUSTER:
+        return cluster_points(request)
     return paper_points(request, energy=not options.no_energy)
 
 

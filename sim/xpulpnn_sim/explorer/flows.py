@@ -10,8 +10,11 @@ from xpulpnn.settings import apply_settings
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.library import Library, load_library
+from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
+from xpulpnn_sim.explorer.parts import with_macros
 from xpulpnn_sim.explorer.results import EmittedDesign, Flow
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
+from xpulpnn_sim.tops import CLUSTER_TOPS
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
@@ -107,11 +110,11 @@ class FlowStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        changed = design
+        changed = with_macros(design) if design.top in CLUSTER_TOPS and design.top not in WHOLE_CLUSTERS else design
         if self.structures:
             changed = emit_design(design.top, apply_settings(design.config, self.structures))
         output, hit = cached_flow(self.flow, changed)
-        if changed.code == design.code:
+        if not self.structures or changed.code == design.code:
             return StepOutcome(result=output.result, cached=hit, files=output.files)
         told = ", ".join(f"{key}={value}" for key, value in self.structures.items())
         text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; --set or --sweep chooses others."
@@ -128,13 +131,30 @@ def library(request: Request) -> Library:
     return builtin_library()
 
 
-def flow_steps(request: Request) -> list[FlowStep]:
-    """A step for each flow and script; raises :class:`~xpulpnn.errors.ToolError` for an unreadable library."""
-    return [FlowStep(flow, request.chosen) for name in request.flows for flow in _flows(name, request)]
+def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
+    """A step for each flow and script.
+
+    Parameters
+    ----------
+    request : Request
+        What is asked for.
+    top : str
+        The component, if it is one of clusters.
+
+    Raises
+    ------
+    InputError
+        For a flow that takes no such component.
+    ToolError
+        For an unreadable library.
+    """
+    return [FlowStep(flow, request.chosen) for name in request.flows for flow in _flows(name, request, top)]
 
 
-def _flows(name: str, request: Request) -> list[Flow]:
+def _flows(name: str, request: Request, top: str) -> list[Flow]:
     match name:
+        case "ecp5" | "ice40" if top in CLUSTER_TOPS:
+            raise InputError(f"--flow must be asic or builtin for {top}, not {name}")
         case "ecp5" | "ice40":
             from xpulpnn_sim.explorer.fpga import FpgaFlow
 
@@ -143,9 +163,22 @@ def _flows(name: str, request: Request) -> list[Flow]:
             from xpulpnn_sim.explorer.asic import AsicFlow
 
             cells = library(replace(request, liberty=None) if name == "builtin" else request)
-            return [
-                AsicFlow(cells, name, script, repeat=request.repeat, clock_ns=request.clock_ns, yosys=request.yosys)
+            flows = [
+                AsicFlow(
+                    cells,
+                    name,
+                    script,
+                    repeat=request.repeat,
+                    clock_ns=request.clock_ns,
+                    yosys=request.yosys,
+                    keep=top in WHOLE_CLUSTERS,
+                )
                 for script in request.scripts
             ]
+            if top in WHOLE_CLUSTERS:
+                from xpulpnn_sim.explorer.cluster_flow import ClusterFlow
+
+                return [ClusterFlow(flow) for flow in flows]
+            return list(flows)
         case _:
             raise InputError(f"flow must be one of {', '.join(FLOWS)}, not {name}")

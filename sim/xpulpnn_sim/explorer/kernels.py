@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.explorer.library import Library
-from xpulpnn_sim.explorer.results import EmittedDesign
+from xpulpnn_sim.explorer.results import Configuration, EmittedDesign
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
+from xpulpnn_sim.harness.cluster_run import ClusterCase, run_cluster_case
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
@@ -19,6 +21,12 @@ SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
+_MOST_CYCLES = 1 << 40
+
+_ONE_CORE = (
+    "Of one core of the cluster, by itself: crossbar, event unit, DMA engine, caches and memories are not in it, nor "
+    "are waits for banks and for other cores."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +85,17 @@ class KernelSpec:
             config=simulated(replace(config, rvfi=False)),
         )
 
-    def obstacle(self, config: CoreConfig) -> str:
+    def cluster_case(self, config: ClusterConfig) -> ClusterCase:
+        """The kernel on all cores of a cluster, every instruction checked."""
+        cluster = simulated(replace(config, rvfi=False))
+        case = replace(self.case(config.core), config=cluster.core, machine=Machine(max_cycles=_MOST_CYCLES))
+        return ClusterCase(case=case, cluster=cluster)
+
+    def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run the kernel; empty if it can."""
+        case = self.cluster_case(config) if isinstance(config, ClusterConfig) else self.case(config)
         try:
-            self.case(config).check()
+            case.check()
         except XpulpnnError as error:
             return str(error)
         return ""
@@ -88,7 +103,7 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """A kernel on the RTL of the back end of the same configuration."""
+    """A kernel on the RTL of the back end of the same configuration, or of the cluster."""
 
     spec: KernelSpec
     kind: ResultField = "kernels"
@@ -104,7 +119,11 @@ class KernelStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Cycles of the kernel; its results are compared with the reference."""
-        result = run_case(self.spec.case(design.config))
+        config = design.config
+        if isinstance(config, ClusterConfig):
+            result = run_cluster_case(self.spec.cluster_case(config))
+        else:
+            result = run_case(self.spec.case(config))
         wrong = result.record["mismatches"]
         return StepOutcome(
             result=result.record, error=f"results must equal the reference, not differ {wrong} times" if wrong else ""
@@ -114,6 +133,8 @@ class KernelStep:
 @dataclass(frozen=True, slots=True)
 class EnergyStep:
     """Energy of a kernel on the back end or the core of the same configuration, or of general code on its core.
+
+    Of a cluster it is that of one of its cores.
 
     Parameters
     ----------
@@ -150,7 +171,7 @@ class EnergyStep:
         from xpulpnn_sim.explorer.energy.estimate import estimate_with_files
         from xpulpnn_sim.explorer.energy.programs import general_code
 
-        config = design.config
+        config = design.config.core if isinstance(design.config, ClusterConfig) else design.config
         if self.spec is None:
             workload = program_workload(general_code(), config)
         else:
@@ -158,4 +179,6 @@ class EnergyStep:
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
         result, files = estimate_with_files(config, workload, self.library, yosys=self.yosys)
+        if isinstance(design.config, ClusterConfig):
+            result = replace(result, conditions=[_ONE_CORE, *result.conditions])
         return StepOutcome(result=result, files=files)

@@ -1,12 +1,12 @@
 """Flat netlists of library cells, with the instance and the readable name of everything in them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.liberty import LibraryCell
-from xpulpnn_sim.netlist import ONE, NetlistModule, read_module
+from xpulpnn_sim.netlist import ONE, NetlistCell, NetlistModule, NetlistWire, read_module
 
 GATED = "$_DFFE_PP_"
 """Type of the registers that stand behind a clock gate in netlists for energies; their pins are C, D, E, Q."""
@@ -56,6 +56,8 @@ class MappedNetlist:
     names : dict
         Name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path
         and the number of the net, such as ``dotp.array.n123``.
+    apart : list of NetlistCell
+        Instances that were not mapped; their outputs are among the inputs, their inputs among the outputs.
     """
 
     module: str
@@ -63,6 +65,7 @@ class MappedNetlist:
     inputs: dict[str, int]
     outputs: dict[str, int]
     names: dict[int, str]
+    apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
     def combinational(self) -> Combinational:
         """The netlist with its registers cut: what leaves one starts a path, what enters one but its clock ends one.
@@ -90,21 +93,37 @@ def read_mapped(path: Path, module: str, library: Mapping[str, LibraryCell]) -> 
     return mapped_module(read_module(path, module), library)
 
 
-def mapped_module(found: NetlistModule, library: Mapping[str, LibraryCell]) -> MappedNetlist:
-    """A flat module as library cells; raises :class:`ToolError` if one of them is not in ``library``."""
+def mapped_module(
+    found: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
+) -> MappedNetlist:
+    """A flat module as library cells, and as those whose type is in ``apart``.
+
+    Raises :class:`ToolError` if there are others.
+    """
     gates: list[MappedGate] = []
+    others = [cell for cell in found.cells if cell.type in apart]
     for cell in found.cells:
+        if cell.type in apart:
+            continue
         if cell.type not in library:
             raise ToolError(f"--liberty must hold cells for all of {found.name}, not lack one for {cell.type}")
         pins = {pin: nets[0] for pin, nets in cell.pins.items()}
         gates.append(MappedGate(cell.name, instance_path(cell.name), library[cell.type], pins))
+    inputs = {name: net for port in found.inputs.values() for name, net in port.bits}
+    outputs = {name: net for port in found.outputs.values() for name, net in port.bits}
+    for cell in others:
+        inputs |= dict(pin_bits(cell, outputs=True))
+        outputs |= dict(pin_bits(cell, outputs=False))
     return MappedNetlist(
-        module=found.name,
-        gates=gates,
-        inputs={name: net for port in found.inputs.values() for name, net in port.bits},
-        outputs={name: net for port in found.outputs.values() for name, net in port.bits},
-        names=_names(found, gates),
+        module=found.name, gates=gates, inputs=inputs, outputs=outputs, names=_names(found, gates), apart=others
     )
+
+
+def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
+    """Name, such as ``core0.data__addr[3]``, and net of each bit of the output pins of a cell, or of the others."""
+    for pin, nets in cell.pins.items():
+        if (pin in cell.outputs) == outputs:
+            yield from NetlistWire(f"{cell.name}.{pin}", nets).bits
 
 
 def instance_path(name: str) -> str:

@@ -5,17 +5,21 @@ from pathlib import Path
 from shlex import join
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tops import TOPS
+from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS
+
+CLUSTER = "cluster"
+WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")
+"""Components that are mapped part by part, and run kernels."""
 
 DEFAULT_TOP = "ex-stage"
-DEFAULT_PRESET = "xpulpnn"
+DEFAULT_PRESET, DEFAULT_CLUSTER_PRESET = "xpulpnn", "cluster"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200
 """Points to run without being asked for so many."""
 
-_SWEPT = ("top", "preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
+_SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``paper`` decides itself."""
 
 
@@ -28,11 +32,12 @@ class ExploreOptions:
     top : str or None
         Component, one of the names of ``xpulpnn generate``; None: the EX stage.
     preset : tuple of str
-        Presets to start from, each one or several with commas; empty: ``xpulpnn``.
+        Presets to start from, each one or several with commas; empty: ``xpulpnn``, or
+        ``cluster``.
     settings, sweep : tuple of str
         ``KEY=VALUE`` for all points; ``KEY=V1,V2,...`` whose combinations are the points.
     paper : bool
-        Repeat the comparison of Table II of the XpulpNN paper.
+        Repeat the comparison of Table II of the XpulpNN paper; with the component ``cluster`` that of the clusters.
     search : int or None
         Points that Optuna proposes, instead of all combinations.
     objective : str or None
@@ -127,18 +132,34 @@ class ExploreOptions:
             raise InputError(f"--max-points must be at least 1, not {self.max_points}")
         if not self.timeout > 0:
             raise InputError(f"--timeout must be positive, not {self.timeout:g}")
-        if self.top is not None and self.top not in TOPS:
-            raise InputError(f"--top must be one of {', '.join(TOPS)}, not {self.top}")
+        if self.top is not None and self.top not in ALL_TOPS:
+            raise InputError(f"--top must be one of {', '.join(ALL_TOPS)}, not {self.top}")
         if self.liberty is not None and not self.liberty.is_file():
             raise InputError(f"--liberty must be a file, not {self.liberty}")
         if self.paper:
             given = [name for name in _SWEPT if getattr(self, name)]
+            if self.top not in (None, CLUSTER):
+                raise InputError(f"--top must be left out or {CLUSTER} with --paper, not {self.top}")
             if given:
                 raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
         elif self.no_energy:
             raise InputError("--no-energy must be left out without --paper")
+        if self.component in CLUSTER_TOPS and self.component not in WHOLE_CLUSTERS:
+            given = [name for name in ("kernel", "energy", "general") if getattr(self, name)]
+            if given:
+                raise InputError(f"--{given[0]} must be left out with --top {self.component}, which runs no programs")
         if self.energy and not self.kernel:
             raise InputError("--energy must come with a --kernel whose energy it is")
+
+    @property
+    def component(self) -> str:
+        """Name of the component."""
+        return self.top or DEFAULT_TOP
+
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """Presets to start from, as they are given."""
+        return self.preset or ((DEFAULT_CLUSTER_PRESET,) if self.component in CLUSTER_TOPS else (DEFAULT_PRESET,))
 
     @property
     def command(self) -> str:

@@ -9,13 +9,20 @@ those belong that read it, or, if they do not agree, that feed it. What serves s
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from xpulpnn_sim.explorer.liberty import LibraryCell
 from xpulpnn_sim.explorer.liberty_expression import Expression
-from xpulpnn_sim.explorer.mapped_netlist import MappedGate, MappedNetlist, instance_path, name_length, net_names
+from xpulpnn_sim.explorer.mapped_netlist import (
+    MappedGate,
+    MappedNetlist,
+    instance_path,
+    name_length,
+    net_names,
+    pin_bits,
+)
 from xpulpnn_sim.netlist import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order
 
 SHARED = "(shared)"
@@ -63,7 +70,7 @@ def with_origins(source: NetlistModule, flat: NetlistModule, mapped: MappedNetli
     mapped : MappedNetlist
         The same as library cells.
     """
-    known = _Source(source, _register_names(flat, mapped))
+    known = _Source(source, _register_names(flat, mapped), {cell.type for cell in mapped.apart})
     values = _mapped_values(mapped, known)
     told = _Telling(mapped, known, values)
     gates = [replace(gate, path=told.path(gate)) for gate in mapped.gates]
@@ -99,12 +106,15 @@ def _function(value: int) -> int:
 class _Source:
     """Values of the source, the instances that compute them, and their names."""
 
-    def __init__(self, module: NetlistModule, registers: Mapping[str, str]) -> None:
+    def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
         gates = [cell for cell in module.cells if cell.type in _GATES]
         names = net_names(module)
         self.values: dict[int, int] = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
         self.register_path: dict[str, str] = {}
         for cell in module.cells:
+            if cell.type in apart:
+                self.values |= {net: _random(name) for name, net in pin_bits(cell, outputs=True)}
+                continue
             for net in () if cell.type in _GATES else cell.driven:
                 shared = next((registers[name] for name in names.get(net, ()) if name in registers), None)
                 self.values[net] = _random(shared or f"{cell.name} {net}")
@@ -178,7 +188,11 @@ class _Telling:
         self._area: defaultdict[str, float] = defaultdict(float)
         self._paths: dict[MappedGate, frozenset[str]] = {}
         self._readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
-        outputs, part = set(mapped.outputs.values()), mapped.combinational()
+        pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
+        above: defaultdict[int, set[str]] = defaultdict(set)
+        for name, net in mapped.outputs.items():
+            above[net].add(instance_path(pins[name].name) if name in pins else "")
+        part = mapped.combinational()
         gates = in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven)
         registers = [gate for gate in mapped.gates if gate.cell.sequential]
         for gate in (*gates, *registers):
@@ -194,8 +208,8 @@ class _Telling:
             self._tell(gate, by_function, "function")
         for gate in (*reversed(gates), *registers):
             if len(self._paths[gate]) != 1:
-                above = {""} if outputs.intersection(gate.driven) else set[str]()
-                self._choose(gate, above.union(*(self._of_readers(net) for net in gate.driven)))
+                ports = set[str]().union(*(above.get(net, ()) for net in gate.driven))
+                self._choose(gate, ports.union(*(self._of_readers(net) for net in gate.driven)))
         drivers = {net: gate for gate in (*gates, *registers) for net in gate.driven}
         for gate in gates:
             if len(self._paths[gate]) != 1:

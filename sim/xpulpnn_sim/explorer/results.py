@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
+
+Configuration = CoreConfig | ClusterConfig
+"""Of a point: of a component of a core, or of one of a cluster."""
 
 _Record = TypeVar("_Record")
 
@@ -19,19 +22,25 @@ class EmittedDesign:
         Name of the component on the command line, such as ``ex-stage``.
     module : str
         Name of its Verilog module, such as ``ex_stage``.
-    config : CoreConfig
+    config : Configuration
         What it was emitted from.
     verilog : str
         The source.
     manifest : mapping
         Ports, hierarchy and names (see :mod:`xpulpnn.verilog`).
+    apart : frozenset of str
+        Modules of which the source has the ports alone: they are mapped by themselves.
+    memories : tuple of str
+        Modules whose memories would be macros, and are not mapped.
     """
 
     top: str
     module: str
-    config: CoreConfig
+    config: Configuration
     verilog: str
     manifest: Mapping[str, Any]
+    apart: frozenset[str] = frozenset()
+    memories: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -106,6 +115,26 @@ class CriticalPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantPath:
+    """The longest path from a core's request for data through its grant.
+
+    Parameters
+    ----------
+    path : CriticalPath
+        From the register it starts at to the one it ends at.
+    request_ps, grant_ps : float
+        Arrival where the request leaves the core, and where the grant enters it.
+    fo4 : float
+        The whole path in FO4.
+    """
+
+    path: CriticalPath
+    request_ps: float
+    grant_ps: float
+    fo4: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
     """One of several runs of a flow: its number from 1 on, area in kGE and delay in ps."""
 
@@ -148,6 +177,10 @@ class FlowResult:
         Parameters of the configuration that the flow set itself.
     area_run, delay_run : int
         Numbers of the runs that area (with cells and instances) and delay (with the path) are of.
+    memory_bits : int
+        Bits of memories that are not mapped, in no area.
+    grant : GrantPath
+        Of a cluster: from requests of its cores through their grants.
     luts, dsps, brams : int
         FPGA resources (registers are ``flip_flops``).
     fmax_mhz : list of float
@@ -174,6 +207,8 @@ class FlowResult:
     structures: dict[str, str] = field(default_factory=dict[str, str])
     area_run: int = 1
     delay_run: int = 1
+    memory_bits: int | None = None
+    grant: GrantPath | None = None
     luts: int | None = None
     dsps: int | None = None
     brams: int | None = None
@@ -193,10 +228,12 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
-    """Result of a flow, and the files to keep with it: text by name."""
+    """Result of a flow, the files to keep with it, text by name, and on request the netlist whose delay it tells (see
+    :mod:`xpulpnn_sim.explorer.packed_netlist`)."""
 
     result: FlowResult
     files: dict[str, str]
+    netlist: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

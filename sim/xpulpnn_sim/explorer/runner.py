@@ -11,15 +11,14 @@ from multiprocessing import connection
 from pathlib import Path
 from time import monotonic
 
-from xpulpnn.config import CoreConfig
-from xpulpnn_sim.explorer.results import EmittedDesign, PointResult
+from xpulpnn_sim.explorer.results import Configuration, EmittedDesign, PointResult
 from xpulpnn_sim.explorer.task import RESULT, Task, run_task, with_known
 from xpulpnn_sim.farm.child import LOG, Child, Tell
 from xpulpnn_sim.farm.dask_pool import FarmLostError
 from xpulpnn_sim.interrupts import later_interrupt, single_interrupt
 from xpulpnn_sim.user_cache import ignore_before
 
-Emit = Callable[[str, CoreConfig], EmittedDesign]
+Emit = Callable[[str, Configuration], EmittedDesign]
 Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from math import prod
-from typing import get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
-from xpulpnn.config import ALL_WIDTHS, PRESETS, CoreConfig, DotpConfig, preset
+from xpulpnn.config import ALL_WIDTHS, CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.settings import apply_settings, with_setting
+from xpulpnn_sim.explorer.results import Configuration
+from xpulpnn_sim.tops import CLUSTER_TOPS
 
 MOST_COMBINATIONS = 100_000
 """Of presets and swept values; more take long to look at, let alone to run."""
@@ -41,7 +43,7 @@ class Point:
         Name of the preset.
     settings : mapping of str to str
         Changes to it.
-    config : CoreConfig
+    config : Configuration
         The result.
     """
 
@@ -49,7 +51,7 @@ class Point:
     top: str
     preset: str
     settings: Mapping[str, str]
-    config: CoreConfig
+    config: Configuration
 
     @property
     def folder(self) -> str:
@@ -81,7 +83,8 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
     top : str
         Component, one of the names of ``xpulpnn generate``.
     presets : sequence of str
-        Names or comma-separated lists of names.
+        Names or comma-separated lists of names; that of a core stands for a cluster of such cores where the component
+        is one of clusters.
     settings : sequence of str
         ``KEY=VALUE``, applied to every point.
     sweeps : sequence of str
@@ -92,7 +95,7 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
     InputError
         For an unknown preset, field or value, or if no combination can be built.
     """
-    names, common, swept = parse_space(presets, settings, sweeps)
+    names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
     if size > MOST_COMBINATIONS:
         raise InputError(f"--sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
@@ -110,44 +113,52 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
 
 
 def parse_space(
-    presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
+    top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    names, common = _presets(presets), _common(settings)
-    return names, common, _swept(sweeps, common)
+    usual = ClusterConfig() if top in CLUSTER_TOPS else CoreConfig()
+    names, common = _presets(top, presets), _common(settings, usual)
+    return names, common, _swept(sweeps, common, usual)
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
     """The preset ``name`` with ``changes``, or why it cannot be built."""
     label = " ".join([name, *(f"{key}={_plain(text)}" for key, text in changes.items())])
     try:
-        config = apply_settings(preset(name), changes)
+        config = apply_settings(_named(top, name), changes)
         _check_top(top, config)
     except ConfigError as error:
         return Skipped(label=label, rule=str(error))
     return Point(label=label, top=top, preset=name, settings=changes, config=config)
 
 
-def _presets(texts: Sequence[str]) -> list[str]:
+def _named(top: str, name: str) -> Configuration:
+    if top not in CLUSTER_TOPS:
+        return preset(name)
+    return CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name))
+
+
+def _presets(top: str, texts: Sequence[str]) -> list[str]:
     names = [name.strip() for text in texts for name in text.split(",")]
+    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_TOPS else tuple(PRESETS)
     for name in names:
-        if name not in PRESETS:
-            raise InputError(f"--preset must be a list out of {','.join(PRESETS)}, not {name or 'empty'}")
+        if name not in known:
+            raise InputError(f"--preset must be a list out of {','.join(known)}, not {name or 'empty'}")
     return list(dict.fromkeys(names))
 
 
-def _common(texts: Sequence[str]) -> dict[str, str]:
+def _common(texts: Sequence[str], usual: Configuration) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         key, value = _split(text, "--set", "KEY=VALUE")
         if key in found:
             raise InputError(f"--set must give each setting once, not {key} twice")
-        check_value(key, value)
+        check_value(key, value, usual)
         found[key] = value
     return found
 
 
-def _swept(texts: Sequence[str], common: Mapping[str, str]) -> dict[str, list[str]]:
+def _swept(texts: Sequence[str], common: Mapping[str, str], usual: Configuration) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for text in texts:
         key, listed = _split(text, "--sweep", "KEY=V1,V2,...")
@@ -155,7 +166,7 @@ def _swept(texts: Sequence[str], common: Mapping[str, str]) -> dict[str, list[st
             raise InputError(f"--sweep must name a setting that is given nowhere else, not {key} again")
         values = [value.strip() for value in listed.split(",")]
         for value in values:
-            check_value(key, value)
+            check_value(key, value, usual)
         found[key] = list(dict.fromkeys(values))
     return found
 
@@ -169,25 +180,28 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
 
 def plain_key(key: str) -> str:
     """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
-    return key.strip().removeprefix("dotp.").replace("-", "_")
+    return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 
 def _plain(value: str) -> str:
     return value.replace(",", "+")
 
 
-def check_value(key: str, text: str) -> None:
-    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration."""
+def check_value(key: str, text: str, usual: Configuration) -> None:
+    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
+
+    ``usual`` is one of those that have the field.
+    """
     try:
-        with_setting(CoreConfig(), key, text)
+        change = with_setting(usual, key, text)
         if key in {item.name for item in fields(DotpConfig)}:
-            _check_dotp(key, text)
+            change = change.get("core", change)
+            _check_dotp(key, change["dotp"][key])
     except ConfigError as error:
         raise InputError(str(error)) from None
 
 
-def _check_dotp(key: str, text: str) -> None:
-    value = with_setting(CoreConfig(), key, text)["dotp"][key]
+def _check_dotp(key: str, value: Any) -> None:
     kind = get_type_hints(DotpConfig)[key]
     wrong = not value or not value <= ALL_WIDTHS if get_origin(kind) is frozenset else _outside(kind, value)
     if wrong:
@@ -200,7 +214,14 @@ def _outside(kind: object, value: object) -> bool:
     return bool(choices) and value not in choices
 
 
-def _check_top(top: str, config: CoreConfig) -> None:
+def _check_top(top: str, config: Configuration) -> None:
     """Raise :class:`ConfigError` if ``config`` has no such component."""
-    if top == "nnrf" and not config.mac_load:
+    if isinstance(config, ClusterConfig):
+        for name, missing, rule in (
+            ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),
+            ("dma", not config.dma, "dma must be true"),
+        ):
+            if top == name and missing:
+                raise ConfigError(f"{rule} for {name}, not {0 if name == 'icache' else 'false'}")
+    elif top == "nnrf" and not config.mac_load:
         raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")

@@ -9,11 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.explorer.cache import sources_digest
 from xpulpnn_sim.explorer.flow_files import FlowError
 from xpulpnn_sim.explorer.results import (
+    Configuration,
     EmittedDesign,
     EnergyResult,
     FlowResult,
@@ -152,7 +152,7 @@ class Task:
         return listed
 
 
-def step_key(top: str, config: CoreConfig, name: str, settings: Mapping[str, str]) -> str:
+def step_key(top: str, config: Configuration, name: str, settings: Mapping[str, str]) -> str:
     """Text that is the same exactly if the step ``name`` with these settings gives the same result."""
     described = {
         "sources": sources_digest(),
@@ -233,7 +233,7 @@ def with_known(task: Task, folder: Path) -> Task:
 def run_task(
     task: Task,
     folder: Path,
-    emit: Callable[[str, CoreConfig], EmittedDesign],
+    emit: Callable[[str, Configuration], EmittedDesign],
     done: Callable[[str, bool], None],
 ) -> PointResult:
     """Run the steps whose results are not known, writing what is known after each.

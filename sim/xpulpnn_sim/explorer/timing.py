@@ -8,7 +8,8 @@ the first one.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from xpulpnn_sim.explorer.liberty import LibraryCell, Table, TimingArc
@@ -42,15 +43,15 @@ def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
         if timing.timing_type not in _SEQUENTIAL:
             by_pin[timing.related_pin].append(timing)
     for pin, arcs in by_pin.items():
-        delays = _worst(arc.cell_rise for arc in arcs), _worst(arc.cell_fall for arc in arcs)
-        slews = _worst(arc.rise_transition for arc in arcs), _worst(arc.fall_transition for arc in arcs)
+        delays = _largest(arc.cell_rise for arc in arcs), _largest(arc.cell_fall for arc in arcs)
+        slews = _largest(arc.rise_transition for arc in arcs), _largest(arc.fall_transition for arc in arcs)
         for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
             delay, slew = delays[to], slews[to]
             if delay is not None and slew is not None:
                 yield _Arc(pin, cause, to, delay, slew)
 
 
-def _worst(tables: Iterable[Table | None]) -> Table | None:
+def _largest(tables: Iterable[Table | None]) -> Table | None:
     """The largest values of all tables with the axes of the first one; None without tables."""
     known = [table for table in tables if table is not None]
     if len(known) < 2:
@@ -71,6 +72,9 @@ class _Analysis:
         self.part = netlist.combinational()
         self.load = self._loads()
         self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
+        self.gates = in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven)
+        self.fixed: frozenset[int] = frozenset()
+        self.before: _Analysis | None = None
 
     def _loads(self) -> defaultdict[int, float]:
         load: defaultdict[int, float] = defaultdict(float)
@@ -87,10 +91,24 @@ class _Analysis:
         return self.known_arcs[cell.name, output]
 
     def run(self) -> None:
+        """From all inputs and registers."""
         self._start()
-        for gate in in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven):
+        self._propagate()
+
+    def through(self, nets: Collection[int]) -> "_Analysis":
+        """What goes on from these nets alone, at the times that they have here."""
+        on = copy(self)
+        on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
+        on.arrival = {net: self.arrival[net] for net in on.fixed}
+        on.slew = {net: self.slew[net] for net in on.fixed}
+        on.cause = {}
+        on._propagate()
+        return on
+
+    def _propagate(self) -> None:
+        for gate in self.gates:
             for pin in gate.cell.outputs:
-                if pin.name in gate.pins:
+                if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
                     self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))
 
     def _start(self) -> None:
@@ -130,8 +148,40 @@ def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | Non
     library : Library
         Cells, driver and load.
     """
+    return longest_paths(netlist, library, ())[0]
+
+
+def longest_paths(
+    netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]]
+) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
+    """The longest combinational path, and the longest one through certain nets.
+
+    Parameters
+    ----------
+    netlist, library
+        As of :func:`longest_path`.
+    through : sequence of collection of int
+        Sets of nets; the second path takes one net of each, in this order.
+
+    Returns
+    -------
+    path, second : CriticalPath or None
+        None if there is none.
+    times : list of float
+        When the second path passes each set, ps.
+    """
     analysis = _Analysis(netlist, library)
     analysis.run()
+    path = _worst(analysis, netlist)[0]
+    if not through:
+        return path, None, []
+    for nets in through:
+        analysis = analysis.through(nets)
+    return path, *_worst(analysis, netlist)
+
+
+def _worst(analysis: _Analysis, netlist: MappedNetlist) -> tuple[CriticalPath | None, list[float]]:
+    """The longest path that an analysis has found, and when it passes what it must go through."""
     reached = [
         (analysis.arrival[net][edge], net, edge, name)
         for net, name in analysis.part.ends
@@ -139,16 +189,24 @@ def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | Non
         if net in analysis.arrival
     ]
     if not reached:
-        return None
+        return None, []
     worst, net, edge, end = max(reached, key=lambda item: item[0])
     steps: list[PathStep] = []
-    while (net, edge) in analysis.cause:
-        gate, source, cause = analysis.cause[net, edge]
-        at = analysis.arrival[net][edge]
-        delay = at - analysis.arrival[source][cause]
-        steps.append(PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(at)))
-        net, edge = source, cause
-    return CriticalPath(
+    times: list[float] = []
+    at: _Analysis | None = analysis
+    while at is not None:
+        while (net, edge) in at.cause:
+            gate, source, cause = at.cause[net, edge]
+            arrival = at.arrival[net][edge]
+            delay = arrival - at.arrival[source][cause]
+            steps.append(
+                PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival))
+            )
+            net, edge = source, cause
+        if at.before is not None:
+            times.append(_ps(at.arrival[net][edge]))
+        at = at.before
+    found = CriticalPath(
         tool=TOOL,
         netlist="mapped",
         start=analysis.part.starts.get(net, netlist.names.get(net, "")),
@@ -156,6 +214,7 @@ def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | Non
         delay_ps=_ps(worst),
         steps=steps[::-1],
     )
+    return found, times[::-1]
 
 
 def _ps(time_ns: float) -> float:

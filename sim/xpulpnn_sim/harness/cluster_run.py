@@ -1,16 +1,15 @@
 """One kernel on the cores of a cluster: what :mod:`xpulpnn_sim.harness.kernel_run` does on one core."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.kernel_run import (
     Case,
     KernelFigures,
@@ -28,6 +27,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.programs.cluster import ClusterProgram, cluster_program
+from xpulpnn_sw.programs.tiled import TiledProgram, Tiling, tiled_program
 
 ENGINE = "cluster"
 """What ran a kernel, in its record."""
@@ -45,11 +45,15 @@ class ClusterCase:
         The cluster, with the same core.
     placement : "padded" or "aligned"
         How what the cores read side by side lies in the banks.
+    tiling : Tiling or None
+        The tiles that the layer is computed in, its operands outside the cluster; None: none if it fits into the TCDM,
+        else as it takes least time.
     """
 
     case: Case
     cluster: ClusterConfig
     placement: Placement = "padded"
+    tiling: Tiling | None = None
 
     @property
     def name(self) -> str:
@@ -64,18 +68,45 @@ class ClusterCase:
     def check(self) -> None:
         """Raise an error unless the cores have the instructions and the TCDM has the room."""
         self.case.check()
-        program = cluster_program(self.kernel(case_tensors(self.case)), self.cluster.cores)
-        if len(program.data) > self.cluster.tcdm_bytes:
-            raise LayerError(
-                f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
-                f"not {len(program.data)} of {self.name}"
-            )
+        tensors = case_tensors(self.case)
+        kernel = self.kernel(tensors)
+        program = self.tiles(kernel, tensors) or cluster_program(kernel, self.cluster.cores)
         target = Target.of(self.cluster, self.case.machine)
         target.require(self.executable(program), self.case.machine.ram)
 
-    def executable(self, program: ClusterProgram) -> Executable:
+    def tiles(self, kernel: KernelRun, tensors: LayerTensors) -> TiledProgram | None:
+        """The program that computes the layer in tiles; None if it shall not, and need not.
+
+        Raises :class:`LayerError` if it needs tiles and cannot have them.
+        """
+        if self.tiling is None:
+            needed = len(cluster_program(kernel, self.cluster.cores).data)
+            if needed <= self.cluster.tcdm_bytes:
+                return None
+            if not self.cluster.dma:
+                raise LayerError(
+                    "operands, buffers and stacks of a cluster without DMA must be at most the TCDM's "
+                    f"{self.cluster.tcdm_bytes} bytes, not {needed} of {self.name}"
+                )
+        elif not self.cluster.dma:
+            raise InputError("dma of the cluster must be true for tiles, not false")
+        return tiled_program(
+            kernel,
+            tensors,
+            self.cluster.cores,
+            self.cluster.tcdm_bytes,
+            self.tiling or Tiling(),
+            specialise=self.case.specialise,
+        )
+
+    def executable(self, program: ClusterProgram | TiledProgram) -> Executable:
         """The program as the runner takes it."""
-        return executable_of(program, self.name)
+        found = executable_of(program, self.name)
+        if isinstance(program, ClusterProgram):
+            return found
+        outside = program.run.image
+        segment = Segment(outside.base, outside.data.tobytes(), outside.data.size)
+        return replace(found, segments=(*found.segments, segment))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,27 +168,28 @@ def run_cluster_case(case: ClusterCase) -> Result:
         reports.append(outcome.exit.text)
     mismatches = outcome.mismatches + (wrong[0] if wrong else 0)
     return Result(
-        figures=_figures(case, kernel, program, outcome, memory, mismatches if outcome.exit.ok else max(mismatches, 1)),
+        figures=cluster_figures(
+            case,
+            kernel,
+            outcome,
+            program.measured(memory),
+            program.shares(memory),
+            mismatches if outcome.exit.ok else max(mismatches, 1),
+        ),
         reports=reports,
         mismatch_position=outcome.mismatch_position,
     )
 
 
-def _figures(
-    case: ClusterCase,
-    kernel: KernelRun,
-    program: ClusterProgram,
-    outcome: RunResult,
-    memory: NDArray[np.uint8],
-    mismatches: int,
+def cluster_figures(
+    case: ClusterCase, kernel: KernelRun, outcome: RunResult, cycles: int, shares: list[int], mismatches: int
 ) -> ClusterFigures:
-    """The figures of a run, whose ``mismatches`` are everything that was wrong."""
+    """The figures of a run: its cycles, those that each core worked, and how much was wrong."""
     function = kernel.function
     # the function lies before what calls it
     slots = len(function) * WORD_BYTES // HALF_BYTES
     rows = [account[:slots] for account in outcome.accounts]
     total = np.sum(rows, axis=0)[:: WORD_BYTES // HALF_BYTES]
-    cycles, shares = program.measured(memory), program.shares(memory)
     stalls_by_core = [stalls_of(account, devices=True) for account in rows]
     stalls = {cause: sum(stalls[cause] for stalls in stalls_by_core) for cause in stalls_by_core[0]}
     common = figures(

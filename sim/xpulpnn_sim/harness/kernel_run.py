@@ -13,19 +13,16 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
-from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.harness.stream_run import run_stream
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.matmul import matmul_kernel
-from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
-from xpulpnn_sw.kernels.variants import variant
-from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
@@ -38,7 +35,7 @@ _DIGITS = 4
 
 def short_precision(kernel: str, bits: int) -> Precision:
     """What one width for all means: a ``matmul`` leaves its results in 32 bits."""
-    return Precision.uniform(bits) if kernel == "conv" else Precision.uniform(bits).accumulators
+    return kind(kernel).uniform(bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +44,7 @@ class Case:
 
     Parameters
     ----------
-    layer : ConvLayer or MatmulLayer
+    layer : Layer
         What is computed.
     precision : Precision
         Widths of inputs, weights and results.
@@ -78,21 +75,21 @@ class Case:
 
     @property
     def kernel(self) -> str:
-        """``conv`` or ``matmul``."""
-        return "conv" if isinstance(self.layer, ConvLayer) else "matmul"
+        """Its name."""
+        return kind_of(self.layer).name
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
         if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
             raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
-        chosen = variant(self.variant)
+        chosen = kind_of(self.layer).variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
             raise InputError(
                 f"variant must be one that the configuration can run, not {chosen.name} (needs {missing[0]})"
             )
-        if chosen.xpulp and chosen.row_bits(self.bits) not in self.config.widths:
+        if chosen.vectors(self.precision) - self.config.widths:
             shown = ",".join(map(str, sorted(self.config.widths, reverse=True)))
             raise InputError(f"bits of {chosen.name} must be among the configuration's {shown}, not {self.bits}")
 
@@ -277,24 +274,14 @@ def executable_of(program: BareProgram, name: str) -> Executable:
     )
 
 
-def case_tensors(case: Case) -> LayerTensors:
+def case_tensors(case: Case) -> Any:
     """The random tensors of a case."""
-    return random_tensors(case.layer, case.precision, np.random.default_rng(case.machine.seed))
+    return kind_of(case.layer).random(case.layer, case.precision, np.random.default_rng(case.machine.seed))
 
 
-def case_kernel(case: Case, tensors: LayerTensors, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
+def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
     """The kernel of a case, with room for ``cores`` cores."""
-    if isinstance(case.layer, ConvLayer):
-        return conv_kernel(
-            case.layer,
-            case.precision,
-            case.variant,
-            tensors,
-            cores=cores,
-            specialise=case.specialise,
-            placement=placement,
-        )
-    return matmul_kernel(
+    return kind_of(case.layer).build(
         case.layer,
         case.precision,
         case.variant,
@@ -305,26 +292,9 @@ def case_kernel(case: Case, tensors: LayerTensors, *, cores: int = 1, placement:
     )
 
 
-def reference(layer: Layer, tensors: LayerTensors, bits: int) -> NDArray[np.int32]:
-    """The layer computed by numpy, its results of ``bits`` bits."""
-    if isinstance(layer, ConvLayer):
-        pads = layers.Pads(*layer.padding)
-        accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
-    else:
-        accumulators = layers.matmul(tensors.weights, tensors.activations)
-        if tensors.bias is not None:
-            accumulators = (accumulators.astype(np.int64) + tensors.bias).astype(np.int32)
-    quantisation = tensors.requantisation
-    if quantisation is None:
-        return accumulators
-    return layers.quantise_bn(accumulators, quantisation.kappa, quantisation.lam, quantisation.shift, bits)
-
-
-def wrong_results(
-    kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: LayerTensors
-) -> tuple[int, str] | None:
+def wrong_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> tuple[int, str] | None:
     """Number of results in ``memory`` that differ from the reference layer and the first of them, or None."""
-    expected = reference(case.layer, tensors, case.precision.y)
+    expected = reference(case.layer, tensors, case.precision)
     got = kernel.output.decode(kernel.image, memory)
     different = np.argwhere(got != expected)
     if not len(different):

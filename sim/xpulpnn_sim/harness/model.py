@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn_sim.harness.schema import (
+    ACTIVITY,
     CHECK_ERROR,
     CHECK_INSN,
     CHECK_SETTINGS,
@@ -49,6 +50,7 @@ _SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
     "model_add_pokes": (None, [_POINTER, _POINTER, _U64]),
     "model_feed": (None, [_POINTER, _POINTER, _U64, _U64]),
     "model_collect": (None, [_POINTER, _U32, _POINTER, _POINTER, _U32, _POINTER, _U32]),
+    "model_activities": (_U64, [_POINTER, _POINTER]),
     "model_advance": (None, [_POINTER, _U64, _U32, _POINTER, _POINTER]),
     "check_create": (_POINTER, [_POINTER]),
     "check_destroy": (None, [_POINTER]),
@@ -256,6 +258,12 @@ class Model:
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
         return self.events
+
+    def activities(self) -> NDArray[Any]:
+        """When a DMA engine has moved data from or to the memory outside so far: an array of ACTIVITY."""
+        found = np.zeros(self._library.model_activities(self._handle, None), ACTIVITY)
+        self._library.model_activities(self._handle, _place(found))
+        return found
 
     def close(self) -> None:
         """Free the model and finish its waveform."""

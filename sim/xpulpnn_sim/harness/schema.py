@@ -179,6 +179,9 @@ from going on, or 0, why it last waited, and the address if for an answer."""
 GRANT = _dtype("cycle", "hart address we be wdata unused")
 """One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
 
+ACTIVITY = _dtype("first last", "read written")
+"""A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
+
 INTERRUPT = _dtype("cycle", "line unused")
 """A line that rises at a cycle, of hart 0."""
 
@@ -238,7 +241,7 @@ _RETIRE_SEEN = (
     *("mem_addr", "mem_rmask", "mem_wmask"),
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
-BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
+BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"), ("rdata",))
 DMA = PortKind(
     "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
 )
@@ -255,6 +258,7 @@ _STRUCTS = {
     "Status": STATUS,
     "HartStatus": HART_STATUS,
     "Grant": GRANT,
+    "Activity": ACTIVITY,
     "Interrupt": INTERRUPT,
     "StreamInsn": STREAM_INSN,
     "Poke": POKE,

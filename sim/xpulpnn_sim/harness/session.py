@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from xpulpnn_sim.exits import Exit, NameOf, Reason
 from xpulpnn_sim.harness.check import Checker, Checks
 from xpulpnn_sim.harness.machine import WATCHDOG_CYCLES, Machine, Memory, Waves
 from xpulpnn_sim.harness.model import Block, Model, Windows
-from xpulpnn_sim.harness.schema import OUTSIDE, STALLS, Event
+from xpulpnn_sim.harness.schema import ACTIVITY, OUTSIDE, STALLS, Event
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.trap_report import Trapped, fetched_word
 
@@ -68,6 +69,8 @@ class RunResult:
         Final memory by base address.
     accounts : list of uint64[half words of text + 1, STALLS]
         Where the cycles of each hart went, on request.
+    activities : array of ACTIVITY
+        When a DMA engine moved data from or to the memory outside.
     """
 
     exit: Exit
@@ -82,6 +85,7 @@ class RunResult:
     output: bytes = b""
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
     accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
+    activities: NDArray[Any] = field(default_factory=lambda: np.zeros(0, ACTIVITY))
 
     @property
     def sim_cycles_per_s(self) -> float:
@@ -249,6 +253,7 @@ class Session:
             mismatch_position=checks.position,
             trapped=self._trapped(memory),
             memory=memory,
+            activities=self.model.activities(),
         )
 
     def _trapped(self, memory: dict[int, NDArray[np.uint8]]) -> Trapped | None:

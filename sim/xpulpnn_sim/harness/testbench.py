@@ -6,6 +6,7 @@ pass. The driver is not called from Verilog: a function with foreign calls keeps
 whole design is one function.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,12 +83,26 @@ class Rig:
 
     def sources(self) -> dict[str, str]:
         """Generated files: the wrapper, what the simulator is told of modules, and the C++ header."""
-        kept = f'no_inline -module "{self.repeated}"\n' if self.repeated else ""
         return {
             f"{TOP}.sv": self._wrapper(),
-            CONTROL: f"`verilator_config\n{kept}",
+            CONTROL: "\n".join(["`verilator_config", *self._kept_apart(), ""]),
             "schema.hpp": header(self._counts(), both_edges=self.both_edges),
         }
+
+    def _kept_apart(self) -> Iterator[str]:
+        """What makes all instances of the repeated module run the same function.
+
+        It is not merged with what surrounds it, and its inputs are variables of its own: the simulator would replace
+        them by what drives each.
+        """
+        if not self.repeated:
+            return
+        yield f'no_inline -module "{self.repeated}"'
+        header = re.search(rf"^module {self.repeated}\b.*?^\);$", self.verilog, re.MULTILINE | re.DOTALL)
+        assert header, self.repeated
+        for name in re.findall(r"^\s*input wire (?:\[\d+:0\] )?(\w+)", header[0], re.MULTILINE):
+            if name not in _CLOCKING:
+                yield f'public_flat_rd -module "{self.repeated}" -var "{name}"'
 
     def _of(self, kind: PortKind) -> list[Adapter]:
         return [adapter for adapter in self.adapters if adapter.kind is kind]

@@ -1,13 +1,19 @@
 """The whole package: paths and texts of all its files."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.backend_testbench import backend_testbench
-from xpulpnn_sim.package.constraints import constraints
+from xpulpnn_sim.package.cluster.dma import dma_testbench
+from xpulpnn_sim.package.cluster.event_unit import event_unit_testbench
+from xpulpnn_sim.package.cluster.icache import icache_testbench
+from xpulpnn_sim.package.cluster.tcdm import tcdm_testbench
+from xpulpnn_sim.package.cluster.top import cluster_testbench
+from xpulpnn_sim.package.constraints import CONSTANT, constraints
 from xpulpnn_sim.package.core_testbench import core_testbench
 from xpulpnn_sim.package.design import RESETS, Design
 from xpulpnn_sim.package.fusesoc import core_file
@@ -27,7 +33,49 @@ _TESTBENCHES = {
     "backend": "It feeds the instructions of `tb/backend_stream.lst` and checks memory, jumps and CSR accesses; the "
     'delays of the memory are options: `make icarus ARGS="+latency=4 +stall=30"`.',
 }
+_DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
+
+_WITH_DELAYS = ("core", "backend", "cluster", "cluster-axi", "dma", "icache")
+"""Components whose testbenches have memories with delays."""
+
+_OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
+    "cluster": (
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
+    ),
+    "cluster-axi": (
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster-axi_program.lst` from a memory with AXI4 ports{_DELAYS}",
+    ),
+    "tcdm": (
+        tcdm_testbench,
+        "Its masters make random accesses, checked against a memory of its own; `+cycles=N`, `+seed=N` are options.",
+    ),
+    "event-unit": (
+        event_unit_testbench,
+        "Its cores wait for each other, for events and for mutexes; who is answered, when and with what is checked.",
+    ),
+    "dma": (
+        dma_testbench,
+        f"It gives the transfers of `tb/dma_commands.lst` and compares two memories{_DELAYS}",
+    ),
+    "icache": (
+        icache_testbench,
+        f"Cores fetch from a memory that changes in the middle{_DELAYS}",
+    ),
+}
+"""Testbenches of the components of a cluster, and what is said of them."""
+
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
+
+
+_BANKS = """
+4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
+   of your technology takes its place."""
+"""Step of those who have the banks outside."""
+
+PACKAGED = ("core", "backend", *BUILDERS, *_OF_CLUSTERS)
+"""Components that have a package."""
 
 
 def testbench(design: Design) -> dict[str, str]:
@@ -38,7 +86,9 @@ def testbench(design: Design) -> dict[str, str]:
         return backend_testbench(design)
     if design.top in BUILDERS:
         return unit_testbench(design)
-    raise InputError(f"TOP must be one of core, backend, {', '.join(BUILDERS)} with --package, not {design.top}")
+    if design.top in _OF_CLUSTERS:
+        return _OF_CLUSTERS[design.top][0](design)
+    raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
 
 
 def package_files(design: Design) -> dict[str, str]:
@@ -66,6 +116,13 @@ def package_files(design: Design) -> dict[str, str]:
     return files | {f"syn/{name}": text for name, text in synthesis_files(design).items()}
 
 
+def _said(top: str) -> str:
+    """What the testbench of a component does."""
+    if top in _OF_CLUSTERS:
+        return _OF_CLUSTERS[top][1]
+    return _TESTBENCHES.get(top, _VECTORS.format(top=top))
+
+
 def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package into ``folder``, all texts being there before the first is written; returns the paths."""
     files = package_files(design)
@@ -83,7 +140,7 @@ def _makefile(design: Design) -> str:
         options=" ".join(VERILATOR_BINARY),
         make_options=VERILATOR_MAKE,
         options_reason="C++20, threads and no precompiled header are asked for here, so that any installation will do",
-        arguments="+vcd" if design.top in BUILDERS else "+latency=4 +stall=30",
+        arguments="+latency=4 +stall=30" if design.top in _WITH_DELAYS else "+vcd",
     )
 
 
@@ -100,6 +157,7 @@ def _readme(design: Design) -> str:
         if begin
         else "Generate with `--prefix` if its module names are taken."
     )
+    constant = [name for name in CONSTANT if name in design.by_name]
     obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
     return fill(
         "README.md",
@@ -110,8 +168,9 @@ def _readme(design: Design) -> str:
         ipxact=f"`doc/{design.top}.xml`{obi}",
         clock=f"{design.clock_ns:g}",
         vlnv=f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}",
-        testbench=_TESTBENCHES.get(design.top, _VECTORS.format(top=design.top)),
+        testbench=_said(design.top),
         prefix=prefix,
         clocking=clocking,
-        constant="; boot address and hart id count as constant" if "hart_id" in design.by_name else "",
+        banks=_BANKS if "banks__0__req" in design.by_name else "",
+        constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
     )

@@ -56,15 +56,18 @@ def _text(root: ElementTree.Element) -> str:
 
 
 def _buses(design: Design) -> Mapping[str, list[Port]]:
-    """OBI interfaces: ports by the name before the two underscores."""
+    """OBI interfaces with 32-bit data: ports by the name before the last two underscores."""
     groups: dict[str, list[Port]] = {}
     for port in design.ports:
-        bus, separator, signal = port.name.partition("__")
-        if separator and signal in OBI_SIGNALS:
+        bus, separator, signal = port.name.rpartition("__")
+        if separator and signal in OBI_SIGNALS and port.width == OBI_SIGNALS[signal][1]:
             groups.setdefault(bus, []).append(port)
-    return {
-        bus: ports for bus, ports in groups.items() if {port.name.partition("__")[2] for port in ports} >= set(_ALWAYS)
-    }
+    return {bus: ports for bus, ports in groups.items() if {_signal(port) for port in ports} >= set(_ALWAYS)}
+
+
+def _signal(port: Port) -> str:
+    """The signal of its bus that a port is."""
+    return port.name.rpartition("__")[2]
 
 
 def has_obi(design: Design) -> bool:
@@ -117,9 +120,10 @@ def _bus_interface(parent: ElementTree.Element, bus: str, ports: Sequence[Port])
     maps = _add(kind, "portMaps")
     for port in ports:
         mapping = _add(maps, "portMap")
-        _add(_add(mapping, "logicalPort"), "name", port.name.partition("__")[2])
+        _add(_add(mapping, "logicalPort"), "name", _signal(port))
         _add(_add(mapping, "physicalPort"), "name", port.name)
-    _add(interface, "master")
+    is_target = any(port.is_input and _signal(port) == "req" for port in ports)
+    _add(interface, "slave" if is_target else "master")
 
 
 def _port(parent: ElementTree.Element, port: Port, design: Design) -> None:

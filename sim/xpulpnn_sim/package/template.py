@@ -6,13 +6,19 @@ from pathlib import Path
 from xpulpnn_sim.package.design import GENERATED
 
 _FOLDER = Path(__file__).parent / "templates"
+_SHARED = ("fail", "noise")
+"""Pieces that several texts have on lines of their own."""
+
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def template(name: str) -> str:
     """The text of the file ``name`` under ``templates``, with what all of them share."""
     text = _source(name)
-    return text.replace("{{generated}}", GENERATED).replace("{{fail}}", _source("fail.v"))
+    text = text.replace("{{generated}}", GENERATED)
+    for name in _SHARED:
+        text = text.replace(f"{{{{{name}}}}}\n", _source(f"{name}.v"))
+    return text
 
 
 def _source(name: str) -> str:

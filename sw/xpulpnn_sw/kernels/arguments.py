@@ -84,3 +84,21 @@ CONV_ARGUMENTS = Structure(
     ),
 )
 """Of a convolution."""
+
+CONV1D_ARGUMENTS = Structure(
+    "xp_conv1d_arguments",
+    (*CONV_ARGUMENTS.fields, Field("dilation", "input rows from one filter row to the next")),
+)
+"""Of a convolution whose filter rows are apart."""
+
+LINEAR_ARGUMENTS = Structure(
+    "xp_linear_arguments",
+    (
+        *_OPERANDS,
+        Field("out_channels", "output neurons"),
+        Field("weight_stride", "bytes from one weight stream to the next"),
+        Field("shift", "right shift of the requantisation"),
+        Field("row_words", "words of a packed filter row"),
+    ),
+)
+"""Of a linear layer whose inputs are as wide as its weights."""

@@ -28,8 +28,11 @@ _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
 
-_BY_IMMEDIATE, _BY_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)"
-_FORMS = {"p.lw": "rd,imm12(rs1!)"} | dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE)
+_BY_IMMEDIATE, _BY_REGISTER, _WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
+_FORMS: dict[str, str] = {
+    **dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)"),
+    **dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE),
+}
 """The operand form meant by mnemonics that have several: post-increment by an immediate."""
 
 _INVERSE = {"beq": "bne", "bne": "beq"}
@@ -105,6 +108,14 @@ class Builder:
     def store_and_move(self, mnemonic: str, source: int, step: int, base: int) -> None:
         """Store at ``base``, which then moves by the number in register ``step``."""
         self._append(_row(mnemonic, _BY_REGISTER), (source, step, base))
+
+    def store_at(self, mnemonic: str, source: int, offset: int, base: int) -> None:
+        """Store at ``base`` plus the number in register ``offset``."""
+        self._append(_row(mnemonic, _WITH_REGISTER), (source, offset, base))
+
+    def of_form(self, mnemonic: str, form: str, *operands: int) -> None:
+        """Append an instruction of which there are several forms, told by their operands."""
+        self._append(_row(mnemonic, form), operands)
 
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""

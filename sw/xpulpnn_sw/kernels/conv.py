@@ -1,12 +1,14 @@
 """Convolution kernels: im2col, MatMul, requantisation, for every variant and precision."""
 
-from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
+from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
-from xpulpnn_sw.kernels.kernel import Blocking, KernelRun, kernel_run, place_operands
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
+from xpulpnn_sw.kernels.operands import Blocking, place_operands
+from xpulpnn_sw.kernels.rows import element_order, ordered
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import WORD_BITS, variant
-from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.kernels.variants import WORD_BITS, Variant, for_pixels, variant
+from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.layout import ImageBuilder, Placement, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.precision import Precision
 
@@ -27,19 +29,42 @@ def conv_kernel(
     ``im2col``, ``output`` (HWC), ``arguments``, ``stack``. A specialised function is for this layer only.
     ``placement`` is that of weight streams, im2col buffers and stacks in a banked memory.
     """
-    chosen, bits = variant(name), precision.w
-    tensors.check(layer, precision)
+    return receptive_fields("conv", layer, layer, precision, variant(name), tensors, cores, specialise, placement)
+
+
+def receptive_fields(
+    kind: str,
+    shown: Layer,
+    layer: ConvLayer,
+    precision: Precision,
+    chosen: Variant,
+    tensors: LayerTensors,
+    cores: int,
+    specialise: bool,
+    placement: Placement,
+    *,
+    dilation: int = 0,
+) -> KernelRun:
+    """A kernel called ``kind`` that computes the layer ``shown`` as the convolution ``layer``, through im2col rows.
+
+    A layer with a single pixel is computed by a variant for such. ``dilation`` is the distance of filter rows in rows
+    of the input; 0: they follow each other, and so do their elements in memory.
+    """
     chosen.check_precision(precision)
-    channels = padded_channels(layer.channels, bits)
-    pixel_bytes = channels * bits // WORD_BITS * WORD
-    words = layer.kernel_height * layer.kernel_width * pixel_bytes // WORD
-    row_stride = words * chosen.row_bits(bits) // bits * WORD
-    blocking = Blocking(chosen, precision)
+    tensors.check(layer, precision)
+    chosen = for_pixels(chosen, layer.pixels)
+    channels = padded_channels(layer.channels, min(precision.x, precision.w))
+    pixel_bytes = channels * precision.x // WORD_BITS * WORD
+    words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
+    plane_words = -(-words // chosen.unrolled) * chosen.unrolled
+    row_stride = plane_words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision) * WORD
+    blocking = Blocking(chosen, precision, tensors.rule)
     memory = ImageBuilder()
     top, _, left, _ = layer.padding
     # a word to spare: odd runs are copied in pairs
-    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), bits), spare=1)
-    rows = pack_words(pad_axis(tensors.weights, 3, channels), bits).reshape(layer.out_channels, words)
+    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)
+    filters = ordered(pad_axis(tensors.weights, 3, channels), element_order(chosen, precision))
+    rows = pack_words(filters, precision.w).reshape(layer.out_channels, words)
     buffer_words = chosen.npx * row_stride // WORD + SPARE_WORDS
     buffer_stride = banked_words(buffer_words, placement) * WORD
     arguments = {
@@ -59,14 +84,16 @@ def conv_kernel(
         "stride_x": layer.stride[1],
         "pad_top": top,
         "pad_left": left,
+        "dilation": dilation,
     }
     return kernel_run(
-        layer,
+        kind,
+        shown,
         blocking,
-        CONV_ARGUMENTS,
+        CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS,
         memory,
         arguments,
-        im2col=Im2col(chosen, bits),
+        im2col=Im2col(chosen, precision, dilated=dilation > 0),
         cores=cores,
         specialise=specialise,
         placement=placement,

@@ -4,10 +4,10 @@ Everything a kernel derives from its arguments is written down once, as a :class
 names are all known when the kernel is generated becomes a constant; any other is computed when the function starts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -97,7 +97,8 @@ class Name(Term):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Term):
-    """Result of the register instruction ``mnemonic``, or of ``max0``: the left side if positive, else 0."""
+    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, or of ``share``:
+    the left side divided by the right one, which is likely a power of two."""
 
     mnemonic: str
     left: Term
@@ -107,6 +108,11 @@ class Operation(Term):
 def term(value: Term | int) -> Term:
     """A constant as a term."""
     return Number(value) if isinstance(value, int) else value
+
+
+def shared(value: Term) -> Term:
+    """The value over the number of cores, rounded down: with XpulpV2 a shift where that is a power of two."""
+    return Operation("share", value, Argument("cores"))
 
 
 def positive(value: Term) -> Term:
@@ -123,6 +129,7 @@ _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "divu": lambda a, b: a // b,
+    "share": lambda a, b: a // b,
     "and": lambda a, b: a & b,
     "max0": lambda a, b: max(a, 0),
 }
@@ -147,6 +154,8 @@ class Frame:
         Those to put into the registers ``spare``, first come first served, unless they are constants.
     spare : list of int
         Registers for them; those left over stay in the list.
+    used : collection of int, optional
+        Registers that the function changes; only these are saved for the caller. None: all of :data:`SAVED` are.
     """
 
     def __init__(
@@ -158,8 +167,10 @@ class Frame:
         homes: Mapping[str, int],
         wanted: Sequence[str],
         spare: list[int],
+        used: Collection[int] | None = None,
     ) -> None:
         """Decide where each number lives."""
+        self._saved = tuple(register for register in SAVED if used is None or register in used)
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
@@ -172,7 +183,7 @@ class Frame:
                 self._homes[name] = spare.pop(0)
         in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
-        words = len(self._slots) * WORD + len(SAVED) * WORD
+        words = len(self._slots) * WORD + len(self._saved) * WORD
         self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
 
     # -- in the body of the kernel
@@ -219,10 +230,12 @@ class Frame:
 
     def begin(self) -> None:
         """Save the caller's registers and compute all numbers; the arguments are then no longer needed."""
-        self._b("addi", SP, SP, -self._size)
-        for number, register in enumerate(SAVED):
-            self._b("sw", register, self._saved(number), SP)
+        if self._size:
+            self._b("addi", SP, SP, -self._size)
+        for number, register in enumerate(self._saved):
+            self._b("sw", register, self._place(number), SP)
         taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
+        taken |= {*SAVED} - {*self._saved}
         pool = [register for register in FREE if register not in taken]
         for name, value in self._terms.items():
             if name in self._constants and name not in self._homes:
@@ -233,12 +246,13 @@ class Frame:
 
     def end(self) -> None:
         """Give the registers back and return."""
-        for number, register in enumerate(SAVED):
-            self._b("lw", register, self._saved(number), SP)
-        self._b("addi", SP, SP, self._size)
+        for number, register in enumerate(self._saved):
+            self._b("lw", register, self._place(number), SP)
+        if self._size:
+            self._b("addi", SP, SP, self._size)
         self._b("jalr", ZERO, 0, RA)
 
-    def _saved(self, number: int) -> int:
+    def _place(self, number: int) -> int:
         return self._size - (number + 1) * WORD
 
     def _fold(self, value: Term) -> int | None:
@@ -252,6 +266,8 @@ class Frame:
                 return self._constants.get(name)
             case Operation(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
+                if a == 0 and mnemonic in ("mul", "divu", "and"):
+                    return 0
                 return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
             case _:
                 return None
@@ -297,13 +313,35 @@ class Frame:
         elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
             result = pool.pop(0)
             self._b(_IMMEDIATE[mnemonic], result, a, constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant.bit_count() == 1:
+        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
             result = pool.pop(0)
             self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
         else:
             b = self._evaluate(right, pool)
             result = pool.pop(0)
-            self._b(mnemonic, result, a, b)
+            if mnemonic == "share":
+                self._share(result, a, b)
+            else:
+                self._b(mnemonic, result, a, b)
             self._give_back(b, pool)
         self._give_back(a, pool)
         return result
+
+    def _share(self, rd: int, a: int, cores: int) -> None:
+        b, division, done = self._b, Label(), Label()
+        if not b.xpulp:
+            b("divu", rd, a, cores)
+            return
+
+        def divide() -> None:
+            b.place(division)
+            b("divu", rd, a, cores)
+            b.jump(done)
+
+        b("p.cnt", rd, cores)
+        b("addi", rd, rd, -1)
+        b.branch("bne", rd, ZERO, division)
+        b.aside(divide)
+        b("p.ff1", rd, cores)
+        b("srl", rd, a, rd)
+        b.place(done)

@@ -3,12 +3,17 @@
 A pixel whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row. The row of any
 other is cleared, then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before
 stores, so that no store waits for its data; an odd run copies a word too many, which is then replaced.
+
+Inputs as wide as the rows are copied. Narrower ones are widened; wider ones are cut into planes, rows of their own one
+behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.rows`).
 """
 
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
 from xpulpnn_sw.kernels.inner import PAIRS
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.precision import Precision
 
 SPARE_WORDS = 16
 """Words after the rows of a buffer that may be written: copies and clears overrun the last row."""
@@ -32,6 +37,15 @@ WANTED = (*_STATE, *_PER_PIXEL)
 """What is best kept in registers for good, by what that saves."""
 
 
+_PAIR = 2
+"""Words copied at a time."""
+
+
+def _repeated(value: int, distance: int) -> int:
+    """A word with ``value`` every ``distance`` bits."""
+    return sum(value << position for position in range(0, WORD_BITS, distance))
+
+
 class Im2col:
     """The copy for one pixel group.
 
@@ -39,18 +53,29 @@ class Im2col:
     ----------
     variant : Variant
         Pixels per group, layout and element width of the rows.
-    bits : int
-        Width of the input.
+    precision : Precision
+        Widths and signs of the operands.
+    dilated : bool
+        Whether there is an argument ``dilation``, the distance of filter rows in rows of the input.
     """
 
-    def __init__(self, variant: Variant, bits: int) -> None:
-        self.variant, self.bits = variant, bits
-        self.expansion = variant.row_bits(bits) // bits
+    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool = False) -> None:
+        self.variant, self.bits, self.is_signed, self.dilated = variant, precision.x, precision.x_signed, dilated
+        self.row_bits = variant.row_bits(precision.w)
+        self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
+        # words read at a time
+        self.unit = max(_PAIR, self.planes)
         # bytes between two words of a row
         self.step = WORD * variant.npx if variant.interleaved else WORD
         # words cleared at a time: few, as they overrun the row, more where loops cost branches
         self.cleared = 4 if variant.xpulp else 8
-        self.temporaries = 2 + (_BYTES + 1 if self.expansion > 1 and variant.xpulp else 0)
+        self.temporaries = _PAIR
+        if self.planes > 1:
+            # words of a unit and one more; masks; distances of the planes
+            self.temporaries = self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
+        elif self.expansion > 1 and variant.xpulp:
+            # elements of a word and the word, or the word, a mask and the signs
+            self.temporaries += _BYTES + 1 if variant.unpacks else 3
         # those of _Group by name, and temporaries to copy with
         self.registers = 13 + self.temporaries
 
@@ -60,11 +85,16 @@ class Im2col:
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
         stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
         first_pixel, line_bytes, pairs = Name("first_pixel"), Name("line_bytes"), Name("pairs")
+        tap_bytes, reach = line_bytes, kernel_height
+        if self.dilated:
+            tap_bytes, reach = Name("tap_bytes"), (kernel_height - 1) * Argument("dilation") + 1
         out_y = first_pixel // out_width
         run = kernel_width * (pixel_bytes // WORD)
         next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
         return {
             "line_bytes": Argument("width") * pixel_bytes,
+            **({"tap_bytes": line_bytes * Argument("dilation")} if self.dilated else {}),
+            **({"dilation": Argument("dilation")} if self.dilated else {}),
             "y": out_y * stride_y - Argument("pad_top"),
             "x": (first_pixel - out_y * out_width) * stride_x - Argument("pad_left"),
             "source": Argument("input") + Name("y") * line_bytes + Name("x") * pixel_bytes,
@@ -76,20 +106,26 @@ class Im2col:
             "stride_x": stride_x,
             "stride_y": stride_y,
             # fields with these corners lie inside
-            "rows": positive(Argument("height") - kernel_height + 1),
+            "rows": positive(Argument("height") - reach + 1),
             "columns": positive(Argument("width") - kernel_width + 1),
-            "pairs": (run + 1) // 2,
-            "overrun": (run - pairs * 2) * (self.step * self.expansion),
-            "row_gap": line_bytes - pairs * (2 * WORD),
-            "written_pixel": pixel_bytes // WORD * (self.step * self.expansion),
-            "written_row": Name("row_words") * (self.step * self.expansion),
+            "pairs": (run + (self.unit - 1)) // self.unit,
+            "overrun": (run - pairs * self.unit) * (self.step * self.expansion) if self.planes == 1 else Number(0),
+            "row_gap": tap_bytes - pairs * (self.unit * WORD),
+            "written_pixel": self._written(pixel_bytes // WORD),
+            "written_row": self._written(Name("row_words")),
             "target_gap": next_row - Name("written_row"),
             "clears": (Name("row_words") * self.expansion + (self.cleared - 1)) // self.cleared,
+            **{f"plane{n}": Name("plane_words") * (n * self.step) for n in range(1, self.planes)},
             "stride_x_bytes": stride_x * pixel_bytes,
             "x_end": out_width * stride_x - Argument("pad_left"),
             "x_back": Number(0) - out_width * stride_x,
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
         }
+
+    def _written(self, words: Term) -> Term:
+        """Bytes from the first to behind the last word written for so many words read, in each plane."""
+        written = words * (self.step * self.expansion)
+        return written // self.planes if self.planes > 1 else written
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
         """Fill the rows of the group that begins with the field at ``y``, ``x``, and move these on."""
@@ -111,6 +147,9 @@ class _Group:
         self._temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
         assert len(self._temporaries) == im2col.temporaries
         self._held: dict[str, Held] = {}
+        self._work_word = self._vector = self._mask = self._sign = ZERO
+        self._masks: dict[int, int] = {}
+        self._planes: list[int] = []
 
     def emit(self) -> None:
         b, frame = self.b, self.frame
@@ -118,9 +157,14 @@ class _Group:
         for name, register in state.items():
             frame.load(name, register)
         frame.load("row0", self.target)
+        self._constants()
         for name in _PER_PIXEL:
             if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
                 self._held[name] = Held(self._spare.pop(0))
+        if self.im2col.variant.npx == 1:
+            # the only one there is
+            self._pixel()
+            return
         with b.loop(self.im2col.variant.npx, self.pixels):
             self._pixel()
             self._next_pixel()
@@ -166,10 +210,11 @@ class _Group:
         gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
-            if isinstance(pairs, int) and pairs <= unrolled and self.im2col.expansion == 1:
+            is_plain = self.im2col.expansion == self.im2col.planes == 1
+            if isinstance(pairs, int) and pairs <= unrolled and is_plain:
                 self._copy(pairs, self.target)
             else:
-                with b.loop(pairs, self._counter, level=0, short=self.im2col.expansion == 1):
+                with b.loop(pairs, self._counter, level=0, short=is_plain):
                     self._copy(1, self.target)
             b.add(self.target, overrun, work)
             b.add(self._pointer, gap, work)
@@ -195,6 +240,12 @@ class _Group:
             b("sub", count, frame.register(size, count), corner)
             for register in (first, count):
                 b.positive(register, counter)
+                if self.im2col.dilated and size == "height":
+                    # of the rows that the field skips none counts
+                    dilation = frame.register("dilation", counter)
+                    b("add", register, register, dilation)
+                    b("addi", register, register, -1)
+                    b("divu", register, register, dilation)
                 b.at_most(register, bound, counter, pointer)
             b("sub", count, count, first)
             b.branch("beq", count, ZERO, done)
@@ -203,7 +254,7 @@ class _Group:
         b("add", place, place, left)
         b("mul", place, place, frame.register("written_pixel", counter))
         b("add", place, place, self.target)
-        line_bytes = frame.register("line_bytes", counter)
+        line_bytes = frame.register("tap_bytes" if self.im2col.dilated else "line_bytes", counter)
         b("mul", pointer, top, line_bytes)
         b("add", pointer, pointer, self.source)
         pixel_bytes = frame.register("pixel_bytes", top)
@@ -214,15 +265,16 @@ class _Group:
         b("mul", left, left, frame.register("written_pixel", top))
         # the run in pairs of words; what the last may write too much
         size = frame.constant("pixel_bytes")
-        is_even = size is not None and size % (2 * WORD) == 0
+        unit_bytes = self.im2col.unit * WORD
+        is_even = self.im2col.planes > 1 or (size is not None and size % unit_bytes == 0)
         if not is_even:
             b("srli", work, columns, WORD.bit_length() - 1)
             b("andi", work, work, 1)
             b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
             b("addi", columns, columns, WORD)
-        b("srli", columns, columns, (2 * WORD).bit_length() - 1)
+        b("srli", columns, columns, unit_bytes.bit_length() - 1)
         # from the end of a run to the next one's start, where it is read; left is where it is written
-        b("slli", top, columns, (2 * WORD).bit_length() - 1)
+        b("slli", top, columns, unit_bytes.bit_length() - 1)
         b("sub", top, line_bytes, top)
         with b.loop(Held(rows), rows, level=1):
             with b.loop(Held(columns), counter, level=0):
@@ -240,13 +292,17 @@ class _Group:
     # -- words
 
     def _copy(self, pairs: int, place: int) -> None:
-        """Copy, and unpack, the next words at ``_pointer``, two at a time."""
-        pair = self._temporaries[:2]
+        """Copy, and widen or cut, the next words at ``_pointer``, two or those of a unit at a time."""
+        pair = self._temporaries[: self.im2col.unit]
         for number in range(pairs):
             if self.xpulp:
                 for register in pair:
                     self.b("p.lw", register, WORD, self._pointer)
-                if self.im2col.expansion > 1:
+                if self.im2col.planes > 1:
+                    self._cut(pair, place)
+                elif self.im2col.expansion > 1 and not self.im2col.variant.unpacks:
+                    self._widen(pair, place)
+                elif self.im2col.expansion > 1:
                     self._unpack(pair, place)
                 else:
                     self._write(pair, place)
@@ -278,15 +334,70 @@ class _Group:
             self.b("p.sw", register, self.im2col.step, place)
 
     def _unpack(self, packed: list[int], place: int) -> None:
-        *elements, vector = self._temporaries[2:]
+        *elements, vector = self._temporaries[_PAIR:]
+        extract = "p.extracti" if self.im2col.is_signed else "p.extractui"
         for register in packed:
             for part in range(self.im2col.expansion):
                 for lane, element in enumerate(elements):
                     position = (part * _BYTES + lane) * self.im2col.bits
-                    self.b("p.extractui", element, register, self.im2col.bits - 1, position)
+                    self.b(extract, element, register, self.im2col.bits - 1, position)
                 for low, pack in PAIRS:
                     self.b(pack, vector, elements[low + 1], elements[low])
                 self._write([vector], place)
+
+    def _constants(self) -> None:
+        """Masks, signs and distances of planes, for the whole group."""
+        im2col, b = self.im2col, self.b
+        if im2col.planes > 1:
+            *_, self._work_word = self._temporaries[: im2col.planes + 1]
+            rest = self._temporaries[im2col.planes + 1 :]
+            self._masks = {im2col.bits >> n: rest.pop(0) for n in range(1, im2col.planes.bit_length())}
+            for shift, register in self._masks.items():
+                b.li(register, _repeated((1 << shift) - 1, 2 * shift))
+            self._planes = rest
+            for number, register in enumerate(rest, 1):
+                frame_value = self.frame.value(f"plane{number}", register)
+                if frame_value != Held(register):
+                    b.put(register, frame_value)
+        elif im2col.expansion > 1 and not im2col.variant.unpacks:
+            self._vector, self._mask, self._sign = self._temporaries[_PAIR:]
+            b.li(self._mask, _repeated((1 << im2col.bits) - 1, im2col.row_bits))
+            if im2col.is_signed:
+                b.li(self._sign, _repeated(1 << (im2col.bits - 1), im2col.row_bits))
+
+    def _widen(self, packed: list[int], place: int) -> None:
+        """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
+        im2col, b, vector = self.im2col, self.b, self._vector
+        for register in packed:
+            for part in range(im2col.expansion):
+                if part:
+                    b("srli", vector, register, part * im2col.bits)
+                b("and", vector, vector if part else register, self._mask)
+                if im2col.is_signed:
+                    b("xor", vector, vector, self._sign)
+                    b(f"pv.sub.{ElemFmt.of_width(im2col.row_bits).suffix}", vector, vector, self._sign)
+                self._write([vector], place)
+
+    def _cut(self, words: list[int], place: int) -> None:
+        """Words of a unit trade the halves of their elements, then the quarters: each becomes one of a plane."""
+        b, work = self.b, self._work_word
+        distance = len(words) // 2
+        for shift, mask in self._masks.items():
+            for lower in range(len(words)):
+                if lower & distance:
+                    continue
+                low, high = words[lower], words[lower + distance]
+                b("srli", work, low, shift)
+                b("xor", work, work, high)
+                b("and", work, work, mask)
+                b("xor", high, high, work)
+                b("slli", work, work, shift)
+                b("xor", low, low, work)
+            distance //= 2
+        top, *others = reversed(words)
+        for register, offset in zip(others, self._planes, strict=True):
+            b.store_at("p.sw", register, offset, place)
+        self._write([top], place)
 
     def _unpack_scalar(self, place: int) -> None:
         packed, element = self._temporaries
@@ -294,8 +405,12 @@ class _Group:
         self.b("lw", packed, 0, self._pointer)
         self.b("addi", self._pointer, self._pointer, WORD)
         for position in range(0, WORD_BITS, bits):
-            if position:
-                self.b("srli", element, packed, position)
-            self.b("andi", element, element if position else packed, (1 << bits) - 1)
+            if self.im2col.is_signed:
+                self.b("slli", element, packed, WORD_BITS - position - bits)
+                self.b("srai", element, element, WORD_BITS - bits)
+            else:
+                if position:
+                    self.b("srli", element, packed, position)
+                self.b("andi", element, element if position else packed, (1 << bits) - 1)
             self.b("sb", element, position // bits, place)
         self.b("addi", place, place, WORD_BITS // bits)

@@ -12,6 +12,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Style, Variant
+from xpulpnn_sw.precision import Precision
 
 Operation = tuple[str, *tuple[int, ...]]
 """An instruction: mnemonic and operands."""
@@ -27,8 +28,8 @@ class InnerLoop(ABC):
     ----------
     variant : Variant
         Blocking.
-    bits : int
-        Operand width.
+    precision : Precision
+        Widths and signs of the operands.
     registers : Registers
         Where registers are taken from.
 
@@ -46,10 +47,10 @@ class InnerLoop(ABC):
         Registers free outside the loop.
     """
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        self.variant, self.bits = variant, bits
-        self.suffix = ElemFmt.of_width(variant.row_bits(bits)).suffix
+        self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
+        self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
         self.lanes = list(range(variant.weight_streams))
         self.weights = registers.take(len(self.lanes))
@@ -77,8 +78,16 @@ class InnerLoop(ABC):
         return []
 
     @abstractmethod
-    def emit(self, b: Builder, count: Value) -> None:
-        """The loop over ``count`` packed words of a weight row."""
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
+        """The loop over ``count`` times :attr:`Variant.unrolled` words of a weight row, and ``signed`` activations."""
+
+    def _dot(self, accumulator: int, x: int, w: int, *, signed: bool) -> Operation:
+        """Sum of the products of words in registers."""
+        if signed != self.is_signed:
+            # the unsigned factor comes first
+            factors = (w, x) if signed else (x, w)
+            return f"pv.sdotusp.{self.suffix}", accumulator, *factors
+        return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
     def _weight(self, lane: int) -> int:
         return self.weights[lane]
@@ -90,9 +99,9 @@ class InnerLoop(ABC):
 class SimdLoop(InnerLoop):
     """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, registers)
+        super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self.temporaries = self._w + self._x
 
@@ -101,24 +110,26 @@ class SimdLoop(InnerLoop):
         """Instructions of the body."""
         return len(self._w) + len(self._x) + len(self._w) * len(self._x)
 
-    def emit(self, b: Builder, count: Value) -> None:
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
+        loads = [(register, self._weight(lane)) for lane, register in enumerate(self._w)]
+        activations = [(register, self._activation(pixel)) for pixel, register in enumerate(self._x)]
+        # a single activation comes first, as it is needed at once
+        loads = activations + loads if self.variant.npx == 1 else loads + activations
         with b.inner_loop(count, self.length, self.temporaries[0]):
-            for lane, register in enumerate(self._w):
-                b("p.lw", register, WORD, self._weight(lane))
-            for pixel, register in enumerate(self._x):
-                b("p.lw", register, WORD, self._activation(pixel))
+            for register, pointer in loads:
+                b("p.lw", register, WORD, pointer)
             for accumulators, x in zip(self.acc, self._x, strict=True):
                 for accumulator, w in zip(accumulators, self._w, strict=True):
-                    b(f"pv.sdotusp.{self.suffix}", accumulator, x, w)
+                    b(*self._dot(accumulator, x, w, signed=signed))
 
 
 class UnpackLoop(InnerLoop):
     """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, registers)
+        super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._bytes = registers.take(WORD_BITS // BYTE_BITS)
         self.temporaries = [*self._w, *self._x, *self._bytes]
@@ -129,7 +140,7 @@ class UnpackLoop(InnerLoop):
         unpacking = len(self._bytes) + len(PAIRS)
         return len(self._w) + self.expansion * (len(self._x) + len(self._w) * (unpacking + len(self._x)))
 
-    def emit(self, b: Builder, count: Value) -> None:
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
         with b.inner_loop(count, self.length, self.temporaries[0]):
             for lane, register in enumerate(self._w):
@@ -140,12 +151,13 @@ class UnpackLoop(InnerLoop):
                 for channel, word in enumerate(self._w):
                     vector = self._unpack(b, word, part)
                     for pixel, x in enumerate(self._x):
-                        b("pv.sdotusp.b", self.acc[pixel][channel], x, vector)
+                        b(*self._dot(self.acc[pixel][channel], x, vector, signed=signed))
 
     def _unpack(self, b: Builder, word: int, part: int) -> int:
         """Four weights as bytes of the register returned."""
         for lane, register in enumerate(self._bytes):
-            b("p.extracti", register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
+            extract = "p.extracti" if self.is_signed else "p.extractui"
+            b(extract, register, word, self.bits - 1, (part * len(self._bytes) + lane) * self.bits)
         for low, pack in PAIRS:
             b(pack, self._bytes[0], self._bytes[low + 1], self._bytes[low])
         return self._bytes[0]
@@ -160,9 +172,9 @@ class ScalarLoop(InnerLoop):
         Register with the end of the first activation row, which ends the loop.
     """
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, registers)
+        super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._packed, self._product = registers.take(variant.nch), registers.one()
         self.end = registers.one()
@@ -184,19 +196,23 @@ class ScalarLoop(InnerLoop):
         shifts = 2 * self._elements * self.variant.nch if self._elements > 1 else 0
         return loads + shifts + 2 * self._elements * self.variant.nch * self.variant.npx + self._pointers
 
-    def emit(self, b: Builder, count: Value) -> None:
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over a weight row; the end of the activation row tells its length."""
         elements, first = self._elements, self._activation(0)
+        load = "lb" if signed else "lbu"
+        is_early = elements == self.variant.npx == 1
         with b.branch_loop(first, self.end):
+            if is_early:
+                b(load, self._x[0], 0, first)
             if elements == 1:
                 for lane, register in enumerate(self._w):
-                    b("lb", register, 0, self._weight(lane))
+                    b("lb" if self.is_signed else "lbu", register, 0, self._weight(lane))
             else:
                 for lane, register in enumerate(self._packed):
                     b("lw", register, 0, self._weight(lane))
             for element in range(elements):
-                for pixel, register in enumerate(self._x):
-                    b("lbu", register, element, self._activation(pixel))
+                for pixel, register in enumerate([] if is_early else self._x):
+                    b(load, register, element, self._activation(pixel))
                 if elements > 1:
                     self._extract(b, element)
                 for accumulators, x in zip(self.acc, self._x, strict=True):
@@ -211,7 +227,7 @@ class ScalarLoop(InnerLoop):
     def _extract(self, b: Builder, element: int) -> None:
         for packed, register in zip(self._packed, self._w, strict=True):
             b("slli", register, packed, WORD_BITS - (element + 1) * self.bits)
-            b("srai", register, register, WORD_BITS - self.bits)
+            b("srai" if self.is_signed else "srli", register, register, WORD_BITS - self.bits)
 
 
 class ComputeUpdateLoop(InnerLoop):
@@ -224,23 +240,26 @@ class ComputeUpdateLoop(InnerLoop):
     AHEAD = 2
     """Weight rows fetched ahead: as many as a pixel has entries."""
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, registers)
+        super().__init__(variant, precision, registers)
         self.lanes *= variant.npx
         self.weights += registers.take(variant.nch * (variant.npx - 1))
-        self._x = registers.take(variant.npx)
+        self._x = registers.take(variant.npx * variant.unrolled)
         self.temporaries = list(self._x)
 
     @property
     def length(self) -> int:
         """Instructions of the body."""
-        return self.variant.npx * (1 + self.variant.nch)
+        return len(self._x) * (1 + self.variant.nch)
 
-    def _product(self, pixel: int, entry: int, following: int, accumulator: int, x: int) -> Operation:
+    def _product(
+        self, pixel: int, entry: int, following: int, accumulator: int, x: int, *, signed: bool = False
+    ) -> Operation:
         number = pixel * self.AHEAD + entry
         pointer = self._weight(pixel * self.variant.nch + following)
-        return f"pv.cusdotusp.{self.suffix}.{number}", accumulator, pointer, x
+        signs = ("sp" if signed else "usp") if self.is_signed else "up"
+        return f"pv.cusdot{signs}.{self.suffix}.{number}", accumulator, pointer, x
 
     @property
     def group_prefetch(self) -> list[Operation]:
@@ -250,15 +269,17 @@ class ComputeUpdateLoop(InnerLoop):
             self._product(pixel, entry, entry, ZERO, ZERO) for pixel in range(self.variant.npx) for entry in entries
         ]
 
-    def emit(self, b: Builder, count: Value) -> None:
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
         with b.inner_loop(count, self.length, self.temporaries[0]):
-            for pixel, register in enumerate(self._x):
+            pixels = [*range(self.variant.npx)] * self.variant.unrolled
+            for pixel, register in zip(pixels, self._x, strict=True):
                 b("p.lw", register, WORD, self._activation(pixel))
-            for pixel, register in enumerate(self._x):
+            for pixel, register in zip(pixels, self._x, strict=True):
                 for channel in range(self.variant.nch):
-                    following = (channel + self.AHEAD) % self.variant.nch
-                    b(*self._product(pixel, channel % self.AHEAD, following, self.acc[pixel][channel], register))
+                    following, accumulator = (channel + self.AHEAD) % self.variant.nch, self.acc[pixel][channel]
+                    entry = channel % self.AHEAD
+                    b(*self._product(pixel, entry, following, accumulator, register, signed=signed))
 
 
 class NnLoop(InnerLoop):
@@ -271,19 +292,22 @@ class NnLoop(InnerLoop):
     ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
     ENTRIES = 2
 
-    def __init__(self, variant: Variant, bits: int, registers: Registers) -> None:
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
-        super().__init__(variant, bits, registers)
+        super().__init__(variant, precision, registers)
         if variant.interleaved:
             # the order of the reloads is the order in memory
             self.activations, self.temporaries = self.activations[:1], self.activations[1:]
         else:
             self.temporaries = registers.take(1)
+            if variant.in_place:
+                # between two loops they are free; the first register may count words when they are set
+                self.temporaries += self.activations
 
     @property
     def length(self) -> int:
         """Instructions of the body."""
-        return 1 + self.variant.nch * self.variant.npx
+        return (1 + self.variant.nch * self.variant.npx) * self.variant.unrolled
 
     def _row(self, pixel: int) -> int:
         return self._activation(0 if self.variant.interleaved else pixel % self.variant.npx)
@@ -291,8 +315,9 @@ class NnLoop(InnerLoop):
     def _stream(self, channel: int) -> int:
         return self._weight(channel % self.variant.weight_streams)
 
-    def _product(self, accumulator: int, pointer: int, selector: int) -> Operation:
-        return f"pv.mlsdotsup.{self.suffix}", accumulator, pointer, selector
+    def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> Operation:
+        signs = "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
+        return f"pv.mlsdot{signs}.{self.suffix}", accumulator, pointer, selector
 
     @property
     def group_prefetch(self) -> list[Operation]:
@@ -305,13 +330,24 @@ class NnLoop(InnerLoop):
         """The first activation."""
         return [self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE)]
 
-    def emit(self, b: Builder, count: Value) -> None:
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
         with b.inner_loop(count, self.length, self.temporaries[0]):
+            if self.variant.npx == 1:
+                self._one_pixel(b, signed=signed)
+                return
             b(*self._product(ZERO, self._row(1), self.ACTIVATION_UPDATE | 1))
             for pixel, accumulators in enumerate(self.acc):
                 for channel, accumulator in enumerate(accumulators):
-                    b(*self._product(accumulator, *self._reload(pixel, channel)))
+                    b(*self._product(accumulator, *self._reload(pixel, channel), signed=signed))
+
+    def _one_pixel(self, b: Builder, *, signed: bool) -> None:
+        """Every product reloads its weight; the activations come by themselves, one word ahead."""
+        for word in range(self.ENTRIES):
+            b(*self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE | (word + 1) % self.ENTRIES))
+            for channel, accumulator in enumerate(self.acc[0]):
+                selector = self.WEIGHT_UPDATE | channel << 1 | word
+                b(*self._product(accumulator, self._stream(channel), selector, signed=signed))
 
     def _reload(self, pixel: int, channel: int) -> tuple[int, int]:
         """Pointer and selector of a product: what it multiplies and what it fetches."""
@@ -332,7 +368,7 @@ _LOOPS: dict[Style, type[InnerLoop]] = {
 }
 
 
-def inner_loop(variant: Variant, bits: int, registers: Registers) -> InnerLoop:
-    """The inner loop of a variant at a width."""
-    unpacks = variant.style is Style.XPULPV2 and variant.row_bits(bits) != bits
-    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, bits, registers)
+def inner_loop(variant: Variant, precision: Precision, registers: Registers) -> InnerLoop:
+    """The inner loop of a variant at a precision."""
+    unpacks = variant.style is Style.XPULPV2 and variant.row_bits(precision.w) != precision.w
+    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)

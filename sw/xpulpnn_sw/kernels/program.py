@@ -10,9 +10,9 @@ from xpulpnn.isa.insn import Insn
 
 Bools = NDArray[np.bool_]
 
-REGIONS = ("call", "setup", "im2col", "matmul", "quant")
+REGIONS = ("call", "setup", "im2col", "matmul", "body", "quant")
 """Parts of a program: registers for the call; begin and end of the function, and its pixel loop; patch copy;
-accumulators and products; requantisation and stores."""
+accumulators and products, or in kernels that are no MatMul what they do for each element; requantisation and stores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,5 +75,5 @@ class Program:
 
     @property
     def opef(self) -> float:
-        """Operand efficiency: products over instructions of the innermost loop, from the static text."""
-        return float((self.inner & (self.is_dotp | self.is_mul)).sum() / self.inner.sum())
+        """Operand efficiency: products over instructions of the innermost loop, from the static text; 0 without one."""
+        return float((self.inner & (self.is_dotp | self.is_mul)).sum() / max(self.inner.sum(), 1))

@@ -3,13 +3,34 @@
 from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, Builder, Value
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 """Store with and without post-increment by bits stored."""
 
-TEMPORARIES = 3
-"""Registers for lambda, kappa and a result on its way."""
+_HALF = 2
+"""Bytes of a threshold."""
+
+_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, None: 0}
+"""Registers of a rule: for parameters, and for a result on its way."""
+
+_LEAST = 3
+"""Temporaries that what is around the store needs."""
+
+_PAIR = 2
+"""Pixels searched for side by side, so that none waits for its threshold."""
+
+
+def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool) -> int:
+    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift."""
+    count = _REGISTERS[rule]
+    if not xpulp:
+        # an addend by itself; to clip; for the shift
+        count += (rule is Rule.BN64) + 1 + signed + 1
+    elif rule not in (Rule.BN32, Rule.THRESHOLDS):
+        count += 1
+    return max(_LEAST, count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +41,12 @@ class Store:
     ----------
     bits : int
         Width of a requantised result.
-    requantised : bool
-        Whether the accumulators are requantised, or stored themselves.
+    rule : Rule or None
+        How the accumulators are requantised; None: they are stored themselves.
+    signed : bool
+        Whether requantised results are in two's complement.
     xpulp : bool
-        Whether ``p.mac``, ``p.clipui``, ``p.inserti`` and post-increment stores may be used.
+        Whether ``p.mac``, ``p.clipi``, ``p.inserti`` and post-increment stores may be used.
     acc : list of list of int
         Accumulator of [pixel][channel]; lost.
     out : list of int
@@ -32,9 +55,9 @@ class Store:
         Registers with the distances from each pixel to the next, and from the last to the first one's next store; none
         if every pixel has a pointer.
     parameters : int
-        Pointer to ``lambda, kappa`` of the channels, moved past them.
+        Pointer to what the rule needs of the block or of each channel, moved past it.
     temporaries : list of int
-        Registers; :data:`TEMPORARIES` of them, one more without ``xpulp``.
+        Registers, as many as :func:`temporaries` says.
     skipped : int
         Parameter bytes of the block before those, already read; without post-increment the pointer is still before
         them.
@@ -44,7 +67,8 @@ class Store:
     """
 
     bits: int
-    requantised: bool
+    rule: Rule | None
+    signed: bool
     xpulp: bool
     acc: list[list[int]]
     out: list[int]
@@ -59,29 +83,55 @@ class Store:
         """Bits of one store."""
         return max(self.bits, BYTE_BITS)
 
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of parameters of a block, without those of :attr:`skipped`."""
+        channels = len(self.acc[0])
+        match self.rule:
+            case Rule.BN32:
+                return channels * 2 * WORD
+            case Rule.BN64:
+                return channels * 4 * WORD
+            case Rule.MULTIPLY:
+                return WORD
+            case Rule.THRESHOLDS:
+                return channels * self._table
+            case _:
+                return 0
+
+    @property
+    def _table(self) -> int:
+        """Bytes of a channel's thresholds."""
+        return _HALF << self.bits
+
     def emit(self, b: Builder, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""
         stored = [0] * len(self.acc)
-        if not self.requantised:
+        if self.rule is None:
             for results in zip(*self.acc, strict=True):
                 for pixel, accumulator in enumerate(results):
                     self._store(b, pixel, accumulator, stored)
-            self._move_pointers(b, stored, 0)
+            self._move_pointers(b, stored)
             return
         per_store = self.stored_bits // self.bits
-        lam, kappa, work = self.temporaries[:3]
         whole = len(self.acc[0]) >= per_store
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
+        if self.rule is Rule.MULTIPLY:
+            self._read(b, self.temporaries[0], 0)
         for channel in range(len(self.acc[0])):
-            self._load(b, lam, kappa, channel)
+            results = [accumulators[channel] for accumulators in self.acc]
+            self._channel(b, channel, results, shift)
             position = (first_channel + channel) % per_store
             last_pixel = len(self.acc) - 1
-            for pixel, accumulators in enumerate(self.acc):
-                # lambda itself may be overwritten by the last pixel
-                value = lam if pixel == last_pixel and self.xpulp else work
+            for pixel, accumulator in enumerate(results):
+                value = accumulator
                 if position == 0 and whole:
-                    held[pixel] = accumulators[channel]
-                self._scale(b, value, accumulators[channel], lam, kappa, shift)
+                    held[pixel] = accumulator
+                if self.rule is Rule.BN32:
+                    lam, kappa, work = self.temporaries[:3]
+                    # lambda itself may be overwritten by the last pixel
+                    value = lam if pixel == last_pixel and self.xpulp else work
+                    self._scale(b, value, accumulator, lam, kappa, shift)
                 target = value
                 if per_store > 1:
                     target = held[pixel]
@@ -90,7 +140,73 @@ class Store:
                     self._clip(b, target, value)
                 if position == per_store - 1:
                     self._store(b, pixel, target, stored)
-        self._move_pointers(b, stored, len(self.acc[0]) * 2 * WORD)
+        self._move_pointers(b, stored)
+
+    def _channel(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
+        """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
+        match self.rule:
+            case Rule.BN32:
+                self._load(b, self.temporaries[0], self.temporaries[1], channel)
+            case Rule.BN64:
+                self._scale_wide(b, channel, results, shift)
+            case Rule.THRESHOLDS:
+                self._search(b, channel, results)
+            case _:
+                for accumulator in results:
+                    if self.rule is Rule.MULTIPLY:
+                        b("mul", accumulator, accumulator, self.temporaries[0])
+                    b.shift_right(accumulator, accumulator, shift)
+
+    def _read(self, b: Builder, register: int, offset: int) -> None:
+        """Load the next word of parameters, ``offset`` bytes behind the biases."""
+        if self.xpulp:
+            b("p.lw", register, WORD, self.parameters)
+        else:
+            b("lw", register, self.skipped + offset, self.parameters)
+
+    def _scale_wide(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
+        """The upper word of ``kappa * acc + lambda``, shifted."""
+        lam, lam_high, kappa, kappa_high, work = self.temporaries[: _REGISTERS[Rule.BN64]]
+        for number, register in enumerate((lam, lam_high, kappa, kappa_high)):
+            self._read(b, register, (channel * 4 + number) * WORD)
+        for accumulator in results:
+            b("mul", work, accumulator, kappa)
+            b("add", work, work, lam)
+            # the carry
+            b("sltu", work, work, lam)
+            b("add", work, work, lam_high)
+            if self.xpulp:
+                b("p.mac", work, accumulator, kappa_high)
+            else:
+                product = self.temporaries[_REGISTERS[Rule.BN64]]
+                b("mul", product, accumulator, kappa_high)
+                b("add", work, work, product)
+            b("mulhsu", accumulator, accumulator, kappa)
+            b("add", accumulator, accumulator, work)
+            b.shift_right(accumulator, accumulator, shift)
+
+    def _search(self, b: Builder, channel: int, results: list[int]) -> None:
+        """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
+        table = self.skipped - len(self.acc[0]) * WORD * self.xpulp + channel * self._table
+        levels = [1 << level for level in reversed(range(self.bits))]
+        for first in range(0, len(results), _PAIR):
+            pair = list(enumerate(results[first : first + _PAIR]))
+            place, threshold = self.temporaries[:_PAIR], self.temporaries[_PAIR : 2 * _PAIR]
+            for number, _ in pair:
+                b("addi", place[number], self.parameters, table)
+            for half in levels:
+                for number, _ in pair:
+                    b("lh", threshold[number], (half - 1) * _HALF, place[number])
+                for number, accumulator in pair:
+                    b("slt", threshold[number], threshold[number], accumulator)
+                    b("slli", threshold[number], threshold[number], (half * _HALF).bit_length() - 1)
+                    b("add", place[number], place[number], threshold[number])
+            for number, accumulator in pair:
+                b("sub", accumulator, place[number], self.parameters)
+                b("addi", accumulator, accumulator, -table)
+                b("srli", accumulator, accumulator, _HALF.bit_length() - 1)
+                if self.signed:
+                    b("xori", accumulator, accumulator, levels[0])
 
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
         if self.xpulp:
@@ -102,14 +218,19 @@ class Store:
             b("lw", kappa, place + WORD, self.parameters)
             b("lw", lam, place, self.parameters)
 
-    def _move_pointers(self, b: Builder, stored: list[int], parameters: int) -> None:
-        """Without post-increment: move each pointer once, past all that the block has read or stored."""
+    def _move_pointers(self, b: Builder, stored: list[int]) -> None:
+        """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
         if self.xpulp:
+            if self.rule is Rule.THRESHOLDS:
+                self._move(b, self.parameters, self.parameter_bytes)
             return
-        moves = [(self.parameters, self.skipped + parameters), *zip(self.out, stored, strict=True)]
-        for pointer, distance in moves:
-            if distance:
-                b("addi", pointer, pointer, distance)
+        self._move(b, self.parameters, self.skipped + self.parameter_bytes)
+        for pointer, distance in zip(self.out, stored, strict=True):
+            self._move(b, pointer, distance)
+
+    def _move(self, b: Builder, pointer: int, distance: int) -> None:
+        if distance:
+            b.add(pointer, distance, self.temporaries[0])
 
     def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int, shift: Value) -> None:
         if self.xpulp:
@@ -122,17 +243,34 @@ class Store:
         b.shift_right(rd, rd, shift)
 
     def _clip(self, b: Builder, rd: int, value: int) -> None:
-        """Clip to ``0..2**bits - 1``; without ``p.clipui`` by masks made from comparisons, free of branches."""
-        if self.xpulp:
-            b("p.clipui", rd, value, self.bits + 1)
+        """Clip to the range of the results; without ``p.clip`` by masks made from comparisons, free of branches."""
+        if self.rule is Rule.THRESHOLDS:
+            if rd != value:
+                b.mv(rd, value)
             return
-        # all ones if out of range; the sign then turns that of negative values to 0
-        clipped = self.temporaries[3]
-        b("sltiu", clipped, value, 1 << self.bits)
-        b("addi", clipped, clipped, -1)
-        b("or", clipped, clipped, value)
-        b("srai", value, value, WORD_BITS - 1)
-        b("xor", rd, clipped, value)
+        if self.xpulp:
+            b("p.clipi", rd, value, self.bits) if self.signed else b("p.clipui", rd, value, self.bits + 1)
+            return
+        spare = self.temporaries[_REGISTERS[self.rule] + (self.rule is Rule.BN64) :]
+        clipped = spare[0]
+        if self.signed:
+            bound, half = spare[1], 1 << (self.bits - 1)
+            # all ones if out of range; the bound on the side of the sign
+            b("addi", clipped, value, half)
+            b("sltiu", clipped, clipped, 1 << self.bits)
+            b("addi", clipped, clipped, -1)
+            b("srai", bound, value, WORD_BITS - 1)
+            b("xori", bound, bound, half - 1)
+            b("xor", bound, bound, value)
+            b("and", bound, bound, clipped)
+            b("xor", rd, value, bound)
+        else:
+            # all ones if out of range; the sign then turns that of negative values to 0
+            b("sltiu", clipped, value, 1 << self.bits)
+            b("addi", clipped, clipped, -1)
+            b("or", clipped, clipped, value)
+            b("srai", value, value, WORD_BITS - 1)
+            b("xor", rd, clipped, value)
         if self.bits < BYTE_BITS:
             b("andi", rd, rd, (1 << self.bits) - 1)
 

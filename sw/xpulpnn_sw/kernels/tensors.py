@@ -6,16 +6,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.kernels.requantisation import (
+    MAX_SHIFT,
+    MAX_WIDE_SHIFT,
+    AnyRequantisation,
+    Multiplication,
+    Requantisation,
+    Rule,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
+from xpulpnn_sw.layer import ConvLayer, ProductLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
-
-MAX_SHIFT = 31
-"""Largest shift of an RV32 ``srai``."""
 
 _MAX_KAPPA = 255
 _SAFE_BITS = 30
 """Accumulator times kappa stays below this power of two, so that adding lambda cannot wrap."""
+
+_WIDE_KAPPA_BITS = 24
+"""Of a kappa whose products have 64 bits."""
+
+_HALF_RANGE = 1 << 15
+"""Of thresholds, which have 16 bits."""
 
 _SPREAD_BITS = 25
 """The accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa."""
@@ -25,90 +39,97 @@ _UNIFORM_VARIANCE = 1 / 12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Requantisation:
-    """Batch normalisation and requantisation ``clip((kappa*acc + lam) >> shift)`` to ``0..2**bits - 1``.
-
-    Parameters
-    ----------
-    kappa, lam : array of int
-        Factor and offset of each output channel; product and sum wrap to 32 bits.
-    shift : int
-        Arithmetic right shift, 0..31.
-    """
-
-    kappa: Ints
-    lam: Ints
-    shift: int
-
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        if not 0 <= self.shift <= MAX_SHIFT:
-            raise LayerError(f"shift must be 0..{MAX_SHIFT}, not {self.shift}")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class LayerTensors:
     """What a kernel computes with.
 
     Parameters
     ----------
     activations : array of int
-        Unsigned, ``[height][width][channel]`` of a convolution, ``[pixel][k]`` of a matrix product.
+        ``[height][width][channel]`` of a convolution, ``[pixel][k]`` of a matrix product.
     weights : array of int
-        Signed, ``[out][ky][kx][channel]`` or ``[out][k]``.
+        ``[out][ky][kx][channel]`` or ``[out][k]``.
     bias : array of int, optional
         Start of each output channel's accumulator, int32.
-    requantisation : Requantisation, optional
+    requantisation : AnyRequantisation, optional
         Without it the results are the 32-bit accumulators.
     """
 
     activations: Ints
     weights: Ints
     bias: Ints | None = None
-    requantisation: Requantisation | None = None
+    requantisation: AnyRequantisation | None = None
 
-    def check(self, layer: Layer, precision: Precision) -> None:
-        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
+    @property
+    def rule(self) -> Rule | None:
+        """How results come of the accumulators; None: they are the accumulators."""
+        return None if self.requantisation is None else self.requantisation.rule
+
+    def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
+        """Raise :class:`LayerError` unless activations and weights have these shapes."""
+        _check_shape("activations", self.activations, activations)
+        _check_shape("weights", self.weights, weights)
+
+    def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
+        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``.
+
+        Activations may have another shape than those of the layer.
+        """
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         if isinstance(layer, ConvLayer):
-            activations = (layer.height, layer.width, layer.channels)
+            shape = (layer.height, layer.width, layer.channels)
             weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
         else:
-            activations = (layer.pixels, layer.reduction)
+            shape = (layer.pixels, layer.reduction)
             weights = (layer.out_channels, layer.reduction)
-        shapes: dict[str, tuple[Ints, tuple[int, ...]]] = {
-            "activations": (self.activations, activations),
-            "weights": (self.weights, weights),
-        }
+        self.check_shapes(activations or shape, weights)
+        per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
         if self.bias is not None:
-            shapes["bias"] = (self.bias, (layer.out_channels,))
-        if self.requantisation is not None:
-            shapes["kappa"] = (self.requantisation.kappa, (layer.out_channels,))
-            shapes["lambda"] = (self.requantisation.lam, (layer.out_channels,))
-        for name, (array, shape) in shapes.items():
-            if array.shape != shape:
-                raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
+            per_channel["bias"] = self.bias
+        for name, values in per_channel.items():
+            _check_shape(name, values, (layer.out_channels,))
+        if isinstance(self.requantisation, Thresholds):
+            _check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
-def _coverage(layer: Layer) -> NDArray[np.float64]:
+def _check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
+
+
+def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
     """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding
-    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + np.arange(layer.kernel_height)
+    taps = np.linspace(0, layer.reach - 1, layer.kernel_height).round().astype(np.int64)
+    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + taps
     x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
     rows = ((y >= 0) & (y < layer.height)).mean(axis=0)
     columns = ((x >= 0) & (x < layer.width)).mean(axis=0)
     return np.outer(rows, columns)[:, :, np.newaxis]
 
 
-def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator, *, bias: bool = True) -> LayerTensors:
-    """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs.
+def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
+    """Uniform elements over their whole range."""
+    least = -(1 << (bits - 1)) if signed else 0
+    return rng.integers(least, least + (1 << bits), shape)
+
+
+def random_tensors(
+    layer: ProductLayer,
+    precision: Precision,
+    rng: np.random.Generator,
+    *,
+    bias: bool = True,
+    rule: Rule = Rule.BN32,
+) -> LayerTensors:
+    """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs.
 
     Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits.
     Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
-    Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator.
+    Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator;
+    rules without such an offset are centred by the bias.
     """
     if isinstance(layer, ConvLayer):
         shape = (layer.height, layer.width, layer.channels)
@@ -118,19 +139,68 @@ def random_tensors(layer: Layer, precision: Precision, rng: np.random.Generator,
     # sums have a standard deviation of sqrt(products) / 6 of the largest product
     most = 6 / np.sqrt(layer.reduction) * (1 << _SPREAD_BITS >> precision.x)
     half = min(1 << (precision.w - 1), max(1, int(most)))
-    activations = rng.integers(0, 1 << precision.x, shape)
-    weights = rng.integers(-half, half, filters)
+    activations = random_values(precision.x, rng, shape, signed=precision.x_signed)
+    weights = rng.integers(-half, half, filters) + (0 if precision.w_signed else half)
     # standard deviation of a uniform activation times the length of a filter
     squares = (weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean()
     spread = max(1, int(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x)))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
-    requantisation = None
-    if precision.requantised:
-        kappa_bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - spread.bit_length()))
-        kappa = rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, layer.out_channels)
-        # two standard deviations on each side fill the range
-        shift = min(MAX_SHIFT, max(0, (4 * spread << kappa_bits).bit_length() - 1 - precision.y))
-        sums = (weights * _coverage(layer)).reshape(layer.out_channels, -1).sum(axis=1)
-        mean = (sums * ((1 << precision.x) - 1) / 2).astype(np.int64) + (0 if offsets is None else offsets)
-        requantisation = Requantisation(kappa=kappa, lam=(1 << precision.y - 1 << shift) - kappa * mean, shift=shift)
-    return LayerTensors(activations=activations, weights=weights, bias=offsets, requantisation=requantisation)
+    if not precision.requantised:
+        return LayerTensors(activations=activations, weights=weights, bias=offsets)
+    sums = (weights * _coverage(layer)).reshape(layer.out_channels, -1).sum(axis=1)
+    # twice the mean of an activation
+    middle = -1 if precision.x_signed else (1 << precision.x) - 1
+    mean = (sums * middle / 2).astype(np.int64) + (0 if offsets is None else offsets)
+    spreading = _Spreading(layer.out_channels, mean, spread, precision, rng)
+    if rule in (Rule.BN32, Rule.BN64):
+        return LayerTensors(
+            activations=activations, weights=weights, bias=offsets, requantisation=spreading.normalising(rule)
+        )
+    after, target = spreading.without_offset(rule)
+    centred = target - mean + (0 if offsets is None else offsets)
+    return LayerTensors(activations=activations, weights=weights, bias=centred if bias else None, requantisation=after)
+
+
+@dataclass(frozen=True, eq=False)
+class _Spreading:
+    """Rules that spread accumulators of these means and of this standard deviation over the range of the results."""
+
+    channels: int
+    mean: Ints
+    spread: int
+    precision: Precision
+    rng: np.random.Generator
+
+    @property
+    def _centre(self) -> int:
+        return 0 if self.precision.y_signed else 1 << (self.precision.y - 1)
+
+    def _shift(self, factor_bits: int, most: int) -> int:
+        """Two standard deviations on each side fill the range."""
+        return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
+
+    def normalising(self, rule: Rule) -> AnyRequantisation:
+        """Those with an offset for each channel."""
+        wide = rule is Rule.BN64
+        most = _WIDE_KAPPA_BITS if wide else min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length())
+        kappa_bits = max(1, most)
+        kappa = self.rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, self.channels)
+        shift = self._shift(kappa_bits, MAX_WIDE_SHIFT if wide else MAX_SHIFT)
+        lam = (self._centre << shift) - kappa * self.mean
+        return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
+
+    def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int]:
+        """The others, and the mean of the accumulators that they centre."""
+        match rule:
+            case Rule.MULTIPLY:
+                bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
+                factor, shift = int(self.rng.integers(1 << (bits - 1), 1 << bits)), self._shift(bits, MAX_SHIFT)
+                return Multiplication(factor=factor, shift=shift), (self._centre << shift) // factor
+            case Rule.SHIFT:
+                shift = self._shift(0, MAX_SHIFT)
+                return Shifting(shift=shift), self._centre << shift
+            case _:
+                levels = 1 << self.precision.y
+                steps = np.linspace(-2 * self.spread, 2 * self.spread, levels - 1).round().astype(np.int64)
+                moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
+                return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0

@@ -25,17 +25,13 @@ class Style(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """A MatMul variant.
+class Level:
+    """A way to write a kernel, by what the core must have.
 
     Parameters
     ----------
     name : str
-        Name on the command line: family, channels x pixels.
-    nch, npx : int
-        Output channels and output pixels computed together.
-    style : Style
-        Kind of inner loop.
+        Name on the command line.
     extensions : frozenset of Extension
         What the core needs besides the base set.
     widths : frozenset of int
@@ -43,11 +39,46 @@ class Variant:
     """
 
     name: str
+    extensions: frozenset[Extension]
+    widths: frozenset[int]
+
+    @property
+    def xpulp(self) -> bool:
+        """Whether post-increment access, hardware loops and p.mac may be used."""
+        return Extension.XPULPV2 in self.extensions
+
+    def check_precision(self, precision: Precision) -> None:
+        """Raise :class:`LayerError` unless all widths are among those of the kernel."""
+        for width in (precision.x, precision.w, precision.y):
+            if width not in self.widths:
+                known = ",".join(map(str, sorted(self.widths, reverse=True)))
+                raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
+
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the SIMD instructions in the kernel, which the core must have."""
+        return frozenset({precision.x, precision.y} if self.xpulp else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant(Level):
+    """A MatMul variant.
+
+    Its name is family, channels x pixels.
+
+    Parameters
+    ----------
+    nch, npx : int
+        Output channels and output pixels computed together.
+    style : Style
+        Kind of inner loop.
+    in_place : bool
+        Whether activation rows are those of a feature map, one after the other, whatever the style prefers.
+    """
+
     nch: int
     npx: int
     style: Style
-    extensions: frozenset[Extension]
-    widths: frozenset[int]
+    in_place: bool = False
 
     @property
     def xpulp(self) -> bool:
@@ -60,36 +91,68 @@ class Variant:
 
         With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream.
         """
-        return self.style is Style.NN and self.npx > 2
+        return self.style is Style.NN and self.npx > 2 and not self.in_place
 
     @property
     def weight_streams(self) -> int:
-        """Weight pointers per pixel group. Interleaved rows share two, which take turns.
+        """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
 
         A pointer moved by a Mac&Load is not ready for the next instruction.
         """
-        return 2 if self.interleaved else self.nch
+        return 2 if self.style is Style.NN and self.npx > 2 else self.nch
+
+    @property
+    def unrolled(self) -> int:
+        """Words of a row per inner iteration: with one pixel two, so that none waits for its activation."""
+        return 2 if self.npx == 1 and self.style in (Style.CU, Style.NN) else 1
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether all operands become bytes: without sub-byte products."""
+        return self.style in (Style.SCALAR, Style.XPULPV2)
 
     def row_bits(self, bits: int) -> int:
-        """Width of an element in an im2col row: without sub-byte products activations are unpacked while copied."""
-        return max(bits, BYTE_BITS) if self.style in (Style.SCALAR, Style.XPULPV2) else bits
+        """Width of an element in an activation row, by that of the weights."""
+        return max(bits, BYTE_BITS) if self.unpacks else bits
+
+    def expansion(self, precision: Precision) -> int:
+        """Words of an activation row for a word of the input: inputs narrower than the rows are widened."""
+        return max(1, self.row_bits(precision.w) // precision.x)
+
+    def planes(self, precision: Precision) -> int:
+        """Activation rows for one row of the input: inputs wider than the weights are cut into parts of their width.
+
+        The sum of products is then that of the parts, each times its weight, a power of two.
+        """
+        return max(1, precision.x // self.row_bits(precision.w))
 
     def products_per_iteration(self, bits: int) -> int:
         """Sum-of-dot-product instructions of one inner iteration; scalar multiplications in RV32IM."""
-        blocks = self.nch * self.npx
+        blocks = self.nch * self.npx * self.unrolled
         if self.style is Style.SCALAR:
             return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
         return blocks * self.row_bits(bits) // bits
 
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the dot products, which the core must have."""
+        return frozenset({self.row_bits(precision.w)} if self.xpulp else ())
+
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""
-        known = [Precision.uniform(bits) for bits in sorted(self.widths, reverse=True)]
-        if precision not in known and precision not in [uniform.accumulators for uniform in known]:
-            raise LayerError(f"precision of {self.name} must be one of {', '.join(map(str, known))}, not {precision}")
+        known = ",".join(map(str, sorted(self.widths, reverse=True)))
+        results = (precision.y,) if precision.requantised else ()
+        for width in (precision.x, precision.w, *results):
+            if width not in self.widths:
+                raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
+        if precision.x != precision.w and _HALF_BITS in (precision.x, precision.w):
+            raise LayerError(f"inputs and weights must both be {_HALF_BITS} bits wide or neither, not {precision}")
+        if self.style is Style.CU and precision.x_signed and not precision.w_signed:
+            raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
+_HALF_BITS = 16
 _NARROW = frozenset({8, 4, 2})
-_ALL = _NARROW | {16}
+_ALL = _NARROW | {_HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
 
@@ -114,6 +177,23 @@ VARIANTS: Mapping[str, Variant] = {
     )
 }
 """All variants by name, slowest first."""
+
+ONE_PIXEL: Mapping[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        _variant("rv32im", Style.SCALAR, 4, 1, frozenset(), _NARROW),
+        _variant("xpulpv2", Style.XPULPV2, 4, 1, _V2, _NARROW),
+        _variant("simd", Style.SIMD, 4, 1, _NN, _ALL),
+        _variant("cu", Style.CU, 4, 1, _NN | {Extension.XPULPML_CU}, _ALL),
+        _variant("nn", Style.NN, 4, 1, _NN | {Extension.XPULPML_NN}, _ALL),
+    )
+}
+"""Those of layers with a single pixel, by name."""
+
+
+def for_pixels(chosen: Variant, pixels: int) -> Variant:
+    """The variant, or with a single pixel the one of :data:`ONE_PIXEL` of the same style, which computes no more."""
+    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style) if pixels == 1 else chosen
 
 
 def variant(name: str) -> Variant:

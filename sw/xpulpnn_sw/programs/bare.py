@@ -1,12 +1,14 @@
 """A kernel as a program of its own: start, measured call, report to the host; no compiler needed."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.layout import Image
 
 ALIGNMENT = 8
 
@@ -65,6 +67,24 @@ wrong:
 """What follows the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
 
 
+class Callable(Protocol):
+    """A kernel function with its data: code, memory with ``arguments``, a stack for each core."""
+
+    @property
+    def function(self) -> Program:
+        """The code; entry is its first instruction."""
+        ...
+
+    @property
+    def image(self) -> Image:
+        """Initial data memory."""
+        ...
+
+    def stack_top(self, core: int = 0) -> int:
+        """Stack pointer of the caller on a core."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareProgram:
     """Memory contents and addresses of a kernel's program.
@@ -98,7 +118,7 @@ class BareProgram:
         return (after - before) & 0xFFFF_FFFF
 
 
-def bare_program(run: KernelRun) -> BareProgram:
+def bare_program(run: Callable) -> BareProgram:
     """The program that calls a kernel once, on one core."""
     function, image = run.function, run.image
     base = int(function.pcs[0])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from xpulpnn_sim.explorer.report.scaling import scaling_figure, speed_ups, write_scaling_plot
+from xpulpnn_sim.explorer.report.scaling import scaling_figure, speed_ups
+from xpulpnn_sim.explorer.report.timeline import write_cluster_plots
 
 pytestmark = pytest.mark.unit
 
@@ -49,7 +50,7 @@ def test_without_one_core_there_is_no_speed_up():
 def test_the_page_needs_nothing_else(tmp_path):
     pytest.importorskip("plotly")
     path = tmp_path / "cores.html"
-    write_scaling_plot(path, RECORDS)
+    write_cluster_plots(path, RECORDS)
     text = path.read_text()
     assert "32 banks" in text
     assert '<script src="' not in text

@@ -3,9 +3,11 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.access_queue import OUTSTANDING
-from xpulpnn.cluster.ports import DmaPortSignature
+from xpulpnn.cluster.dma.chunk import WINDOW_BYTES
+from xpulpnn.cluster.ports import WRITE_BLOCK_BYTES, DmaPortSignature
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
@@ -13,7 +15,8 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 class ExternalShare(wiring.Component):
     """Writes go before reads; up to 16 transfers of both are under way.
 
-    Combinational. A request that is shown stays until it is granted.
+    Combinational. A request that is shown stays until it is granted, and the writes of a run to an aligned block of 64
+    bytes are granted without a read between: a bridge may answer them all together.
 
     Members
     -------
@@ -37,9 +40,13 @@ class ExternalShare(wiring.Component):
         for_writes = Signal(OUTSTANDING)
         later = Signal(OUTSTANDING)
         granted = Signal()
+        within = Signal()
+        ends = Signal()
+        window = self.writes.addr[exact_log2(WINDOW_BYTES) : exact_log2(WRITE_BLOCK_BYTES)]
         m.d.comb += [
-            writing.eq(self.writes.req & ~reading_on),
-            ext.req.eq((self.writes.req | self.reads.req) & (under_way != OUTSTANDING)),
+            writing.eq(within | self.writes.req & ~reading_on),
+            ends.eq(window.all() | (self.writes.beats == 1)),
+            ext.req.eq((self.writes.req | self.reads.req & ~within) & (under_way != OUTSTANDING)),
             granted.eq(ext.req & ext.gnt),
             self.writes.gnt.eq(granted & writing),
             self.reads.gnt.eq(granted & ~writing),
@@ -47,6 +54,8 @@ class ExternalShare(wiring.Component):
         for name in REQUEST_FIELDS:
             m.d.comb += getattr(ext, name).eq(Mux(writing, getattr(self.writes, name), getattr(self.reads, name)))
         m.d.sync += reading_on.eq(ext.req & ~ext.gnt & ~writing)
+        with m.If(self.writes.req & self.writes.gnt):
+            m.d.sync += within.eq(~ends)
         # oldest in bit 0
         place = Signal.like(under_way)
         m.d.comb += [

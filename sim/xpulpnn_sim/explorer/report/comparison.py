@@ -70,10 +70,14 @@ def delay(flow: FlowResult | None) -> float | None:
     return _NS_MHZ / clock if clock else None
 
 
+def grant(flow: FlowResult | None) -> float | None:
+    """Path from a core's request through a grant in FO4."""
+    return None if flow is None or flow.grant is None else flow.grant.fo4
+
+
 def kernel_name(record: dict[str, Any]) -> str:
     """Kernel, layer and width of a record: what points have in common, whichever variant runs best on them."""
-    cores = record.get("cores", 1)
-    return f"{record['kernel']} {record['layer']} {record['bits']} bit" + (f" {cores} cores" if cores > 1 else "")
+    return f"{record['kernel']} {record['layer']} {record['bits']} bit"
 
 
 def kernel_names(points: Sequence[PointResult]) -> list[str]:
@@ -206,6 +210,8 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
             add("area", "kGE", name, 2, map(size, flows), spreads=map(size_spread, flows))
             add("delay", "FO4", name, 1, map(delay, flows), spreads=map(delay_spread, flows))
             add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
+            if any(flow and flow.grant for flow in flows):
+                add("grant path", "FO4", name, 1, map(grant, flows))
         if any(flow and flow.clock_ps for flow in flows):
             slacks = [flow and flow.slack_ps for flow in flows]
             add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)

@@ -6,6 +6,7 @@ from itertools import product
 
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
+from xpulpnn_sim.explorer.report.scaling import clustered
 from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
 
 _PS_GHZ = 1000.0
@@ -28,7 +29,7 @@ class Headline:
     flow : FlowResult
         Whose clock and area count.
     record : dict
-        Cycles of the kernel on the back end of the same configuration.
+        Cycles of the kernel on the back end of the same configuration, or on the cluster.
     energy : EnergyResult or None
         Energy of the same kernel, if it was estimated and the flow is not one of an FPGA.
     """
@@ -121,11 +122,12 @@ def headline_table(points: Sequence[PointResult]) -> NamedTable | None:
         ]
         for one in found
     ]
+    clusters = any(clustered(one.record) for one in found)
+    run = "on the cluster" if clusters else "on the back end of the same configuration with ideal memory"
     notes = [
         (
-            "GMAC/s: MAC/cycle of the whole kernel, on the back end of the same configuration with ideal memory, times "
-            "the clock that the named component alone reaches: one over its delay without clock-to-output and setup "
-            "times, on an FPGA the median clock after routing."
+            f"GMAC/s: MAC/cycle of the whole kernel, {run}, times the clock that the named component alone reaches: "
+            "one over its delay without clock-to-output and setup times, on an FPGA the median clock after routing."
         ),
         "per mm2: cell area of the same component, no memories; pJ/MAC: of the netlist named beside it.",
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.named_table import LESS, MORE
+from xpulpnn_sim.explorer.report.scaling import clustered, scaling_figure
 from xpulpnn_sim.explorer.results import EnergyResult, ModuleArea, ModuleEnergy, PointResult
 
 _TRADE_OFFS = (
@@ -41,8 +42,15 @@ def report_data(points: Sequence[PointResult]) -> dict[str, Any]:
         "blocks": {name: block for name in comparison.flow_names(points) if (block := _blocks(points, name))},
         "paths": _paths(points),
         "energies": _energies(points),
+        "scaling": _scaling(points),
         "energyParts": {name: _energy_parts(points, name) for name in comparison.workload_names(points)},
     }
+
+
+def _scaling(points: Sequence[PointResult]) -> dict[str, Any] | None:
+    """MAC per cycle over the cores, if kernels ran on clusters of several numbers of them."""
+    records = [record for point in points for record in point.kernels if clustered(record)]
+    return scaling_figure(records) if len({record["cores"] for record in records}) > 1 else None
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:

@@ -2,11 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.files import write_text
 
 Record = Mapping[str, Any]
 """Figures of a kernel on a cluster, under the names of their JSON record."""
@@ -30,6 +26,11 @@ def _group(record: Record) -> tuple[Any, ...]:
     return tuple(record[name] for name in _GROUP)
 
 
+def clustered(record: Record) -> bool:
+    """Whether the kernel ran on the cores of a cluster."""
+    return "arbiter" in record
+
+
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
     """How much faster each run is than the same on one core; None where that did not run."""
     single = {_group(record): record["cycles"] for record in records if record["cores"] == 1}
@@ -38,18 +39,6 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
         None if alone is None else alone / max(record["cycles"], 1)
         for alone, record in zip(found, records, strict=True)
     ]
-
-
-def write_scaling_plot(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with MAC per cycle and speed-up over the number of cores, a line for all else that differs.
-
-    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
-    """
-    try:
-        from plotly.io import to_html
-    except ModuleNotFoundError:
-        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
-    write_text(path, to_html(scaling_figure(records), include_plotlyjs=True, config={"displaylogo": False}))
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:

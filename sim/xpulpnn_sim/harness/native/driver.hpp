@@ -62,6 +62,7 @@ class Driver {
     std::array<Account, HARTS> accounts;
     std::array<Records, HARTS> records{};
     std::vector<Interrupt> interrupts;  // sorted by cycle
+    std::vector<Activity> activities;
     Grant* grants = nullptr;
     uint32_t capacity = 0, grant_capacity = 0;
 
@@ -116,8 +117,11 @@ class Driver {
   private:
     static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
     static constexpr bool TOGETHER = HARTS > 1 || BANKS;  // a hart that rests may be woken by others, or by a device
+    // At most in a cycle: of each hart to a bank or another device, marks of test&set, ports of DMA engine and host, event lines.
+    static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
+    static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t FIRST_WORD = 2 * sizeof(uint64_t);  // in a record, behind the fields sampled here
 
     uint32_t seed(uint32_t port) const { return (settings.seed + 0x2545F491u * port) * 2; }
@@ -143,13 +147,16 @@ class Driver {
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS + 3 * LINE_PORTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + CYCLE_GRANTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
         const uint32_t address = banks_.address(bank, out);
         banks_.access(address, out, driven.bank[bank].rdata);
         log({cycle, out.master, address, out.we, out.be, out.wdata, 0});
+        for (uint32_t rest = out.sharers; rest; rest &= rest - 1) {
+            log({cycle, static_cast<uint32_t>(__builtin_ctz(rest)), address, 0, 0, 0, 0});
+        }
         if (DMA_PORTS && out.master >= HARTS) still_ = 0;
         if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
     }
@@ -158,6 +165,7 @@ class Driver {
     void transfer(uint64_t cycle, uint32_t port, const DmaOut& out) {
         still_ = 0;
         const bool inside = transfers_[port].request(cycle, out);
+        move(cycle, out);
         if (out.be & 0xF) log({cycle, HARTS, out.addr, out.we, out.be & 0xF, out.wdata, 0});
         if (out.be >> 4) log({cycle, HARTS, out.addr + 4, out.we, out.be >> 4, out.wdata_high, 0});
         if (__builtin_expect(!inside && !(status.events & BAD_TRANSFER), 0)) {
@@ -173,6 +181,16 @@ class Driver {
         if (lines.dma_interrupt) log({cycle, LINE_EVENT + 1, lines.dma_interrupt, 0, 0, 0, 0});
         if (lines.timer) log({cycle, LINE_EVENT + 2, lines.timer, 0, 0, 0, 0});
         if (lines.timer_armed) still_ = 0;
+    }
+
+    // Data move: the same activity as long as there is no longer pause.
+    void move(uint64_t cycle, const DmaOut& out) {
+        if (activities.empty() || cycle > activities.back().last + settings.data_latency + PAUSE) {
+            activities.push_back({cycle, cycle, 0, 0});
+        }
+        Activity& now = activities.back();
+        now.last = cycle;
+        (out.we ? now.written : now.read) += static_cast<uint32_t>(__builtin_popcount(out.be));
     }
 
     // The word `tohost` has been written.

@@ -138,6 +138,13 @@ EXPORT void model_collect(void* handle, uint32_t hart, harness::Retirement* reco
     driver.status.grants = 0;
 }
 
+// How often the DMA engine has been active so far, and when, unless there is no room for that.
+EXPORT uint64_t model_activities(void* handle, harness::Activity* activities) {
+    const auto& all = static_cast<Model*>(handle)->driver.activities;
+    if (activities) std::copy(all.begin(), all.end(), activities);
+    return all.size();
+}
+
 // Runs until an event, the cycle `limit`, or the end of the stream's block; with `drain`, until all that was accepted
 // has retired.
 EXPORT void model_advance(void* handle, uint64_t limit, uint32_t drain, harness::Status* status,

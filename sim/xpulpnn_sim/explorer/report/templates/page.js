@@ -1,6 +1,6 @@
 const drawings = {
   point: [drawArea, drawPath, drawEnergy],
-  flow: [drawBlocks, drawArea, drawPath],
+  flow: [drawScaling, drawBlocks, drawArea, drawPath],
   kernel: [],
   workload: [drawEnergy],
   colour: [],

@@ -77,6 +77,10 @@ function plot(id, traces, layout, options) {
   return target;
 }
 
+function drawScaling() {
+  if (data.scaling) plot("plot-scaling", data.scaling.data, data.scaling.layout);
+}
+
 function axis(title, range) {
   return {
     title: {text: title, standoff: 8},

@@ -1,0 +1,1 @@
+"""The ports of the cluster to the outside as AXI4 managers."""

@@ -1,0 +1,51 @@
+"""An address channel of AXI, from a register."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.axi.ports import LENGTH_BITS
+from xpulpnn.isa.machine import XLEN
+
+
+class AddressChannel(wiring.Component):
+    """Keeps the address of a burst until it is taken; takes the next one in the cycle in which it is.
+
+    Members
+    -------
+    put : In(1)
+        Take ``addr`` and ``len``; only with ``free``.
+    free : Out(1)
+        There is a place.
+    addr : In(32)
+        Address of the burst.
+    len : In(8)
+        Its transfers, less one.
+    valid : Out(1)
+        There is an address, from the cycle after ``put`` until it is taken.
+    ready : In(1)
+        It is taken.
+    valid_addr : Out(32)
+        Address, with ``valid``.
+    valid_len : Out(8)
+        Transfers less one, with ``valid``.
+    """
+
+    put: In(1)
+    free: Out(1)
+    addr: In(XLEN)
+    len: In(LENGTH_BITS)
+    valid: Out(1)
+    ready: In(1)
+    valid_addr: Out(XLEN)
+    valid_len: Out(LENGTH_BITS)
+
+    def elaborate(self, platform):
+        """Build the register."""
+        m = Module()
+        m.d.comb += self.free.eq(~self.valid | self.ready)
+        with m.If(self.free):
+            m.d.sync += self.valid.eq(self.put)
+        with m.If(self.put):
+            m.d.sync += [self.valid_addr.eq(self.addr), self.valid_len.eq(self.len)]
+        return m

@@ -1,0 +1,133 @@
+"""From OBI to AXI4, for reads and writes."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from xpulpnn.cluster.axi.address_channel import AddressChannel
+from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
+from xpulpnn.cluster.ports import RUN_BYTES, WRITE_BLOCK_BYTES, DmaPortSignature
+from xpulpnn.config import EXT_DATA_BITS
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.isa.machine import BYTE_BITS
+
+OUTSTANDING = 16
+"""Transfers that are under way at most."""
+
+_KIND = data.StructLayout({"write": 1, "last": 1})
+
+
+class AxiBridge(wiring.Component):
+    """AXI4 manager for a port with reads and writes, which are answered in the order of their grants.
+
+    Runs of the DMA engine become bursts: one for each run of reads, up to 256 bytes, and one for each aligned block of
+    64 bytes of a run of writes, since the answer to a burst comes after its last transfer only. No burst crosses 4 KiB.
+    On an OBI port, which knows no runs, every transfer is a burst. All channels to AXI come from registers: a request
+    is seen there in the cycle after its grant, and an answer is given in the cycle in which AXI shows it. Reads and
+    writes of several bursts are under way together, up to 16 transfers; AXI does not order the ones among the others.
+
+    A failed burst of writes fails for all of its transfers. Reset forgets what is under way: whatever is connected must
+    be reset too.
+
+    Parameters
+    ----------
+    bits : int
+        Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
+
+    Members
+    -------
+    port : In(DmaPortSignature or ObiSignature)
+        Requests.
+    axi : Out(AxiSignature)
+        AXI4 port.
+    """
+
+    def __init__(self, bits: int):
+        self.bits = bits
+        self.has_runs = bits == EXT_DATA_BITS
+        port = DmaPortSignature() if self.has_runs else ObiSignature()
+        super().__init__({"port": In(port), "axi": Out(AxiSignature(bits))})
+
+    def elaborate(self, platform):
+        """Grant what has a place, and remember whose answer comes next."""
+        m = Module()
+        port, axi = self.port, self.axi
+        m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
+        kind, oldest = Signal(_KIND), Signal(_KIND)
+        may_read = self._reads(m, port.req & port.gnt & ~port.we)
+        may_write = self._writes(m, port.req & port.gnt & port.we, kind.last)
+        m.d.comb += [
+            port.gnt.eq(order.w_rdy & Mux(port.we, may_write, may_read)),
+            kind.write.eq(port.we),
+            order.w_data.eq(kind),
+            order.w_en.eq(port.req & port.gnt),
+            oldest.eq(order.r_data),
+            axi.rready.eq(order.r_rdy & ~oldest.write),
+            # the answer to a burst is that to each of its writes; it is taken with the last of them
+            axi.bready.eq(order.r_rdy & oldest.write & oldest.last),
+            port.rvalid.eq(order.r_rdy & Mux(oldest.write, axi.bvalid, axi.rvalid)),
+            port.rdata.eq(axi.rdata),
+            port.err.eq(port.rvalid & Mux(oldest.write, failed(axi.bresp), failed(axi.rresp))),
+            order.r_en.eq(port.rvalid),
+        ]
+        return m
+
+    def _channel(self, m, name):
+        """The address channel ``name``, connected to AXI."""
+        m.submodules[name] = channel = AddressChannel()
+        axi = self.axi
+        m.d.comb += [
+            *constants(axi, name),
+            channel.addr.eq(self.port.addr),
+            getattr(axi, f"{name}addr").eq(channel.valid_addr),
+            getattr(axi, f"{name}len").eq(channel.valid_len),
+            getattr(axi, f"{name}valid").eq(channel.valid),
+            channel.ready.eq(getattr(axi, f"{name}ready")),
+        ]
+        return channel
+
+    def _burst(self, m, name, granted, block):
+        """Begin a burst where one begins; returns its channel, and whether the transfer shown is its first, its last.
+
+        A burst ends with its run, or with the aligned block of ``block`` bytes.
+        """
+        channel = self._channel(m, f"a{name}")
+        if not self.has_runs:
+            m.d.comb += [channel.put.eq(granted), channel.len.eq(0)]
+            return channel, Const(1), Const(1)
+        port = self.port
+        # of the transfers after the first
+        to_come = Signal(range(RUN_BYTES * BYTE_BITS // self.bits), name=f"{name}_to_come")
+        run, others = (Signal.like(to_come, name=f"{name}_{part}") for part in ("run", "others"))
+        first = Signal(name=f"{name}_first")
+        low = exact_log2(self.bits // BYTE_BITS)
+        in_block = ~port.addr[low : exact_log2(block)]
+        m.d.comb += [
+            first.eq(~to_come.any()),
+            run.eq(port.beats - 1),
+            others.eq(Mux(run < in_block, run, in_block)),
+            channel.put.eq(granted & first),
+            channel.len.eq(others),
+        ]
+        with m.If(granted):
+            m.d.sync += to_come.eq(Mux(first, others, to_come - 1))
+        return channel, first, Mux(first, ~others.any(), to_come == 1)
+
+    def _reads(self, m, granted):
+        """The channel of read addresses; returns whether a read can be granted."""
+        channel, first, _last = self._burst(m, "r", granted, RUN_BYTES)
+        return channel.free | ~first
+
+    def _writes(self, m, granted, last):
+        """The channels of write addresses and data; returns whether a write can be granted."""
+        channel, first, ends = self._burst(m, "w", granted, WRITE_BLOCK_BYTES)
+        port, axi = self.port, self.axi
+        free = Signal()
+        m.d.comb += [free.eq(~axi.wvalid | axi.wready), last.eq(ends)]
+        with m.If(free):
+            m.d.sync += axi.wvalid.eq(granted)
+        with m.If(granted):
+            m.d.sync += [axi.wdata.eq(port.wdata), axi.wstrb.eq(port.be), axi.wlast.eq(last)]
+        return free & (channel.free | ~first)

@@ -1,0 +1,89 @@
+# amaranth: UnusedElaboratable=no
+"""The cluster with AXI4 ports."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+
+from xpulpnn.cluster.axi.bridge import AxiBridge
+from xpulpnn.cluster.axi.refill import AxiRefill
+from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.config import EXT_DATA_BITS, ClusterConfig
+from xpulpnn.isa.machine import XLEN
+
+
+class ClusterAxi(wiring.Component):
+    """The cluster, with AXI4 managers where it leads outside: for instructions, for data and for the DMA engine.
+
+    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        Cores, memory and peripherals.
+
+    Members
+    -------
+    cluster_id : In(6)
+        Number of the cluster, from bit 5 of mhartid up; constant.
+    boot_addr : In(32)
+        Address of the first instruction of every core that software has given no other.
+    fetch_enable : In(1)
+        All cores may start; a core ignores it afterwards.
+    eoc : Out(1)
+        End of computation: software has said that it is done.
+    return_value : Out(32)
+        Result that software has written; bit 31 says that there is one.
+    busy : Out(1)
+        The clock of a core that was started is needed, or the DMA engine works.
+    core_clock_en : Out(N)
+        The clock of each core is needed; the others may be stopped.
+    events : In(2)
+        Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    host : In(ObiSignature)
+        Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them. The
+        next access is granted when the one before is answered.
+    ext : Out(AxiSignature(32))
+        Data accesses of the cores to everything outside.
+    dma : Out(AxiSignature(64))
+        Accesses of the DMA engine to everything outside, if there is one.
+    refill : Out(AxiSignature(64, writes=False))
+        Instruction memory, if there are instruction caches.
+    instr : Out(InstructionPortSignature).array(N)
+        Port of the instruction memory of each core, if there are none.
+    banks : Out(BankSignature).array(banks)
+        The banks of the TCDM, if they are outside.
+    """
+
+    def __init__(self, config: ClusterConfig):
+        self.config = config
+        self.cluster = cluster = Cluster(config)
+        self.PORT_MEANINGS = cluster.PORT_MEANINGS
+        self.bridges = {"ext": AxiBridge(XLEN)}
+        if config.dma:
+            self.bridges["dma"] = AxiBridge(EXT_DATA_BITS)
+        if config.icache_private:
+            self.bridges["refill"] = AxiRefill()
+        ports = dict(cluster.signature.members.items())
+        ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Put the bridges between the cluster and the outside."""
+        m = Module()
+        m.submodules.cluster = cluster = self.cluster
+        for name, bridge in self.bridges.items():
+            m.submodules[f"{name}_bridge"] = bridge
+            connect(m, getattr(cluster, name), bridge.port)
+            connect(m, bridge.axi, flipped(getattr(self, name)))
+        for name, member in cluster.signature.members.items():
+            inner, outer = getattr(cluster, name), getattr(self, name)
+            if name in self.bridges:
+                continue
+            if not member.is_signature:
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+                continue
+            pairs = zip(inner, outer, strict=True) if member.dimensions else [(inner, outer)]
+            for inside, outside in pairs:
+                connect(m, inside, flipped(outside))
+        return m

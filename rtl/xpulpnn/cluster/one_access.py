@@ -1,0 +1,42 @@
+"""Keeps an initiator from having several accesses outstanding."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.core.obi import ObiSignature
+
+
+class OneAccess(wiring.Component):
+    """Grants a request when the one before has been answered, or in the cycle of its answer.
+
+    Combinational otherwise. Reset forgets the access that is outstanding.
+
+    Members
+    -------
+    initiator : In(ObiSignature)
+        Whoever may request several accesses ahead.
+    target : Out(ObiSignature)
+        Where at most one is outstanding.
+    """
+
+    initiator: In(ObiSignature())
+    target: Out(ObiSignature())
+
+    def elaborate(self, platform):
+        """Hold requests back."""
+        m = Module()
+        initiator, target = self.initiator, self.target
+        outstanding = Signal()
+        free = Signal()
+        m.d.comb += [
+            free.eq(~outstanding | target.rvalid),
+            target.req.eq(initiator.req & free),
+            initiator.gnt.eq(target.gnt & free),
+            initiator.rvalid.eq(target.rvalid),
+            *(getattr(target, name).eq(getattr(initiator, name)) for name in REQUEST_FIELDS),
+            *(getattr(initiator, name).eq(getattr(target, name)) for name in RESPONSE_FIELDS),
+        ]
+        m.d.sync += outstanding.eq(target.req & target.gnt | outstanding & ~target.rvalid)
+        return m

@@ -1,0 +1,189 @@
+"""Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
+
+from collections import deque
+from contextlib import ExitStack
+from random import Random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.cluster import L2_BASE
+from xpulpnn_sim.bench.axi_memory import BOUNDARY, AxiMemory, AxiRules, Stalls
+from xpulpnn_sim.bench.cadence import Background, Dut, drive, sample, start
+from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.run_traffic import RUN_BYTES, Request, Traffic, line, masked, run
+
+_BYTES = 1 << 14
+_HALF = _BYTES // 2
+"""Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
+
+_HOLE = range(L2_BASE + _HALF - 512, L2_BASE + _HALF + 512)
+_STALLS = {"prompt": Stalls(), "slow": Stalls(3, 3), "jerky": Stalls(25, 12)}
+_RUNS = 30
+_LIMIT = 16
+"""Transfers that the initiator has under way at most."""
+
+
+class Initiator(Background):
+    """Makes the requests of a :class:`Traffic` and keeps the answers.
+
+    Parameters
+    ----------
+    dut : handle
+        The bridge.
+    traffic : Traffic
+        Its requests.
+    rng : Random
+        Source of pauses.
+    pause : float
+        Probability of a cycle without a request, where there may be one.
+    """
+
+    def __init__(self, dut: Dut, traffic: Traffic, rng: Random, pause: float) -> None:
+        self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
+        self.answers: list[tuple[Request, int, int]] = []
+        self.cycle = 0
+        self.idle = False
+
+    def _show(self, request: Request | None) -> None:
+        drive(self._dut, {"port__req": int(request is not None)})
+        if request is None:
+            return
+        fields = {"addr": request.address}
+        if bench_data()["writes"]:
+            fields |= {"we": request.write, "be": request.enables, "wdata": request.value}
+        if bench_data()["runs"]:
+            fields["beats"] = request.beats
+        drive(self._dut, {f"port__{name}": value for name, value in fields.items()})
+
+    async def _run(self) -> None:
+        dut, under_way = self._dut, deque[Request]()
+        seen = {name: getattr(dut, f"port__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        asked: Request | None = None
+        while True:
+            if asked is None and len(under_way) < _LIMIT and self._rng.random() >= self._pause:
+                asked = self._traffic.next()
+            self._show(asked)
+            await FallingEdge(dut.clk)
+            if sample(seen["rvalid"]):
+                assert under_way, "an answer to nothing"
+                request = under_way.popleft()
+                self._check_source(request)
+                data = 0 if request.write else sample(seen["rdata"])
+                self.answers.append((request, data, sample(seen["err"])))
+            if asked is not None and sample(seen["gnt"]):
+                under_way.append(asked)
+                asked = None
+            self.idle = asked is None and not under_way and self._traffic.ended
+            await RisingEdge(dut.clk)
+            self.cycle += 1
+
+    def _check_source(self, request: Request) -> None:
+        """An answer comes from AXI, in the cycle in which it is there: not from the bridge."""
+        valid = sample(self._dut.axi__bvalid if request.write else self._dut.axi__rvalid)
+        assert valid, f"{request} is answered before AXI answers"
+
+    async def finish(self) -> int:
+        """Wait until everything is answered; returns the cycles."""
+        while not self.idle:
+            await RisingEdge(self._dut.clk)
+        return self.cycle
+
+
+def longest() -> dict[str, int]:
+    """Bytes of a burst at most."""
+    size = bench_data()["bits"] // 8
+    if not bench_data()["writes"]:
+        return {"ar": 2 * size}
+    return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
+
+
+def random_traffic(rng: Random, runs: int) -> Traffic:
+    """Runs of reads and writes, where there are such."""
+    size = bench_data()["bits"] // 8
+
+    def one(*, write: bool) -> deque[Request]:
+        base = L2_BASE + _HALF * write
+        if not bench_data()["writes"]:
+            return line(base + rng.randrange(0, _HALF, 2 * size), size)
+        return run(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
+
+    kinds = (False, True) if bench_data()["writes"] else (False,)
+    number = runs if bench_data()["runs"] else 8 * runs
+    return Traffic(rng, [[one(write=write) for _ in range(number)] for write in kinds], size)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+@cocotb.parametrize(stalls=list(_STALLS))
+async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
+    """Random runs, with errors in the middle: data, answers and the memory afterwards."""
+    rng = await start(dut)
+    content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
+    expected = content.copy()
+    AxiMemory(dut, "axi", content, L2_BASE, _STALLS[stalls], rng, _HOLE)
+    rules = AxiRules(dut, "axi", longest())
+    traffic = random_traffic(rng, _RUNS)
+    size = bench_data()["bits"] // 8
+    with ExitStack() as stack:
+        initiator = stack.enter_context(Initiator(dut, traffic, rng, 0 if stalls == "prompt" else 0.2))
+        stack.enter_context(rules)
+        await initiator.finish()
+    assert len(initiator.answers) == len(traffic.made), "not every request is answered"
+    for (answered, data, error), made in zip(initiator.answers, traffic.made, strict=True):
+        assert answered is made
+        place = made.address - L2_BASE
+        if not made.write:
+            word = int.from_bytes(expected[place : place + size].tobytes(), "little")
+            assert error == int(made.address in _HOLE), made
+            assert error or data == word, f"{made}: {data:#x}, must be {word:#x}"
+            continue
+        # one failing transfer fails the whole burst
+        block = made.address & -longest()["aw"]
+        assert error == int(block in _HOLE), made
+        if made.address not in _HOLE:
+            expected[place : place + size] = masked(expected[place : place + size], made)
+    assert (content == expected).all(), "the memory differs"
+    if bench_data()["runs"]:
+        assert max(rules.bursts["ar"]) * size > longest()["ar"] // 2, "no long burst of reads"
+        assert max(rules.bursts["aw"]) * size == longest()["aw"], "no whole block of writes"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def valid_waits_for_no_ready(dut: Dut) -> None:
+    """Every channel shows what it has while nothing is ready, and nothing before there is a request."""
+    rng = await start(dut)
+    channels = ["aw", "w", "ar"] if bench_data()["writes"] else ["ar"]
+    for channel in channels:
+        getattr(dut, f"axi__{channel}ready").value = 0
+        assert not sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid after reset"
+    size = bench_data()["bits"] // 8
+    for write in (False, True)[: 1 + bench_data()["writes"]]:
+        traffic = Traffic(rng, [[deque([Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
+        with Initiator(dut, traffic, rng, 0):
+            for _ in range(6):
+                await RisingEdge(dut.clk)
+        drive(dut, {"port__req": 0})
+    await FallingEdge(dut.clk)
+    for channel in channels:
+        assert sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid waits for ready"
+
+
+@cocotb.test(timeout_time=60, timeout_unit="us")
+async def nothing_is_lost_between_bursts(dut: Dut) -> None:
+    """A prompt memory takes a transfer of a run in every cycle."""
+    rng = await start(dut)
+    content = np.zeros(_BYTES, np.uint8)
+    AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
+    size = bench_data()["bits"] // 8
+    per_run = RUN_BYTES // size if bench_data()["runs"] else 1
+    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+        places = range(L2_BASE, L2_BASE + BOUNDARY // 2, size)
+        requests = deque(
+            Request(at, write, (1 << size) - 1, at, per_run - number % per_run) for number, at in enumerate(places)
+        )
+        with Initiator(dut, Traffic(rng, [[requests]], size), rng, 0) as initiator:
+            cycles = await initiator.finish()
+        cocotb.log.info("%d transfers (write %d) take %d cycles", len(places), write, cycles)
+        if bench_data()["runs"]:
+            assert cycles < len(places) * bench_data()["slack"], f"{cycles} cycles for {len(places)} transfers"

@@ -1,0 +1,97 @@
+"""Layers in tiles as a plot: when the cores compute, when the DMA engine moves data, and who waits for whom."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.explorer.report.scaling import Record, scaling_figure
+from xpulpnn_sim.files import write_text
+
+_LANES = ("cores compute", "DMA moves", "waiting for DMA")
+_COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
+"""Of a lane, by turns."""
+
+_INK, _GRID = "#1c2430", "#e6e9ee"
+_HEIGHT = 330
+_BAR = 0.6
+
+
+def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
+    """Write a page with how kernels scale with the cores, and a timeline of each layer in tiles.
+
+    Where a single number of cores ran in tiles, there are timelines only. Raises
+    :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
+    """
+    try:
+        from plotly.io import to_html
+    except ModuleNotFoundError:
+        raise ToolError("plotly must be installed for the plot: pip install plotly") from None
+    tiled = [record for record in records if "tiling" in record]
+    figures = [timeline_figure(record) for record in tiled]
+    if len(tiled) < len(records) or len({record["cores"] for record in records}) > 1:
+        figures.insert(0, scaling_figure(records))
+    first, *others = (
+        to_html(figure, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False})
+        for number, figure in enumerate(figures)
+    )
+    body = "\n".join([first, *others])
+    write_text(path, f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>\n{body}\n</body></html>\n')
+
+
+def timeline_figure(record: Record) -> dict[str, Any]:
+    """The timeline of a layer in tiles as plotly takes it: a lane for the cores, one for the DMA engine, one for waits.
+
+    The bar of the DMA engine begins with its step and is as long as it moved data in it.
+    """
+    steps = record["tiling"]["steps"]
+    unit = "rows" if record["kernel"] == "conv" else "pixels"
+    bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANES}
+    for step in steps:
+        if step["tile"] is not None:
+            name = f"tile {step['tile']}, {unit} {_range(step['rows'])}, channels {_range(step['channels'])}"
+            bars["cores compute"].append((step["begin"], step["computed"] - step["begin"], name))
+        if step["moving"]:
+            text = f"{step['loaded']} bytes in, {step['stored']} out"
+            bars["DMA moves"].append((step["begin"], step["moving"], text))
+        if step["waiting"]:
+            bars["waiting for DMA"].append((step["computed"], step["waiting"], "all cores wait"))
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": lane,
+            "showlegend": False,
+            "y": [lane] * len(found),
+            "base": [start for start, _, _ in found],
+            "x": [length for _, length, _ in found],
+            "width": _BAR,
+            "customdata": [[text, start, start + length] for start, length, text in found],
+            "marker": {"color": [_COLOURS[lane][number % len(_COLOURS[lane])] for number in range(len(found))]},
+            "hovertemplate": "%{customdata[0]}<br>cycles %{customdata[1]} to %{customdata[2]}<extra></extra>",
+        }
+        for lane, found in bars.items()
+    ]
+    return {"data": traces, "layout": _layout(record)}
+
+
+def _range(ends: Sequence[int]) -> str:
+    return f"{ends[0]} to {ends[1] - 1}"
+
+
+def _layout(record: Record) -> dict[str, Any]:
+    tiling = record["tiling"]
+    title = (
+        f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "
+        f"{tiling['tiles']} tiles, {record['macs_per_cycle']:.2f} MAC per cycle"
+    )
+    return {
+        "title": {"text": title},
+        "height": _HEIGHT,
+        "font": {"color": _INK},
+        "plot_bgcolor": "#fff",
+        "barmode": "overlay",
+        "margin": {"l": 130},
+        "xaxis": {"title": {"text": "cycles"}, "gridcolor": _GRID, "linecolor": _INK, "rangemode": "tozero"},
+        "yaxis": {"categoryorder": "array", "categoryarray": list(reversed(_LANES)), "linecolor": _INK},
+    }

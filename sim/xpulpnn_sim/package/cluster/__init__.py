@@ -1,0 +1,1 @@
+"""Testbenches of the cluster and its parts, in plain Verilog."""

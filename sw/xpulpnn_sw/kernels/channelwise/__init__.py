@@ -1,0 +1,1 @@
+"""Kernels of layers that keep channels apart: depthwise convolution, pooling, addition, ReLU."""

@@ -1,0 +1,253 @@
+"""Sum of two feature maps, element by element.
+
+Either each summand is scaled and clipped to 8 bits first. As an element has few values, the scaled ones lie in a table
+for each map, which also serves scales of any other kind. Or the sum of the products with two factors is shifted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
+from xpulpnn_sw.kernels.frame import Argument, Name, Registers
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layers.channelwise import AddLayer
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, pack_words
+from xpulpnn_sw.precision import Precision
+
+_MAPS = (
+    Field("first", "one feature map", pointer=True),
+    Field("second", "the other feature map", pointer=True),
+    Field("output", "results", pointer=True),
+)
+
+ADD_ARGUMENTS = Structure(
+    "xp_add_arguments",
+    (
+        *_MAPS,
+        Field("first_table", "scaled values of the first map's elements, a byte each", pointer=True),
+        Field("second_table", "the same of the second map", pointer=True),
+        Field("steps", "elements of a map over those of a word of the widest one"),
+    ),
+)
+"""Of an addition of scaled elements."""
+
+ADD_SHIFT_ARGUMENTS = Structure(
+    "xp_add_shift_arguments",
+    (
+        *_MAPS,
+        Field("first_factor", "factor of the first map"),
+        Field("second_factor", "factor of the second map"),
+        Field("shift", "right shift of the sum of both products"),
+        Field("steps", "elements of a map over those of a word of the widest one"),
+    ),
+)
+"""Of an addition whose sum is shifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Scaling of an element: ``(factor * x + summand) >> shift``."""
+
+    factor: int
+    summand: int
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AddTensors:
+    """What an addition computes with.
+
+    Parameters
+    ----------
+    first, second : array of int
+        The maps, ``[height][width][channel]``.
+    scales : (Scale, Scale)
+        Of their elements, which are clipped to 8 bits afterwards, with the sign of the results.
+    factors : (int, int)
+        Of the elements if the sum is shifted.
+    shift : int
+        Right shift of that sum.
+    """
+
+    first: Ints
+    second: Ints
+    scales: tuple[Scale, Scale]
+    factors: tuple[int, int]
+    shift: int
+
+
+def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
+    """Elements over their whole range, scales such that the results spread over theirs."""
+    shape = (layer.height, layer.width, layer.channels)
+    operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
+    maps: list[Ints] = []
+    scales: list[Scale] = []
+    factors: list[int] = []
+    # sums of two elements have half a bit more than one; the factors make up for different widths
+    shift = 2 * BYTE_BITS - precision.y
+    for bits, signed in operands:
+        least = -(1 << (bits - 1)) if signed else 0
+        maps.append(rng.integers(least, least + (1 << bits), shape))
+        factor = int(rng.integers(3 << (BYTE_BITS - 2), 1 << BYTE_BITS)) << (BYTE_BITS - bits)
+        quarter = 1 << shift + precision.y - 1
+        offset = {(True, False): quarter // 2, (False, True): -quarter // 2}.get((signed, precision.y_signed), 0)
+        scales.append(Scale(factor, offset + int(rng.integers(0, 1 << shift)), shift + 1))
+        factors.append(factor)
+    return AddTensors(
+        first=maps[0], second=maps[1], scales=(scales[0], scales[1]), factors=(factors[0], factors[1]), shift=shift + 1
+    )
+
+
+def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> Words:
+    """The scaled values of all elements of ``bits`` bits, by the bits of the element, as words."""
+    patterns: NDArray[np.int64] = np.arange(1 << bits)
+    elements = np.where(patterns >> (bits - 1) > 0, patterns - (1 << bits), patterns) if signed else patterns
+    least = -(1 << (BYTE_BITS - 1)) if result_signed else 0
+    results = np.clip(elements * scale.factor + scale.summand >> scale.shift, least, least + (1 << BYTE_BITS) - 1)
+    return pack_words(results, BYTE_BITS)
+
+
+def add_kernel(
+    layer: AddLayer,
+    precision: Precision,
+    name: str,
+    tensors: AddTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+    placement: Placement = "padded",
+) -> KernelRun:
+    """The sum of the maps for the level ``name``, with stacks for ``cores`` cores.
+
+    Memory symbols: ``first``, ``second`` and ``output`` (HWC), ``first_table``, ``second_table``, ``arguments``,
+    ``stack``. The weights' width and sign in ``precision`` are those of the second map.
+    """
+    level = LEVELS[name]
+    level.check_precision(precision)
+    memory = ImageBuilder()
+    widths = (precision.x, precision.w, precision.y)
+    maps = Maps(memory, layer.channels, *widths)
+    pixels = layer.height * layer.width
+    arguments = {
+        "first": maps.place("first", tensors.first, precision.x),
+        "second": maps.place("second", tensors.second, precision.w),
+        "output": maps.reserve("output", pixels, precision.y),
+        "steps": pixels * maps.padded * max(widths) // WORD_BITS,
+    }
+    if layer.shifted:
+        arguments |= {
+            "first_factor": tensors.factors[0],
+            "second_factor": tensors.factors[1],
+            "shift": tensors.shift,
+        }
+    else:
+        for operand, scale, bits, signed in (
+            ("first_table", tensors.scales[0], precision.x, precision.x_signed),
+            ("second_table", tensors.scales[1], precision.w, precision.w_signed),
+        ):
+            table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
+            arguments[operand] = memory.place(operand, table)
+    return finished(
+        layer,
+        precision,
+        level,
+        Options(
+            name="add_shift" if layer.shifted else "add", cores=cores, specialise=specialise, placement=placement
+        ),
+        ADD_SHIFT_ARGUMENTS if layer.shifted else ADD_ARGUMENTS,
+        memory,
+        arguments,
+        maps.pixel_bytes(precision.y),
+        lambda known: _Addition(level, precision, shifted=layer.shifted).write(known),
+    )
+
+
+class _Addition:
+    """Writes the function."""
+
+    def __init__(self, level: ElementLevel, precision: Precision, *, shifted: bool) -> None:
+        self._code, self._precision, self._shifted = Code(level), precision, shifted
+        self._registers = Registers()
+        self._registers.take(len(ARGUMENT_REGISTERS))
+        take = self._registers.take
+        self._pointers, self._words, self._count = take(3), take(2), take(1)[0]
+        # factors or tables; shift
+        self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
+        self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
+
+    def write(self, known: Mapping[str, int]) -> Program:
+        """The whole function."""
+        code, precision = self._code, self._precision
+        lanes = WORD_BITS // max(precision.x, precision.w, precision.y)
+        parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]
+        names = ("first", "second", "output")
+        terms = piece(Argument("steps"))
+        terms |= {
+            name: Argument(name) + Name("begin") * (part // BYTE_BITS) for name, part in zip(names, parts, strict=True)
+        }
+        homes = dict(zip(names, self._pointers, strict=True)) | {"count": self._count}
+        scales = ("first_factor", "second_factor") if self._shifted else ("first_table", "second_table")
+        homes |= dict(zip(scales, self._scales, strict=True))
+        terms |= {name: Argument(name) for name in scales}
+        if self._shifted:
+            terms["shift"] = Argument("shift")
+            homes["shift"] = self._shift
+        structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
+        frame = code.frame(structure, known, terms, homes, self._registers)
+        frame.begin()
+        with code.b.region("body"):
+            code.repeat(
+                frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0
+            )
+        frame.end()
+        return code.b.finish()
+
+    def _step(self, parts: list[int], lanes: int) -> None:
+        """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""
+        code, precision = self._code, self._precision
+        first_part, second_part, out_part = parts
+        for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):
+            code.load(word, pointer, part // BYTE_BITS, bits=part)
+        for lane in range(0, lanes, 2):
+            pair = range(2)
+            for number in pair:
+                for word, value, bits, signed in (
+                    (self._words[0], self._firsts[number], precision.x, precision.x_signed),
+                    (self._words[1], self._seconds[number], precision.w, precision.w_signed),
+                ):
+                    code.extract(value, word, bits, (lane + number) * bits, signed=signed and self._shifted)
+            if self._shifted:
+                self._products()
+            else:
+                self._scaled()
+            for number in pair:
+                value, place = self._firsts[number], (lane + number) * precision.y
+                target = value if place else self._out
+                code.clip(target, value, precision.y, self._work, signed=precision.y_signed)
+                code.insert(self._out, target, precision.y, place)
+        code.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
+
+    def _scaled(self) -> None:
+        """The sums of the scaled elements."""
+        code = self._code
+        for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
+            for value in values:
+                code.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
+        for value, other in zip(self._firsts, self._seconds, strict=True):
+            code.b("add", value, value, other)
+
+    def _products(self) -> None:
+        """The shifted sums of the products."""
+        code = self._code
+        for value, other in zip(self._firsts, self._seconds, strict=True):
+            code.b("mul", value, value, self._scales[0])
+            code.accumulate(value, other, self._scales[1], self._work)
+            code.b("sra", value, value, self._shift)

@@ -1,0 +1,35 @@
+"""The instruction sets these kernels are written for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels.variants import BYTE_BITS, Level
+from xpulpnn_sw.precision import Precision
+
+_NARROW = frozenset({8, 4, 2})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementLevel(Level):
+    """What the core must have for a kernel whose vectors are elements of the feature maps."""
+
+    def has_vectors(self, bits: int) -> bool:
+        """Whether there are SIMD instructions on elements of so many bits."""
+        return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
+
+    def vectors(self, precision: Precision) -> frozenset[int]:
+        """Element widths of the SIMD instructions in the kernel, which the core must have."""
+        narrow = {bits for bits in (precision.x, precision.w, precision.y) if self.has_vectors(bits)}
+        return frozenset(narrow | {BYTE_BITS, 2 * BYTE_BITS} if self.xpulp else ())
+
+
+LEVELS: Mapping[str, ElementLevel] = {
+    level.name: level
+    for level in (
+        ElementLevel(name="rv32im", extensions=frozenset(), widths=_NARROW),
+        ElementLevel(name="xpulpv2", extensions=frozenset({Extension.XPULPV2}), widths=_NARROW),
+        ElementLevel(name="xpulpnn", extensions=frozenset({Extension.XPULPV2, Extension.XPULPNN}), widths=_NARROW),
+    )
+}
+"""All by name, slowest first."""

@@ -1,0 +1,363 @@
+"""What both pooling kernels share: how windows walk over a map, and which of them lie inside.
+
+A unit of work is a word of channels in a row of outputs; the cores share all units. Where small windows lie inside the
+map, their places follow each other in an unrolled loop, a row pointer for each of their rows. All others, and large
+windows, are cut off at the edges and read by two nested loops.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
+from xpulpnn_sw.kernels.channelwise.run import piece
+from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.layers.channelwise import WindowLayer
+from xpulpnn_sw.precision import Precision
+
+POOL_FIELDS = (
+    Field("input", "feature map, not changed", pointer=True),
+    Field("output", "results", pointer=True),
+    Field("pixel_bytes", "bytes of an input pixel"),
+    Field("out_pixel_bytes", "bytes of an output pixel"),
+    Field("height", "input rows"),
+    Field("width", "input columns"),
+    Field("out_height", "output rows"),
+    Field("out_width", "output columns"),
+    Field("kernel_height", "window rows, those that the function is for"),
+    Field("kernel_width", "window columns, those that the function is for"),
+    Field("stride_y", "step in y, that which the function is for"),
+    Field("stride_x", "step in x, that which the function is for"),
+    Field("pad_top", "rows of a window that may lie above the input"),
+    Field("pad_left", "columns of a window that may lie left of the input"),
+)
+"""Of any pooling."""
+
+_DISTANCES = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
+"""From a pixel, row, output pixel and window inside to the next, in bytes."""
+
+_WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
+
+_UNROLLED = 3
+"""Most rows and columns of windows with loops of their own."""
+
+_EDGE_REGISTERS = 7
+
+
+def window_arguments(layer: WindowLayer) -> dict[str, int]:
+    """The sizes of a layer."""
+    top, _, left, _ = layer.padding
+    return {
+        "height": layer.height,
+        "width": layer.width,
+        "out_height": layer.out_height,
+        "out_width": layer.out_width,
+        "kernel_height": layer.kernel_height,
+        "kernel_width": layer.kernel_width,
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+    }
+
+
+def window_name(layer: WindowLayer) -> str:
+    """Window and stride as part of a function's name."""
+    return f"{layer.kernel_height}x{layer.kernel_width}_s{'x'.join(map(str, layer.stride))}"
+
+
+class Pooling(ABC):
+    """Writes the function for one window and stride.
+
+    Parameters
+    ----------
+    level : ElementLevel
+        Instructions there are.
+    precision : Precision
+        Of inputs and outputs.
+    layer : WindowLayer
+        Whose window it is.
+    structure : Structure
+        Arguments, :data:`POOL_FIELDS` among them.
+    known : mapping of str to int
+        Arguments that are constants, besides those of the window.
+    repeats_rows : bool
+        Whether windows that lie across the upper or lower edge may use a row twice instead.
+    """
+
+    def __init__(
+        self,
+        level: ElementLevel,
+        precision: Precision,
+        layer: WindowLayer,
+        structure: Structure,
+        known: Mapping[str, int],
+        *,
+        repeats_rows: bool,
+    ) -> None:
+        """Take the registers of the walk."""
+        self.code, self.precision, self.layer = Code(level), precision, layer
+        self._structure, self._repeats_rows = structure, repeats_rows
+        arguments = window_arguments(layer)
+        self._known = {**known, **{name: arguments[name] for name in _WINDOW}}
+        self.is_unrolled = max(layer.kernel_height, layer.kernel_width) <= _UNROLLED
+        self.registers = Registers()
+        self.registers.take(len(ARGUMENT_REGISTERS))
+        take = self.registers.take
+        self._out, self._x, self._rows, self._row, self._remaining = take(5)
+        # no window follows another where there is no unrolled loop
+        self._distances = dict(zip(_DISTANCES, take(len(_DISTANCES) - (not self.is_unrolled)), strict=False))
+        self._pixel, self._row_bytes, self.out_pixel, *_ = self._distances.values()
+        self._pointers = take(layer.kernel_height) if self.is_unrolled else []
+        # of the unrolled loop, or of a window at the edge; the arguments are then no longer needed
+        self.values = [*ARGUMENT_REGISTERS, *take(_EDGE_REGISTERS - len(ARGUMENT_REGISTERS))]
+
+    @property
+    def out_step(self) -> int:
+        """Output bytes of an input word."""
+        return WORD * self.precision.y // self.precision.x
+
+    # -- what a pooling does
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Load the constants."""
+
+    @abstractmethod
+    def start(self, pointer: int) -> None:
+        """Begin a window at the edge, whose first word is at ``pointer``."""
+
+    @abstractmethod
+    def take(self, word: int) -> None:
+        """Take a word of a window at the edge."""
+
+    @abstractmethod
+    def finish(self, out: int, rows: int, columns: int) -> None:
+        """Store the results of a window at the edge with so many rows and columns at ``out``, and move that on."""
+
+    @abstractmethod
+    def prepare(self, pointers: list[int]) -> None:
+        """Before the first of the windows inside, whose rows are at ``pointers``."""
+
+    @abstractmethod
+    def inside(self, pointers: list[int], out: int) -> None:
+        """Compute a window inside, and move the pointers to the next one."""
+
+    @property
+    def extra_terms(self) -> dict[str, Term]:
+        """Numbers that :meth:`finish` needs."""
+        return {}
+
+    def store(self, word: int, out: int, bits: int = WORD_BITS) -> None:
+        """Store a result, the last one of a pixel there, at ``out`` and move that to the next pixel."""
+        self.code.store(word, out, Held(self.out_pixel), bits=bits)
+
+    def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
+        """Load the next words of each row into registers; returns those of each column.
+
+        The pointers move on, if it ``skips`` to the next window.
+        """
+        height = len(pointers)
+        columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
+        for number, column in enumerate(columns, 1):
+            step = self._distances["next_window"] if skips and number == count else self._pixel
+            for register, pointer in zip(column, pointers, strict=True):
+                self.code.load(register, pointer, Held(step))
+        return columns
+
+    @property
+    def most_columns(self) -> int:
+        """Columns that may be loaded together."""
+        return max(1, len(self.values) // self.layer.kernel_height)
+
+    # -- the walk
+
+    def _terms(self) -> dict[str, Term]:
+        width, pixel, out_pixel = Argument("width"), Argument("pixel_bytes"), Argument("out_pixel_bytes")
+        out_width, stride_x, pad_left = Argument("out_width"), Argument("stride_x"), Argument("pad_left")
+        kernel_width = Argument("kernel_width")
+        words, oy, word = Name("words"), Name("oy"), Name("word")
+        left, inner = Name("left_edge"), Name("inner")
+        # columns at which windows that end inside begin, from the left padding on
+        inside = positive(width + pad_left - kernel_width + 1)
+        before = (pad_left + stride_x - 1) // stride_x
+        skipped = pixel * (self.layer.stride[1] - self.layer.kernel_width + 1)
+        return {
+            "words": pixel // WORD,
+            **piece(Argument("out_height") * words),
+            "oy": Name("begin") // words,
+            "word": Name("begin") - oy * words,
+            **dict(zip(_DISTANCES, (pixel, width * pixel, out_pixel, skipped), strict=True)),
+            "height": Argument("height"),
+            "width": width,
+            "stride_x": stride_x,
+            "stride_y": Argument("stride_y"),
+            "x": Number(0) - pad_left,
+            "y": oy * Argument("stride_y") - Argument("pad_top"),
+            "left": words - word,
+            "source": Argument("input") + word * WORD,
+            "target": Argument("output") + oy * out_width * out_pixel + word * self.out_step,
+            "out_row": (out_width - 1) * out_pixel,
+            "out_width": out_width,
+            "left_edge": out_width - positive(out_width - before),
+            "inner": positive((inside + stride_x - 1) // stride_x - left),
+            "right_edge": out_width - left - inner,
+            "inner_offset": (left * stride_x - pad_left) * pixel,
+            "inner_x": inner * stride_x,
+        }
+
+    def write(self) -> Program:
+        """The whole function."""
+        code, b = self.code, self.code.b
+        extra = self.extra_terms
+        self.frame = frame = code.frame(
+            self._structure,
+            self._known,
+            self._terms() | extra,
+            self._distances,
+            self.registers,
+            wanted=(*extra, "source", "target", "y", "left", "count", "height", "width"),
+            calls=True,
+        )
+        start, end, self._edge = Label(), Label(), Label()
+        frame.begin()
+        self.begin()
+        work = self._remaining
+        count = frame.register("count", work)
+        b.far_branch("beq", count, ZERO, end)
+        b.place(start)
+        with b.region("body"):
+            self._unit()
+        self._next_unit()
+        b.far_branch("bne", work, ZERO, start)
+        b.place(end)
+        frame.end()
+        b.aside(self._windows_at_edge)
+        return b.finish()
+
+    def _unit(self) -> None:
+        """A word of channels in a row of outputs."""
+        b, frame = self.code.b, self.frame
+        first, second, third, *_ = self.values
+        y = frame.register("y", first)
+        b.mv(self._rows, y)
+        b.add(self._rows, self.layer.kernel_height, third)
+        b.mv(second, y)
+        b.positive(second, third)
+        b.at_most(self._rows, frame.register("height", third), self._x, self._row)
+        b("sub", self._rows, self._rows, second)
+        b("mul", second, second, self._row_bytes)
+        b("add", self._row, second, frame.register("source", third))
+        frame.load("x", self._x)
+        frame.load("target", self._out)
+        if not self.is_unrolled:
+            self._at_edge("out_width")
+            return
+        done, cut_off = Label(), Label()
+        if not self._repeats_rows:
+            b("addi", first, self._rows, -self.layer.kernel_height)
+            b.branch("bne", first, ZERO, cut_off)
+
+            def write_cut_off() -> None:
+                b.place(cut_off)
+                self._at_edge("out_width")
+                b.jump(done)
+
+            b.aside(write_cut_off)
+        self._at_edge("left_edge")
+        self._row_pointers()
+        self.prepare(self._pointers)
+        # there is another way to the end of the loop: into what follows
+        self.code.repeat(
+            frame.value("inner", self._remaining),
+            self._remaining,
+            lambda: self.inside(self._pointers, self._out),
+            level=0,
+        )
+        b.add(self._x, frame.value("inner_x", first), second)
+        self._at_edge("right_edge")
+        b.place(done)
+
+    def _row_pointers(self) -> None:
+        """Where the rows of the first window inside begin; a row below the last one is that one again."""
+        b, frame = self.code.b, self.frame
+        work, negative, *_ = self.values
+        first, *others = self._pointers
+        b.mv(first, self._row)
+        b.add(first, frame.value("inner_offset", work), work)
+        b("sub", negative, ZERO, self._rows)
+        for number, pointer in enumerate(others, 1):
+            above = self._pointers[number - 1]
+            if not self._repeats_rows:
+                b("add", pointer, above, self._row_bytes)
+                continue
+            b("addi", work, negative, number)
+            b("srai", work, work, WORD_BITS - 1)
+            b("and", work, work, self._row_bytes)
+            b("add", pointer, above, work)
+
+    def _next_unit(self) -> None:
+        """Move on; the number of units left is then in the register for what remains."""
+        b, frame = self.code.b, self.frame
+        source, target, left, work, other, *_ = self.values
+        same_row = Label()
+        source, target = frame.register("source", source), frame.register("target", target)
+        left, count = frame.register("left", left), frame.register("count", self._remaining)
+        b("addi", source, source, WORD)
+        b("addi", target, target, self.out_step)
+        b("addi", left, left, -1)
+        b.branch("bne", left, ZERO, same_row)
+        frame.load("words", left)
+        b("sub", source, source, self._pixel)
+        b.add(target, frame.value("out_row", work), other)
+        y = frame.register("y", work)
+        b.add(y, frame.value("stride_y", other), self._row)
+        frame.store("y", y)
+        b.place(same_row)
+        b("addi", self._remaining, count, -1)
+        for name, register in (("source", source), ("target", target), ("left", left), ("count", self._remaining)):
+            frame.store(name, register)
+
+    def _at_edge(self, count: str) -> None:
+        """Compute the next windows, so many of them."""
+        b, frame = self.code.b, self.frame
+        value, skip = frame.value(count, self._remaining), Label()
+        if value == 0:
+            return
+        if value != Held(self._remaining):
+            b.put(self._remaining, value)
+        if isinstance(value, Held):
+            b.branch("beq", self._remaining, ZERO, skip)
+        b.jump(self._edge, link=RA)
+        b.place(skip)
+
+    def _windows_at_edge(self) -> None:
+        """What is called for windows that may be cut off."""
+        code, b, frame = self.code, self.code.b, self.frame
+        pointer, columns, word, gap, inner, outer, work = self.values
+        b.place(self._edge)
+        b.mv(gap, self._x)
+        b.positive(gap, work)
+        b.mv(columns, self._x)
+        b.add(columns, self.layer.kernel_width, work)
+        b.at_most(columns, frame.register("width", word), work, inner)
+        b("sub", columns, columns, gap)
+        b("mul", pointer, gap, self._pixel)
+        b("add", pointer, pointer, self._row)
+        b("mul", gap, columns, self._pixel)
+        b("sub", gap, self._row_bytes, gap)
+        self.start(pointer)
+        with b.loop(Held(self._rows), outer, level=1):
+            with b.loop(Held(columns), inner, level=0):
+                code.load(word, pointer, Held(self._pixel))
+                self.take(word)
+            b("add", pointer, pointer, gap)
+        self.finish(self._out, self._rows, columns)
+        b.add(self._x, self.layer.stride[1], work)
+        b("addi", self._remaining, self._remaining, -1)
+        b.branch("bne", self._remaining, ZERO, self._edge)
+        b("jalr", ZERO, 0, RA)

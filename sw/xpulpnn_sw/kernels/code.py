@@ -1,0 +1,311 @@
+"""The function around the blocks of a MatMul."""
+
+from collections.abc import Mapping
+
+from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.im2col import WANTED, Im2col
+from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.quant import Store, temporaries
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.share import pieces, take_next, turns
+
+_FEW = 5
+"""Temporaries that there are registers for in any case."""
+
+
+class KernelCode:
+    """Writes the function: pixel groups, channel steps, blocks.
+
+    Parameters
+    ----------
+    blocking : Blocking
+        Block and step sizes.
+    structure : Structure
+        Of the arguments.
+    known : mapping of str to int
+        Arguments that are constants.
+    im2col : Im2col, optional
+        How the activation rows of a group are filled; without it they lie ready.
+    """
+
+    def __init__(
+        self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None
+    ) -> None:
+        """Assign the registers."""
+        variant, precision = blocking.variant, blocking.precision
+        self._blocking, self._im2col = blocking, im2col
+        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
+        registers = Registers()
+        self._inner = inner = inner_loop(variant, precision, registers)
+        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed)
+        # where many are needed, after the block also the pointers that are set anew in each
+        pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
+        taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
+        self._temporaries = [*inner.temporaries, *taken, *pointers]
+        self._parameters = registers.one()
+        # one output pointer that walks through the pixels saves registers where there are many
+        self._walks = variant.npx > len(("out_stride", "out_back"))
+        self._out = registers.take(1 if self._walks else variant.npx)
+        steps = registers.take(2) if self._walks else []
+        self._step = ZERO if variant.xpulp else registers.one()
+        partial = registers.take(variant.npx) if blocking.channel_step > variant.nch else []
+        self._store = Store(
+            bits=precision.y,
+            rule=blocking.rule,
+            signed=precision.y_signed,
+            xpulp=variant.xpulp,
+            acc=inner.acc,
+            out=self._out,
+            steps=[*steps[:1] * (variant.npx - 1), *steps[1:]],
+            parameters=self._parameters,
+            temporaries=self._temporaries,
+            skipped=variant.nch * WORD,
+            partial=partial,
+        )
+        homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
+        homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
+        if isinstance(inner, ScalarLoop):
+            homes["row_end"] = inner.end
+        self._scratch = [register for accumulators in inner.acc for register in accumulators]
+        pointers = [*inner.weights, *inner.activations]
+        self._scratch += [*pointers, *(one for one in self._temporaries if one not in pointers), self._parameters]
+        missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
+        self._scratch += registers.take(missing)
+        spare = registers.rest()
+        if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
+            homes["iterations"] = spare.pop(0)
+        wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
+        self._planes = variant.planes(precision)
+        wanted += [] if im2col is None else WANTED
+        names = [field.name for field in structure.fields]
+        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
+        self._scratch += spare
+
+    def _terms(self) -> dict[str, Term]:
+        """All numbers of the kernel, from its arguments."""
+        blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
+        npx = variant.npx
+        row_words, rows = Argument("row_words"), Argument("input")
+        if self._im2col is not None:
+            row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
+            rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
+        elif not blocking.by_channels:
+            rows += Name("first_pixel") * Argument("row_stride")
+        terms: dict[str, Term] = {
+            **self._shares(),
+            "row_words": row_words,
+            "row0": rows,
+        }
+        words = Name("row_words")
+        if self._im2col is not None and blocking.precision.x != blocking.precision.w:
+            words = words * blocking.precision.w // blocking.precision.x
+        if variant.unrolled > 1:
+            words = (words + (variant.unrolled - 1)) // variant.unrolled
+        if variant.xpulp:
+            terms["iterations"] = words
+        else:
+            terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
+        if self._planes > 1 or blocking.by_channels:
+            terms["plane_words"] = (Name("iterations") if variant.xpulp else words) * variant.unrolled
+            row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
+            terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._ahead()))}
+        for pixel in range(1, len(inner.activations)):
+            terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
+        if self._im2col is None and not blocking.by_channels:
+            terms["group_bytes"] = Argument("row_stride") * npx
+        for lane in sorted(set(inner.lanes)):
+            terms[f"weights{lane}"] = Argument("weights") + Argument("weight_stride") * lane
+        if blocking.by_channels:
+            return terms | self._shifted(terms)
+        out_stride, steps = Argument("out_stride"), Name("steps")
+        for pixel in range(len(self._out)):
+            terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
+        terms |= {
+            "parameters": Argument("parameters"),
+            "shift": Argument("shift"),
+            "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
+            "out_gap": out_stride * npx - steps * blocking.step_bytes,
+        }
+        if self._walks or self._im2col is not None:
+            terms["out_stride"] = out_stride
+        if self._walks:
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
+        return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    def _shares(self) -> dict[str, Term]:
+        """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
+        npx, step = self._blocking.variant.npx, self._blocking.channel_step
+        if self._blocking.by_channels:
+            core, cores = Argument("core"), Argument("cores")
+            steps = (Argument("out_channels") + (step - 1)) // step
+            return {
+                "all_steps": steps,
+                "first_step": Name("all_steps") * core // cores,
+                "steps": Name("all_steps") * (core + 1) // cores - Name("first_step"),
+                "group": Name("steps") - positive(Name("steps") - 1),
+                "first_pixel": Number(0),
+            }
+        pixels = Argument("pixels")
+        if self._im2col is not None:
+            pixels = Argument("out_height") * Argument("out_width")
+        return {
+            "groups": (pixels + (npx - 1)) // npx,
+            **(pieces() if self._im2col is None else turns()),
+            "first_pixel": Name("first_group") * npx,
+        }
+
+    def _shifted(self, terms: Mapping[str, Term]) -> dict[str, Term]:
+        """Where the core's channel steps begin, and the rest of the terms."""
+        blocking, first = self._blocking, Name("first_step")
+        row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
+        parameters = self._store.skipped + self._store.parameter_bytes
+        moved: dict[str, Term] = {
+            name: value + first * row_bytes * blocking.blocks
+            for name, value in terms.items()
+            if name.startswith("weights")
+        }
+        moved |= {
+            "out0": Argument("output") + first * blocking.step_bytes,
+            "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
+            "shift": Argument("shift"),
+        }
+        return moved | ({} if self._im2col is None else self._im2col.terms())
+
+    def _ahead(self) -> list[int]:
+        """Bytes that each weight pointer is ahead of what has been multiplied."""
+        fetches = [operation[2] for operation in self._inner.group_prefetch]
+        return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
+
+    def write(self) -> Program:
+        """The whole function."""
+        b, frame, inner = self._b, self._frame, self._inner
+        frame.begin()
+        group, end, start = frame.register("group", self._temporaries[0]), Label(), Label()
+        b.far_branch("beq", group, ZERO, end)
+        b.place(start)
+        if self._im2col is not None:
+            self._im2col.emit(b, frame, self._scratch)
+        with b.region("matmul"):
+            for register, lane in zip(inner.weights, inner.lanes, strict=True):
+                frame.load(f"weights{lane}", register)
+            frame.load("parameters", self._parameters)
+            for operation in inner.group_prefetch:
+                b(*operation)
+            self._channels()
+            if self._im2col is None and not self._blocking.by_channels:
+                self._next_rows()
+        if self._blocking.by_channels:
+            b.place(end)
+            frame.end()
+            return b.finish()
+        temporary, other, counter = self._temporaries[:3]
+        # here, so that nothing waits for it
+        group = frame.register("group", counter)
+        with b.region("quant"):
+            gap = frame.value("out_gap", temporary)
+            for register in self._out:
+                b.add(register, gap, other)
+        b("addi", group, group, -1)
+        frame.store("group", group)
+        b.far_branch("bne", group, ZERO, start)
+        if self._im2col is not None:
+            take_next(b, frame, self._blocking.variant.npx, self._out, start, self._scratch)
+        b.place(end)
+        frame.end()
+        return b.finish()
+
+    def _channels(self) -> None:
+        blocking, b = self._blocking, self._b
+        # the counter of a hardware loop is free after its set-up, that of a branching loop is not
+        counter = self._temporaries[0] if blocking.variant.xpulp else self._step
+        with b.loop(self._frame.value("steps", counter), counter, level=1):
+            for first in range(0, blocking.channel_step, blocking.variant.nch):
+                self._block()
+                with b.region("quant"):
+                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS)
+                    shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
+                    self._store.emit(b, first, shift)
+
+    def _block(self) -> None:
+        inner, frame, b = self._inner, self._frame, self._b
+        precision = self._blocking.precision
+        if self._planes > 1:
+            self._planes_block()
+            return
+        first, *others = inner.acc
+        count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
+        for number, accumulator in enumerate(first):
+            if self._blocking.variant.xpulp:
+                b("p.lw", accumulator, WORD, self._parameters)
+            else:
+                b("lw", accumulator, number * WORD, self._parameters)
+            if number == 0:
+                # here, so that nothing waits for them, nor for the biases
+                self._load_rows()
+        for operation in inner.block_prefetch:
+            b(*operation)
+        for accumulators in others:
+            for source, accumulator in zip(first, accumulators, strict=True):
+                b.mv(accumulator, source)
+        inner.emit(b, count, signed=precision.x_signed)
+
+    def _load_rows(self) -> None:
+        for pixel, register in enumerate(self._inner.activations):
+            self._frame.load(f"row{pixel}", register)
+
+    def _planes_block(self) -> None:
+        """Plane by plane, from the uppermost bits on; what has been summed up is worth more with each."""
+        inner, frame, b = self._inner, self._frame, self._b
+        precision, work, other = self._blocking.precision, *self._temporaries[:2]
+        self._load_rows()
+        for operation in inner.block_prefetch:
+            b(*operation)
+        registers = [register for accumulators in inner.acc for register in accumulators]
+        for register in registers:
+            b.li(register, 0)
+        for plane in reversed(range(self._planes)):
+            is_first = plane == self._planes - 1
+            if not is_first:
+                for register in registers:
+                    b("slli", register, register, precision.w)
+                self._rewind(work, other)
+            if plane == 0:
+                self._add_biases((work, other))
+            count = frame.value("iterations", work)
+            inner.emit(b, count, signed=precision.x_signed and is_first)
+
+    def _rewind(self, work: int, other: int) -> None:
+        """Back to the first words of the block's filter rows."""
+        b, pointers = self._b, dict(zip(self._inner.weights, self._ahead(), strict=True))
+        for ahead in sorted(set(pointers.values())):
+            distance = self._frame.value(f"rewind{ahead}", work)
+            for pointer in (pointer for pointer, its in pointers.items() if its == ahead):
+                b.add(pointer, distance, other)
+        for operation in self._inner.group_prefetch:
+            b(*operation)
+
+    def _add_biases(self, registers: tuple[int, int]) -> None:
+        """Two at a time, so that nothing waits for them."""
+        b, nch = self._b, self._blocking.variant.nch
+        for first in range(0, nch, len(registers)):
+            pair = list(zip(registers, range(first, nch), strict=False))
+            for register, _ in pair:
+                b("p.lw", register, WORD, self._parameters)
+            for register, channel in pair:
+                for accumulators in self._inner.acc:
+                    b("add", accumulators[channel], accumulators[channel], register)
+
+    def _next_rows(self) -> None:
+        """The rows of the next group."""
+        frame, (distance, temporary, *_) = self._frame, self._temporaries
+        moved = frame.value("group_bytes", distance)
+        names = [f"row{pixel}" for pixel in range(len(self._inner.activations))]
+        for name in names if self._blocking.variant.xpulp else [*names, "row_end"]:
+            register = frame.register(name, temporary)
+            self._b.add(register, moved, self._inner.acc[0][0])
+            frame.store(name, register)

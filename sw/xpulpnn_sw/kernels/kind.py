@@ -1,0 +1,92 @@
+"""What there is to know about a kernel by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.variants import Level
+from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.layout import Placement
+from xpulpnn_sw.precision import Precision
+
+
+class Build(Protocol):
+    """Writes a kernel and lays out its operands.
+
+    ``name`` is one of the variants, ``tensors`` what :attr:`Kind.random` gives; buffers and stacks are for ``cores``
+    cores. A specialised function is for this layer only. ``placement`` is that of what cores read side by side.
+    """
+
+    def __call__(
+        self,
+        layer: Any,
+        precision: Precision,
+        name: str,
+        tensors: Any,
+        *,
+        cores: int = 1,
+        specialise: bool = False,
+        placement: Placement = "padded",
+    ) -> KernelRun:
+        """The kernel."""
+        ...
+
+
+def same_precision(_: Any, precision: Precision) -> Precision:
+    """Of a kernel that leaves to the caller what its results are."""
+    return precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kernel that the command line knows.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    help : str
+        What it computes, in a few words.
+    layer : type
+        Layers it computes; no two kinds have the same.
+    form : str
+        How a layer is written.
+    usual, usual_in_cluster : str
+        Layer unless another is given: for one core, and one that fits into the TCDM.
+    variants : mapping of str to Level
+        Ways to write it, by name.
+    usual_variants : tuple of str
+        Those meant by none.
+    uniform : callable
+        The precision that one width for all means.
+    precision : callable
+        The precision for a layer: as given, unless the layer itself says what its results are.
+    random : callable
+        Operands for a layer and a precision out of a generator.
+    build : Build
+        The kernel for a layer, a precision, the name of a variant and operands.
+    """
+
+    name: str
+    help: str
+    layer: type[Layer]
+    form: str
+    usual: str
+    usual_in_cluster: str
+    variants: Mapping[str, Level]
+    usual_variants: tuple[str, ...]
+    uniform: Callable[[int], Precision] = Precision.uniform
+    precision: Callable[[Any, Precision], Precision] = same_precision
+    random: Callable[[Any, Precision, np.random.Generator], Any]
+    build: Build
+
+    def variant(self, name: str) -> Level:
+        """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
+        try:
+            return self.variants[name]
+        except KeyError:
+            raise LayerError(f"variant must be one of {', '.join(self.variants)}, not {name}") from None

@@ -1,0 +1,102 @@
+"""Weights, parameters and results of a MatMul in memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.requantisation import Rule, block_parameters
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.layer import ProductLayer
+from xpulpnn_sw.layout import ImageBuilder, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.precision import Precision
+
+_MASK = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Sizes of the loops around the MatMul block.
+
+    Parameters
+    ----------
+    variant : Variant
+        Size of a block.
+    precision : Precision
+        Of the layer.
+    rule : Rule or None
+        How results come of the accumulators; None: they are the accumulators.
+    """
+
+    variant: Variant
+    precision: Precision
+    rule: Rule | None
+
+    @property
+    def by_channels(self) -> bool:
+        """Whether the cores share the channels of the only pixel, not the pixels."""
+        return self.variant.npx == 1
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a channel step."""
+        return self.channel_step // self.variant.nch
+
+    @property
+    def rows_per_stream(self) -> int:
+        """Filter rows of a block that alternate in a stream."""
+        return self.variant.nch // self.variant.weight_streams
+
+    @property
+    def channel_step(self) -> int:
+        """Output channels between two byte boundaries of the output, at least one block."""
+        return max(self.variant.nch, BYTE_BITS // self.precision.y)
+
+    @property
+    def step_bytes(self) -> int:
+        """Output bytes of a pixel and channel step."""
+        return self.channel_step * self.precision.y // BYTE_BITS
+
+    @property
+    def store_bytes(self) -> int:
+        """Output bytes of a pixel written at a time."""
+        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+
+
+def place_operands(
+    memory: ImageBuilder,
+    blocking: Blocking,
+    layer: ProductLayer,
+    tensors: LayerTensors,
+    rows: Words,
+    placement: Placement,
+) -> dict[str, int]:
+    """Lay out weights, parameters and output; returns the arguments that say where and how.
+
+    ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
+    the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
+    words to spare at the end for those fetched ahead. ``placement`` is that of the streams.
+    """
+    nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
+    channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
+    unrolled = blocking.variant.unrolled
+    filled = pad_axis(rows, 1, -(-rows.shape[1] // unrolled) * unrolled)
+    blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
+    streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
+    stream_words = banked_words(streams.shape[1], placement)
+    # padded like an input of as many channels
+    width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
+    pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
+    after = tensors.requantisation
+    bias = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias
+    parameters = block_parameters(bias, after, channels, nch).astype(np.int64) & _MASK
+    return {
+        "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
+        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
+        "out_channels": layer.out_channels,
+        "out_stride": pixel_bytes,
+        "weight_stride": stream_words * WORD,
+        "shift": 0 if after is None else after.applied_shift,
+    }

@@ -1,0 +1,225 @@
+"""How results come of accumulators: what the parameters of each output channel are, and where they lie in memory."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layout import Ints
+
+MAX_SHIFT = 31
+"""Largest shift of an RV32 ``srai``."""
+
+MAX_WIDE_SHIFT = 63
+
+_HALF_BITS = 16
+
+
+class Rule(Enum):
+    """The rules by their names on the command line."""
+
+    BN32 = "bn32"
+    BN64 = "bn64"
+    MULTIPLY = "multiply"
+    SHIFT = "shift"
+    THRESHOLDS = "thresholds"
+
+
+RULES = tuple(rule.value for rule in Rule)
+
+
+def _check_shift(shift: int, most: int = MAX_SHIFT) -> None:
+    if not 0 <= shift <= most:
+        raise LayerError(f"shift must be 0..{most}, not {shift}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantisation:
+    """Batch normalisation and requantisation ``clip(int32(kappa*acc + lam) >> shift)`` to the range of the results.
+
+    Parameters
+    ----------
+    kappa, lam : array of int
+        Factor and offset of each output channel; product and sum wrap to 32 bits.
+    shift : int
+        Arithmetic right shift, 0..31.
+    """
+
+    kappa: Ints
+    lam: Ints
+    shift: int
+
+    rule = Rule.BN32
+
+    def __post_init__(self) -> None:
+        """Reject a shift the instruction cannot do."""
+        _check_shift(self.shift)
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift that is left to the kernel."""
+        return self.shift
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {"kappa": self.kappa, "lambda": self.lam}
+
+    def channel_words(self) -> Ints:
+        """Lambda and kappa of each channel, as ``[channel][word]``."""
+        return np.stack([self.lam, self.kappa], axis=-1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WideRequantisation:
+    """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``.
+
+    Parameters
+    ----------
+    kappa, lam : array of int64
+        Factor and offset of each output channel; product and sum wrap to 64 bits.
+    shift : int
+        Arithmetic right shift, 0..63; what it leaves wraps to 32 bits before it is clipped.
+    """
+
+    kappa: Ints
+    lam: Ints
+    shift: int
+
+    rule = Rule.BN64
+
+    def __post_init__(self) -> None:
+        """Reject a shift longer than the sum."""
+        _check_shift(self.shift, MAX_WIDE_SHIFT)
+
+    @property
+    def applied_shift(self) -> int:
+        """The kernel takes the upper word only: smaller shifts are made up for in the parameters."""
+        return max(self.shift - 32, 0)
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {"kappa": self.kappa, "lambda": self.lam}
+
+    def channel_words(self) -> Ints:
+        """Lambda and kappa of each channel, lower words first, times what is missing in the shift from a word."""
+        missing = np.uint64(max(32 - self.shift, 0))
+        words: list[NDArray[np.int64]] = []
+        for values in (self.lam, self.kappa):
+            scaled = values.astype(np.int64).view(np.uint64) << missing
+            words += [(scaled & np.uint64(0xFFFF_FFFF)).astype(np.int64), (scaled >> np.uint64(32)).astype(np.int64)]
+        return np.stack(words, axis=-1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Multiplication:
+    """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``.
+
+    Parameters
+    ----------
+    factor : int
+        Of 32 bits; the product wraps.
+    shift : int
+        Arithmetic right shift, 0..31.
+    """
+
+    factor: int
+    shift: int
+
+    rule = Rule.MULTIPLY
+
+    def __post_init__(self) -> None:
+        """Reject a shift the instruction cannot do."""
+        _check_shift(self.shift)
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift that is left to the kernel."""
+        return self.shift
+
+    def per_channel(self) -> dict[str, Ints]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shifting:
+    """``clip(acc >> shift)``.
+
+    Parameters
+    ----------
+    shift : int
+        Arithmetic right shift, 0..31.
+    """
+
+    shift: int
+
+    rule = Rule.SHIFT
+
+    def __post_init__(self) -> None:
+        """Reject a shift the instruction cannot do."""
+        _check_shift(self.shift)
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift that is left to the kernel."""
+        return self.shift
+
+    def per_channel(self) -> dict[str, Ints]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Thresholds:
+    """The number of thresholds below the accumulator, less half the levels for signed results.
+
+    Parameters
+    ----------
+    values : array of int, [channel][2**bits - 1]
+        Ascending, of 16 bits signed.
+    """
+
+    values: Ints
+
+    rule = Rule.THRESHOLDS
+    applied_shift = 0
+
+    def __post_init__(self) -> None:
+        """Reject what the search does not find its way in."""
+        bound = 1 << (_HALF_BITS - 1)
+        if self.values.min() < -bound or self.values.max() >= bound:
+            raise LayerError(f"thresholds must be {-bound}..{bound - 1}, not {self.values.min()}..{self.values.max()}")
+        if (np.diff(self.values, axis=1) < 0).any():
+            raise LayerError("thresholds must be ascending in every channel, not falling")
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {"thresholds": self.values[:, 0]}
+
+    def channel_words(self) -> Ints:
+        """The thresholds of each channel, two to a word, the last half of a word unused."""
+        halves = np.pad(self.values, ((0, 0), (0, 1))).astype(np.int64) & ((1 << _HALF_BITS) - 1)
+        return halves[:, ::2] | halves[:, 1::2] << _HALF_BITS
+
+
+AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
+
+
+def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+    """Parameters in the order a kernel reads them: per block of ``nch`` channels the biases, then what the rule needs.
+
+    ``bias`` is that of the output channels, which are filled up with zeros to ``channels``.
+    """
+    blocks = channels // nch
+
+    def filled(values: Ints) -> Ints:
+        return np.pad(values, ((0, channels - values.shape[0]), (0, 0))).reshape(blocks, -1)
+
+    fields = [filled(bias[:, np.newaxis])]
+    if isinstance(after, Multiplication):
+        fields.append(np.full((blocks, 1), after.factor))
+    elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
+        fields.append(filled(after.channel_words()))
+    return np.concatenate(fields, axis=1)

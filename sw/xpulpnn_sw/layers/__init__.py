@@ -1,0 +1,1 @@
+"""Layers that kernels compute, and the texts that name them."""

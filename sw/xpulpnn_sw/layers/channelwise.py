@@ -1,0 +1,265 @@
+"""Layers that keep channels apart: depthwise convolution, pooling, and what is done element by element."""
+
+import re
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layer import check_elements, check_size, join, number, options_of, spread
+
+WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
+AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
+MAP_FORM = "HxWxC"
+_SCALED = ":scaled"
+ADD_FORM = "HxWxC[:shift]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowLayer:
+    """A window of each channel of one feature map for each output.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Size of the input feature map.
+    kernel_height, kernel_width : int
+        Size of the window.
+    stride : (int, int)
+        Step in y and in x.
+    padding : (int, int, int, int)
+        Rows and columns around the map at top, bottom, left and right that windows may reach into.
+    """
+
+    usual_padding: ClassVar[str] = "0"
+
+    height: int
+    width: int
+    channels: int
+    kernel_height: int
+    kernel_width: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __post_init__(self) -> None:
+        """Reject sizes that describe no computation."""
+        for name in ("height", "width", "channels", "kernel_height", "kernel_width"):
+            check_size(name.replace("_", " "), getattr(self, name))
+        for value in self.stride:
+            check_size("stride", value)
+        top, bottom, left, right = self.padding
+        for name, size, kernel, pads in (
+            ("height", self.height, self.kernel_height, (top, bottom)),
+            ("width", self.width, self.kernel_width, (left, right)),
+        ):
+            for value in pads:
+                check_size("padding", value, least=0)
+                # else some window would see nothing but padding
+                if value >= kernel:
+                    raise LayerError(f"padding must be less than the kernel {name} {kernel}, not {value}")
+            if kernel > size + sum(pads):
+                raise LayerError(f"kernel {name} must be at most the padded input's {size + sum(pads)}, not {kernel}")
+        check_elements("input", self.height * self.width * self.channels)
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output, those of the input."""
+        return self.channels
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output map."""
+        top, bottom, _, _ = self.padding
+        return (self.height + top + bottom - self.kernel_height) // self.stride[0] + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output map."""
+        _, _, left, right = self.padding
+        return (self.width + left + right - self.kernel_width) // self.stride[1] + 1
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return self.out_height, self.out_width
+
+    @property
+    def area(self) -> int:
+        """Elements of a window."""
+        return self.kernel_height * self.kernel_width
+
+    @property
+    def macs(self) -> int:
+        """Elements of all windows, one multiplication each in a depthwise convolution; padding counts."""
+        return self.out_height * self.out_width * self.channels * self.area
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:KyxKx[:s=S,p=P]``.
+
+        S is one stride or ``SYxSX``, 1 unless given; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``.
+        """
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"layer must be {WINDOW_FORM}, not {text}")
+        height, width, channels, kernel_y, kernel_x = map(number, match.groups()[:5])
+        options = options_of(text, match[6])
+        stride = spread("s", options.get("s", "1"), 2)
+        padding = spread("p", options.get("p", cls.usual_padding), 4)
+        return cls(
+            height=height,
+            width=width,
+            channels=channels,
+            kernel_height=kernel_y,
+            kernel_width=kernel_x,
+            stride=(stride[0], stride[1]),
+            padding=(padding[0], padding[1], padding[2], padding[3]),
+        )
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        options: list[str] = []
+        if self.stride != (1, 1):
+            options.append(f"s={join(self.stride)}")
+        if join(self.padding) != self.usual_padding:
+            options.append(f"p={join(self.padding)}")
+        text = f"{self.height}x{self.width}x{self.channels}:{self.kernel_height}x{self.kernel_width}"
+        return f"{text}:{','.join(options)}" if options else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseLayer(WindowLayer):
+    """Convolution of each channel by a filter of its own, zeros outside the map; padding is 1 unless given."""
+
+    usual_padding: ClassVar[str] = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxPoolLayer(WindowLayer):
+    """Greatest element of each window; what lies outside the map is not looked at."""
+
+
+MAX_AREA = 4096
+"""Most elements of a window that is averaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvgPoolLayer(WindowLayer):
+    """Sum over each window over the whole window's area; what lies outside the map adds nothing.
+
+    Parameters
+    ----------
+    height, width, channels, kernel_height, kernel_width, stride, padding
+        As of :class:`WindowLayer`.
+    scaled : bool
+        Whether the sum is multiplied before and requantised after the division.
+    """
+
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject sizes that describe no computation, or windows too large for the sums."""
+        # dataclasses with slots are other classes than the one that super() would mean
+        WindowLayer.__post_init__(self)
+        if self.area > MAX_AREA:
+            raise LayerError(f"window must be at most {MAX_AREA} elements, not {self.area}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:KyxKx[:s=S,p=P][:scaled]``."""
+        scaled = text.endswith(_SCALED)
+        try:
+            plain = WindowLayer.parse(text.removesuffix(_SCALED))
+        except LayerError as error:
+            known = str(error).replace(WINDOW_FORM, AVERAGE_FORM)
+            raise LayerError(known.removesuffix(text.removesuffix(_SCALED)) + text if scaled else known) from None
+        return cls(**{item.name: getattr(plain, item.name) for item in fields(plain)}, scaled=scaled)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        return WindowLayer.__str__(self) + (_SCALED if self.scaled else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapLayer:
+    """What is done with each element of feature maps by itself.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Size of the feature maps.
+    """
+
+    operands: ClassVar[int] = 1
+
+    height: int
+    width: int
+    channels: int
+
+    def __post_init__(self) -> None:
+        """Reject sizes that describe no computation."""
+        for name in ("height", "width", "channels"):
+            check_size(name, getattr(self, name))
+        check_elements("input", self.height * self.width * self.channels)
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output."""
+        return self.channels
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return self.height, self.width
+
+    @property
+    def macs(self) -> int:
+        """Elements read."""
+        return self.height * self.width * self.channels * self.operands
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC``."""
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"layer must be {MAP_FORM}, not {text}")
+        height, width, channels = map(number, match.groups())
+        return cls(height=height, width=width, channels=channels)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts."""
+        return f"{self.height}x{self.width}x{self.channels}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddLayer(MapLayer):
+    """Sum of two feature maps, each scaled.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Size of the feature maps.
+    shifted : bool
+        Whether the sum is shifted, once, instead of each summand being scaled and clipped before.
+    """
+
+    operands: ClassVar[int] = 2
+
+    shifted: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC[:shift]``."""
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)(:shift)?", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"layer must be {ADD_FORM}, not {text}")
+        height, width, channels = map(number, match.groups()[:3])
+        return cls(height=height, width=width, channels=channels, shifted=match[4] is not None)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts."""
+        return f"{self.height}x{self.width}x{self.channels}{':shift' if self.shifted else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReluLayer(MapLayer):
+    """Negative elements become 0."""

@@ -1,0 +1,358 @@
+"""A kernel as a program of a cluster whose memory is smaller than the layer: tiles come and go by DMA."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.cluster import (
+    L2_BASE,
+    MAX_CORES,
+    PRIVATE_DMA,
+    PRIVATE_EVENT_UNIT,
+    TCDM_BASE,
+    Barrier,
+    Dma,
+    EventLine,
+    EventRegister,
+)
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.kernels.code import KernelCode
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
+from xpulpnn_sw.kernels.im2col import Im2col
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layout import Symbol
+from xpulpnn_sw.programs.bare import BareProgram
+from xpulpnn_sw.tiling.geometry import Product, footprint_of, lines_of, product_of, rates_of, shape_of
+from xpulpnn_sw.tiling.operands import MOST_BYTES, Filters, Outside, Places, Transfer, command_words, filters_of
+from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
+from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
+
+OUTSIDE_DATA = L2_BASE + (1 << 20)
+"""Where operands and results lie outside the cluster, behind the text."""
+
+STACK = 512
+"""Bytes of a core's stack, for the frame of the function: no interrupt is taken."""
+
+TIMES = ("released", "begin", "done", "ready")
+"""Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
+done, and, of core 0, everything is moved."""
+
+_COMMAND_WORDS = 7
+"""Of a command at most."""
+
+_HEAD = ("commands", "works", "lasts")
+"""Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
+whether it is the last step."""
+
+_CALLER = """
+    .equ function, {function}
+start:
+    csrr t0, mhartid
+    andi s2, t0, {cores_mask}
+    li t1, {stack_stride}
+    mul t1, t1, s2
+    li sp, {stack}
+    add sp, sp, t1
+    li gp, {event_unit}
+    li t1, {line}
+    sw t1, {mask}(gp)
+    li s3, {description}
+    li s4, {other_description}
+    li t1, {report_bytes}
+    mul t1, t1, s2
+    li s5, {report}
+    add s5, s5, t1
+    li s6, {other_report}
+    add s6, s6, t1
+    li s7, {dma}
+    bne s2, zero, step
+    li t1, {team}
+    sw t1, {target}(gp)
+    sw t1, {trigger}(gp)
+step:
+    p.elw t0, {barrier}(gp)
+    csrr s9, mcycle
+    bne s2, zero, compute
+    lw s8, {command}(s7)
+    lw t1, {commands_at}(s3)
+    addi t2, s3, {words_at}
+issue:
+    p.lw t3, 4(t2!)
+    addi t1, t1, -1
+    sw t3, {command}(s7)
+    bne t1, zero, issue
+compute:
+    csrr s10, mcycle
+    lw t0, {works_at}(s3)
+    beq t0, zero, computed
+    addi a0, s3, {arguments_at}
+    mv a1, s2
+    li a2, {cores}
+    jal ra, function
+computed:
+    csrr s11, mcycle
+    bne s2, zero, arrived
+    li t0, 1
+    sll t0, t0, s8
+wait:
+    lw t1, {status}(s7)
+    and t1, t1, t0
+    bne t1, zero, wait
+    sw t0, {status}(s7)
+arrived:
+    csrr t1, mcycle
+    sw s9, 0(s5)
+    sw s10, 4(s5)
+    sw s11, 8(s5)
+    sw t1, 12(s5)
+    lw t2, {lasts_at}(s3)
+    mv t0, s3
+    mv s3, s4
+    mv s4, t0
+    mv t0, s5
+    mv s5, s6
+    mv s6, t0
+    beq t2, zero, step
+    p.elw t0, {barrier}(gp)
+    bne s2, zero, sleep
+    li t0, {tohost}
+    li t1, 1
+    sw t1, 0(t0)
+sleep:
+    sw zero, {mask}(gp)
+    p.elw t0, {wait_event}(gp)
+    j sleep
+"""
+"""What follows the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
+does its share, and waits until all is moved, the description of the next step included. The barrier gathers arrivals
+also before core 0 has set its masks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """What tiles shall be like.
+
+    Parameters
+    ----------
+    rows : int or None
+        Output rows of a tile, of a matrix product its pixels; None: as it takes least time.
+    channels : int or None
+        Output channels of a tile; None: likewise.
+    overlap : bool
+        Whether tiles are moved while others are computed.
+    """
+
+    rows: int | None = None
+    channels: int | None = None
+    overlap: bool = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TiledProgram(BareProgram):
+    """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is.
+
+    Parameters
+    ----------
+    run : Product
+        The kernel; its image is the memory outside, where operands and results are.
+    plan : Plan
+        The tiles.
+    steps : tuple of Step
+        What happens when.
+    moved : tuple of (int, int)
+        Bytes into and out of the cluster in each step, of operands and results.
+    cores : int
+        That share the work.
+    places : dict of str to Symbol
+        What lies where in the cluster's memory.
+    """
+
+    run: Product
+    plan: Plan
+    steps: tuple[Step, ...]
+    moved: tuple[tuple[int, int], ...]
+    cores: int
+    places: dict[str, Symbol]
+
+    def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Reports of the steps, ``[step][core][time]`` in the order of :data:`TIMES`, from the memories after a run."""
+        last = self.cycles - self.data_base
+        size = self.cores * len(TIMES) * WORD_BYTES
+        reports = np.append(self.run.image.view("reports", outside), inside[last : last + size])
+        return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.cores, len(TIMES))
+
+
+def tiled_program(
+    run: KernelRun, tensors: LayerTensors, cores: int, memory: int, wish: Tiling, *, specialise: bool = False
+) -> TiledProgram:
+    """The program in which ``cores`` cores, for which ``run`` has room, compute a layer with ``memory`` bytes of TCDM.
+
+    Raises :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
+    """
+    inside = _Inside(run, cores, memory)
+    product = product_of(run)
+    lines = None if wish.rows is None else lines_of(product, wish.rows)
+    demand = Demand(lines=lines, channels=wish.channels, overlap=wish.overlap)
+    footprint = footprint_of(product, inside.end - TCDM_BASE)
+    plan = planned(shape_of(product), footprint, rates_of(product), cores, memory, demand)
+    buffers = {
+        operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
+        for operand, (count, size) in plan.buffers.items()
+    }
+    steps = schedule(plan.tiles, overlap=plan.overlap)
+    outside = Outside(OUTSIDE_DATA)
+    places = _places(replace(product, arguments={**run.arguments, **inside.arguments}), plan, outside, buffers)
+    reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
+    descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
+    content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)
+    moved: list[tuple[int, int]] = []
+    for number, step in enumerate(steps):
+        own = [places.transfer(move) for move in step.moves]
+        words = command_words([*inside.upkeep(number, len(steps), descriptions, reports), *own])
+        head = [len(words), int(step.work is not None), int(number + 1 == len(steps))]
+        values = places.arguments(step.work.tile, step.work.slots) if step.work else {}
+        arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
+        described = np.array([*head, *arguments, *words], np.uint32)
+        content[number, : len(described)] = described
+        moved.append((sum(one.bytes for one in own if one.inwards), sum(one.bytes for one in own if not one.inwards)))
+    image = outside.image()
+    image.view("steps")[:] = content.astype("<u4").view(np.uint8).reshape(-1)
+    data = np.zeros(inside.end - TCDM_BASE, np.uint8)
+    first = inside.address("step0") - TCDM_BASE
+    data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
+    run = replace(product, image=image)
+    if specialise:
+        run = _specialised(run, tensors.rule, places, steps)
+    entry, text = _text(run, inside, cores)
+    return TiledProgram(
+        entry=entry,
+        text_base=int(run.function.pcs[0]),
+        text=text,
+        data_base=TCDM_BASE,
+        data=data.tobytes(),
+        tohost=inside.address("tohost"),
+        cycles=inside.address(f"report{(len(steps) - 1) % 2}"),
+        run=run,
+        plan=plan,
+        steps=tuple(steps),
+        moved=tuple(moved),
+        cores=cores,
+        places=inside.places,
+    )
+
+
+class _Inside:
+    """Places in the memory of the cluster, one after the other; first what does not depend on the tiles."""
+
+    def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
+        self.places: dict[str, Symbol] = {}
+        self.end = TCDM_BASE
+        self.report_bytes = cores * len(TIMES) * WORD_BYTES
+        # operands, each with a rest; what the steps need themselves
+        commands = _COMMAND_WORDS * (len(Operand) + 2 * memory // MOST_BYTES + 2)
+        self.description_bytes = aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
+        self.reserve("tohost", WORD_BYTES)
+        for slot in range(2):
+            self.reserve(f"report{slot}", self.report_bytes)
+            self.reserve(f"step{slot}", self.description_bytes)
+        self.stack_stride = run.stack_stride - STACK_BYTES + STACK
+        self.reserve("stacks", cores * self.stack_stride)
+        buffer = run.image.symbols.get("im2col")
+        self.arguments = {"buffer": self.reserve("im2col", buffer.length)} if buffer else {}
+
+    def reserve(self, name: str, size: int) -> int:
+        """Address of the next ``size`` bytes."""
+        symbol = self.places[name] = Symbol(self.end, size)
+        self.end += aligned(size)
+        return symbol.address
+
+    def address(self, name: str) -> int:
+        """Where something is."""
+        return self.places[name].address
+
+    def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[Transfer]:
+        """What a step moves beside operands: the description of the next step, the reports of the one before."""
+        moves: list[Transfer] = []
+        if number + 1 < steps:
+            moves.append(
+                Transfer(
+                    inside=self.address(f"step{(number + 1) % 2}"),
+                    outside=descriptions + (number + 1) * self.description_bytes,
+                    line=self.description_bytes,
+                    inwards=True,
+                )
+            )
+        if number:
+            moves.append(
+                Transfer(
+                    inside=self.address(f"report{(number - 1) % 2}"),
+                    outside=reports + (number - 1) * self.report_bytes,
+                    line=self.report_bytes,
+                    inwards=False,
+                )
+            )
+        return moves
+
+
+def _places(run: Product, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]) -> Places:
+    """Put the operands outside."""
+    output = outside.place("output", bytes(run.image.symbols["output"].length))
+    source = outside.place("input", run.image.view("input").tobytes())
+    filters: dict[range, tuple[int, Filters]] = {}
+    for tile in plan.tiles:
+        if tile.channels not in filters:
+            part = filters_of(run, tile.channels)
+            content = part.words.astype("<u4").tobytes()
+            assert len(content) <= plan.buffers[Operand.WEIGHTS][1]
+            filters[tile.channels] = outside.place(f"filters{tile.channels.start}", content), part
+    return Places(run=run, input=source, output=output, filters=filters, buffers=buffers)
+
+
+def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[Step]) -> Product:
+    """The kernel with a function for these tiles only: what is the same in all of them is a constant."""
+    known = {field.name for field in run.structure.fields if not field.pointer}
+    found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
+    constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
+    im2col = Im2col(run.variant, run.precision) if isinstance(run.layer, ConvLayer) else None
+    function = KernelCode(Blocking(run.variant, run.precision, rule), run.structure, constants, im2col).write()
+    return replace(run, function=function, specialised=True)
+
+
+def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
+    """First instruction, and the function with its caller."""
+    base = int(run.function.pcs[0])
+    caller = _CALLER.format(
+        function=base,
+        cores_mask=MAX_CORES - 1,
+        stack_stride=inside.stack_stride,
+        stack=inside.address("stacks") + STACK & -STACK_ALIGNMENT,
+        event_unit=PRIVATE_EVENT_UNIT,
+        line=1 << EventLine.BARRIER,
+        mask=int(EventRegister.MASK),
+        description=inside.address("step0"),
+        other_description=inside.address("step1"),
+        report_bytes=len(TIMES) * WORD_BYTES,
+        report=inside.address("report0"),
+        other_report=inside.address("report1"),
+        dma=PRIVATE_DMA,
+        team=(1 << cores) - 1,
+        target=EventRegister.BARRIER + Barrier.TARGET_MASK,
+        trigger=EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+        barrier=EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR,
+        wait_event=int(EventRegister.WAIT),
+        command=int(Dma.COMMAND),
+        status=int(Dma.STATUS),
+        **{f"{name}_at": number * WORD_BYTES for number, name in enumerate(_HEAD)},
+        arguments_at=len(_HEAD) * WORD_BYTES,
+        words_at=(len(_HEAD) + len(run.structure.fields)) * WORD_BYTES,
+        cores=cores,
+        tohost=inside.address("tohost"),
+    )
+    rest = assemble(caller, base + run.function.words.nbytes)
+    return rest.labels["start"], run.function.words.astype("<u4").tobytes() + rest.to_bytes()

@@ -1,0 +1,280 @@
+"""Which tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.tiling.schedule import Operand, slots_needed
+from xpulpnn_sw.tiling.shape import Shape, Tile, pieces
+
+ALIGNMENT = 8
+"""Of what the DMA engine moves: it takes windows of so many bytes."""
+
+
+def aligned(size: int) -> int:
+    """``size`` in whole windows of the DMA engine."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """Bytes that tiles take.
+
+    Parameters
+    ----------
+    fixed : int
+        Of what there is once for all tiles: im2col buffers, stacks, reports.
+    in_line, in_spare : int
+        Of an input line, and after the last one of a tile.
+    group : int
+        Output pixels that are computed together.
+    blocks : callable
+        Of so many channels the blocks that are computed.
+    pixel : callable
+        Bytes of an output pixel of so many channels.
+    streams : int
+        Streams that the filters are divided among.
+    stream : callable
+        Bytes of each for so many blocks.
+    spare : int
+        Bytes after the last stream.
+    parameters : int
+        Of a block beside its filters.
+    """
+
+    fixed: int
+    in_line: int
+    in_spare: int
+    group: int
+    blocks: Callable[[int], int]
+    pixel: Callable[[int], int]
+    streams: int
+    stream: Callable[[int], int]
+    spare: int
+    parameters: int
+
+    def weights(self, channels: int) -> int:
+        """Of filters and parameters."""
+        blocks = self.blocks(channels)
+        return self.streams * self.stream(blocks) + self.spare + blocks * self.parameters
+
+    def size(self, operand: Operand, tile: Tile) -> int:
+        """Of a buffer for an operand of a tile."""
+        channels = len(tile.channels)
+        if operand is Operand.WEIGHTS:
+            return aligned(self.weights(channels))
+        if operand is Operand.INPUT:
+            return aligned(len(tile.in_lines) * self.in_line + self.in_spare)
+        return aligned(-(-tile.pixels // self.group) * self.group * self.pixel(channels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What an estimate counts with, in cycles.
+
+    Parameters
+    ----------
+    block : int
+        Of a group of pixels and a block of channels.
+    group : int
+        Of a group of pixels besides.
+    step : int
+        Of each step besides.
+    bytes_per_cycle : float
+        That the DMA engine moves.
+    """
+
+    block: int
+    group: int
+    step: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the tiles shall be like.
+
+    Parameters
+    ----------
+    lines, channels : int or None
+        Of a tile; None: as it suits.
+    overlap : bool
+        Whether data are moved while tiles are computed, which takes two buffers each.
+    """
+
+    lines: int | None = None
+    channels: int | None = None
+    overlap: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A division.
+
+    Parameters
+    ----------
+    shape : Shape
+        What is divided.
+    lines, channels : int
+        Of a tile; those at the ends may have fewer.
+    channels_first : bool
+        Whether all channels of some lines are computed before the next lines.
+    overlap : bool
+        Whether data are moved while tiles are computed.
+    tiles : tuple of Tile
+        In their order.
+    buffers : dict of Operand to (int, int)
+        Number and bytes of the buffers.
+    fixed : int
+        Bytes of all else in the memory.
+    estimate : int
+        Cycles that it takes about.
+    """
+
+    shape: Shape
+    lines: int
+    channels: int
+    channels_first: bool
+    overlap: bool
+    tiles: tuple[Tile, ...]
+    buffers: dict[Operand, tuple[int, int]]
+    fixed: int
+    estimate: int
+
+    @property
+    def bytes(self) -> int:
+        """Of the memory it needs."""
+        return self.fixed + sum(count * size for count, size in self.buffers.values())
+
+
+def tiles_of(shape: Shape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
+    """All tiles of one size, in the order of the channels and of the lines within them, or the other way round."""
+    rows, columns = pieces(shape.lines, lines), pieces(shape.channels, channels)
+    pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
+    return tuple(shape.tile(row, column) for row, column in pairs)
+
+
+def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory: int, demand: Demand) -> Plan:
+    """The division that fits into ``memory`` bytes and takes ``cores`` cores the least time.
+
+    Raises :class:`LayerError` if there is none, or for a demand that cannot be met.
+    """
+    _require(shape, demand)
+    best: tuple[int, int, int, bool] | None = None
+    least = None
+    for lines, channels, channels_first in _candidates(shape, demand):
+        needed = _bytes(shape, footprint, lines, channels, overlap=demand.overlap)
+        least = needed if least is None else min(least, needed)
+        if needed <= memory:
+            cost = _cost(shape, footprint, rates, cores, lines, channels, channels_first, overlap=demand.overlap)
+            if best is None or cost < best[0]:
+                best = cost, lines, channels, channels_first
+    if best is None:
+        raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
+    cost, lines, channels, channels_first = best
+    tiles = tiles_of(shape, lines, channels, channels_first=channels_first)
+    return Plan(
+        shape=shape,
+        lines=lines,
+        channels=channels,
+        channels_first=channels_first,
+        overlap=demand.overlap,
+        tiles=tiles,
+        buffers=_buffers(tiles, footprint, overlap=demand.overlap),
+        fixed=footprint.fixed,
+        estimate=cost,
+    )
+
+
+def _require(shape: Shape, demand: Demand) -> None:
+    if demand.lines is not None and not 1 <= demand.lines <= shape.lines:
+        raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {demand.lines}")
+    if demand.channels is not None:
+        fits = 1 <= demand.channels <= shape.channels
+        if not fits or (demand.channels % shape.channel_unit and demand.channels != shape.channels):
+            raise LayerError(
+                f"channels of a tile must be a multiple of {shape.channel_unit} up to the layer's {shape.channels}, "
+                f"or all, not {demand.channels}"
+            )
+
+
+def _sizes(total: int, unit: int) -> Iterator[int]:
+    """Sizes of pieces, multiples of ``unit`` unless there is one piece, that differ in the number of pieces."""
+    units, size = -(-total // unit), 0
+    yield total
+    for count in range(2, units + 1):
+        if (following := -(-units // count)) != size and following * unit < total:
+            size = following
+            yield size * unit
+
+
+def _candidates(shape: Shape, demand: Demand) -> Iterator[tuple[int, int, bool]]:
+    """Lines and channels of a tile, and whether the channels come first."""
+    lines = [demand.lines] if demand.lines else list(dict.fromkeys(_sizes(shape.lines, 1)))
+    channels = [demand.channels] if demand.channels else list(dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
+    yield from product(lines, channels, (False, True))
+
+
+def _largest(shape: Shape, lines: int, channels: int) -> Tile:
+    """A tile as large as any: of lines from the inside, if there are any."""
+    return Tile(
+        lines=range(lines),
+        channels=range(channels),
+        in_lines=range(shape.most_in_lines(lines)),
+        pad_top=0,
+        pixels=min(lines * shape.line_pixels, shape.pixels),
+    )
+
+
+def _bytes(shape: Shape, footprint: Footprint, lines: int, channels: int, *, overlap: bool) -> int:
+    """At most needed by tiles of one size."""
+    rows, columns = -(-shape.lines // lines), -(-shape.channels // channels)
+    several = {Operand.INPUT: rows, Operand.WEIGHTS: columns, Operand.OUTPUT: rows * columns}
+    tile = _largest(shape, lines, channels)
+    return footprint.fixed + sum(
+        (2 if overlap and count > 1 else 1) * footprint.size(operand, tile) for operand, count in several.items()
+    )
+
+
+def _buffers(tiles: tuple[Tile, ...], footprint: Footprint, *, overlap: bool) -> dict[Operand, tuple[int, int]]:
+    return {
+        operand: (
+            slots_needed(tiles, operand, overlap=overlap),
+            max(footprint.size(operand, tile) for tile in tiles),
+        )
+        for operand in Operand
+    }
+
+
+def _cost(
+    shape: Shape,
+    footprint: Footprint,
+    rates: Rates,
+    cores: int,
+    lines: int,
+    channels: int,
+    channels_first: bool,
+    *,
+    overlap: bool,
+) -> int:
+    """Cycles, as if all tiles moved as much."""
+    rows, columns = -(-shape.lines // lines), -(-shape.channels // channels)
+    count = rows * columns
+    computed = 0
+    last_pixels = shape.pixels - (rows - 1) * lines * shape.line_pixels
+    last_channels = shape.channels - (columns - 1) * channels
+    for number, pixels in ((rows - 1, lines * shape.line_pixels), (1, last_pixels)):
+        groups = -(-pixels // (footprint.group * cores))
+        for times, width in ((columns - 1, channels), (1, last_channels)):
+            blocks = footprint.blocks(width)
+            computed += number * times * groups * (rates.group + blocks * rates.block)
+    all_input = rows * shape.most_in_lines(lines) * footprint.in_line
+    all_weights = columns * footprint.weights(channels)
+    moved = all_input * (columns if rows > 1 and not channels_first else 1)
+    moved += all_weights * (rows if columns > 1 and channels_first else 1)
+    moved += shape.pixels * footprint.pixel(shape.channels)
+    transferred = int(moved / rates.bytes_per_cycle)
+    edges = transferred // count
+    total = max(computed, transferred) if overlap else computed + transferred
+    return total + edges + count * rates.step * (1 if overlap else 2)

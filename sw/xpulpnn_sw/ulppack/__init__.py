@@ -1,0 +1,1 @@
+"""ULPPACK: several narrow multiply-accumulates in one wide multiplication, and its rivals."""

@@ -1,0 +1,164 @@
+"""Activations from bytes to packed words, and the sums that offsets of the weights call for."""
+
+from dataclasses import dataclass
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.ulppack.packing import Packing
+
+_SCALAR_WORDS = 4
+"""Packed words of an iteration where every loop costs a branch."""
+
+_HALVES = 2
+"""Half-words of a word."""
+
+_ONES = 0x0101_0101
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of activations.
+
+    Parameters
+    ----------
+    packing : Packing
+        How elements share a word.
+    words : int
+        Packed words of a row.
+    operand_bytes : int
+        Bytes of each.
+    source_bytes : int
+        Bytes from one row to the next before packing, whole words.
+    group : int
+        Rows of a pixel group, a power of two.
+    signed : bool
+        Whether the weights are stored with an offset.
+    """
+
+    packing: Packing
+    words: int
+    operand_bytes: int
+    source_bytes: int
+    group: int
+    signed: bool
+
+    def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
+        """Pack the rows of all groups of a core, from ``source`` to ``row0``, and fill ``corrections``.
+
+        Uses the names of the frame and overwrites ``registers``, ten or more.
+        """
+        if self.packing.is_bytes and not self.signed:
+            return
+        source, target, corrections, count, *others = registers
+        frame.load("source", source)
+        frame.load("row0", target)
+        if self.signed:
+            frame.load("corrections", corrections)
+        frame.load("group", count)
+        b("slli", count, count, self.group.bit_length() - 1)
+        with b.loop(Held(count), count, level=1):
+            if self.signed:
+                self._sum(b, source, corrections, others)
+            if not self.packing.is_bytes:
+                self._row(b, source, target, others)
+            elif self.signed:
+                b.add(source, self.source_bytes, others[0])
+
+    def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        counter, *others = registers
+        if b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
+            self._pairs(b, source, target, registers)
+        elif b.xpulp:
+            with b.loop(self.words, counter, level=0):
+                self._words(b, 1, source, target, others)
+        else:
+            rounds, rest = divmod(self.words, _SCALAR_WORDS)
+            if rest:
+                self._words(b, rest, source, target, others)
+            if rounds:
+                with b.loop(rounds, counter):
+                    self._words(b, _SCALAR_WORDS, source, target, others)
+        b.add(source, self.source_bytes - self.words * self.packing.elements, counter)
+
+    def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        """Two bytes to each half-word: the upper one, by itself, moves up in a multiplication."""
+        counter, factor, *others = registers
+        values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
+        b.li(factor, (1 << self.packing.pitch) - (1 << BYTE_BITS))
+        for count, length in ((self.words // _HALVES, _HALVES), (self.words % _HALVES, 1)):
+            if count:
+                with b.loop(count, counter, level=0):
+                    for register in values[:length]:
+                        b("p.lw", register, WORD, source)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("pv.srl.sci.h", moved, register, BYTE_BITS)
+                    for register, moved in zip(values[:length], upper, strict=False):
+                        b("p.mac", register, moved, factor)
+                    for register in values[:length]:
+                        b("p.sw", register, WORD, target)
+
+    def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
+        """Pack some words; an element is loaded one instruction before it is needed."""
+        packing = self.packing
+        word, *elements, shifted = registers[:4]
+        positions = [
+            lane * packing.register + i * packing.pitch for lane in range(packing.lanes) for i in range(packing.depth)
+        ]
+        for number in range(words):
+            first = number * packing.elements
+            for i in range(packing.elements + 1):
+                if i < packing.elements:
+                    self._load(b, elements[i % 2] if i else word, first + i, source)
+                if i > 1:
+                    self._insert(b, word, elements[(i - 1) % 2], positions[i - 1], shifted)
+            if b.xpulp:
+                b("p.sw", word, WORD, target)
+            else:
+                b("sw" if self.operand_bytes == WORD else "sh", word, number * self.operand_bytes, target)
+        if not b.xpulp:
+            b("addi", source, source, words * packing.elements)
+            b("addi", target, target, words * self.operand_bytes)
+
+    def _load(self, b: Builder, register: int, offset: int, source: int) -> None:
+        if b.xpulp:
+            b("p.lbu", register, 1, source)
+        else:
+            b("lbu", register, offset, source)
+
+    def _insert(self, b: Builder, word: int, element: int, position: int, shifted: int) -> None:
+        if b.xpulp:
+            b("p.inserti", word, element, self.packing.a - 1, position)
+        else:
+            b("slli", shifted, element, position)
+            b("or", word, word, shifted)
+
+    def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
+        """The row's sum times the offset of the weights, to be added to each of the pixel's results."""
+        total, pointer, counter, ones, *values = registers
+        words, step = self.source_bytes // WORD, 2 if b.xpulp else 1
+        b.li(total, 0)
+        b.mv(pointer, source)
+        if b.xpulp:
+            b.li(ones, _ONES)
+        for count, length in ((words // step, step), (words % step, 1)):
+            if count:
+                with b.loop(count, counter, level=0):
+                    self._sum_words(b, length, total, pointer, ones, values)
+        b("slli", total, total, self.packing.w - 1)
+        b("sub", total, ZERO, total)
+        b("sw", total, 0, corrections)
+        b("addi", corrections, corrections, WORD)
+
+    def _sum_words(self, b: Builder, words: int, total: int, pointer: int, ones: int, values: list[int]) -> None:
+        if b.xpulp:
+            for register in values[:words]:
+                b("p.lw", register, WORD, pointer)
+            for register in values[:words]:
+                b("pv.sdotup.b", total, register, ones)
+            return
+        for offset, register in enumerate(values[:WORD]):
+            b("lbu", register, offset, pointer)
+        for register in values[:WORD]:
+            b("add", total, total, register)
+        b("addi", pointer, pointer, WORD)

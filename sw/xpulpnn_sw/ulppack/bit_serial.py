@@ -1,0 +1,220 @@
+"""Bit-serial matrix products, the rival: ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the operands.
+
+Words hold one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and the
+accumulators doubled wherever it falls by one.
+"""
+
+import numpy as np
+
+from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
+from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.kernel import STACK_BYTES
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
+from xpulpnn_sw.ulppack.function import Function
+from xpulpnn_sw.ulppack.methods import METHODS, Block
+
+BLOCK = Block(nch=4, npx=2)
+"""Results computed together."""
+
+_FIELDS = ("input", "packed", "weights", "output")
+_NIBBLE = 0x0804_0201
+"""Factors that make four bytes of 0 or 1 four bits."""
+_LOOPED_PAIRS = 36
+"""Most pairs of bits whose instructions a hardware loop reaches around."""
+_LOWEST = 0x0101_0101
+_WORD_BYTES = WORD_BITS // BYTE_BITS
+
+
+def _planes(rows: Ints, bits: int) -> Words:
+    """Rows ``[row][k]`` as ``[row][bit][word]``."""
+    return np.stack([pack_words(rows >> bit & 1, 1) for bit in range(bits)], axis=1)
+
+
+def bit_serial_gemm(
+    layer: MatmulLayer, w: int, a: int, weights: Ints, activations: Ints, *, cores: int = 1
+) -> Function:
+    """The product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
+
+    The function splits the activations, which lie as bytes, into words of one bit each, and then multiplies.
+    """
+    words = -(-layer.reduction // WORD_BITS)
+    channels = -(-layer.out_channels // BLOCK.nch) * BLOCK.nch
+    pixels = -(-layer.pixels // BLOCK.npx) * BLOCK.npx
+    memory = ImageBuilder()
+    source = pad_axis(pad_axis(activations, 0, pixels), 1, words * WORD_BITS)
+    planes = _planes(pad_axis(weights, 0, channels), w)
+    blocks = planes.reshape(-1, BLOCK.nch, w, words).transpose(0, 2, 3, 1)
+    addresses = {
+        "input": memory.place("input", pack_words(source, BYTE_BITS)),
+        "packed": memory.reserve("packed", pixels * words * a * WORD),
+        "weights": memory.place("weights", np.ascontiguousarray(blocks).reshape(1, -1)),
+        "output": memory.reserve("output", pixels * channels * WORD),
+    }
+    memory.place("arguments", np.array([addresses[name] for name in _FIELDS], dtype=np.uint32))
+    memory.reserve("stack", cores * STACK_BYTES)
+    return Function(
+        name=f"bit_serial_w{w}a{a}",
+        function=_Code(words, pixels, channels, w, a).write(),
+        extensions=METHODS[-1].extensions,
+        image=memory.finish(),
+        output=OutputLayout(
+            symbol="output",
+            bits=WORD_BITS,
+            shape=(layer.pixels, layer.out_channels),
+            pixel_bytes=channels * WORD,
+        ),
+        macs=layer.macs,
+    )
+
+
+class _Code:
+    """Writes the function, for so many words of a row, pixels, channels, bits of weights and activations."""
+
+    def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
+        """Assign the registers."""
+        self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
+        self._b = Builder(TEXT_BASE, xpulp=True)
+        registers = Registers()
+        self._acc = [registers.take(BLOCK.nch) for _ in range(BLOCK.npx)]
+        self._w, self._x = registers.take(BLOCK.nch), registers.take(BLOCK.npx)
+        self._weights, self._rows = registers.one(), registers.take(BLOCK.npx)
+        self._block, self._starts = registers.one(), registers.take(BLOCK.npx)
+        self._out, self._bits_set = registers.one(), registers.one()
+        self._frame = Frame(self._b, _FIELDS, {}, self._terms(), {"out": self._out}, [], [])
+
+    @property
+    def _row_bytes(self) -> int:
+        return self._words * self._planes * WORD
+
+    def _terms(self) -> dict[str, Term]:
+        terms: dict[str, Term] = {"groups": Number(self._pixels // BLOCK.npx), **pieces()}
+        terms |= {
+            "pixel": Name("first_group") * BLOCK.npx,
+            "source": Argument("input") + Name("pixel") * (self._words * WORD_BITS),
+            "row0": Argument("packed") + Name("pixel") * self._row_bytes,
+        }
+        return terms | {
+            "weights": Argument("weights"),
+            "weights_end": Argument("weights") + self._channels * self._words * self._bits * WORD,
+            "out": Argument("output") + Name("pixel") * (self._channels * WORD),
+        }
+
+    def write(self) -> Program:
+        """The whole function."""
+        b, frame = self._b, self._frame
+        frame.begin()
+        group, other = self._w[:2]
+        start, end = Label(), Label()
+        b.far_branch("beq", frame.register("group", group), ZERO, end)
+        with b.region("im2col"):
+            self._split()
+        b.place(start)
+        with b.region("matmul"):
+            frame.load("weights", self._block)
+            frame.load("row0", self._starts[0])
+            b.mv(self._starts[1], self._starts[0])
+            b.add(self._starts[1], self._row_bytes, other)
+            self._blocks()
+        row = frame.register("row0", group)
+        b.add(row, BLOCK.npx * self._row_bytes, other)
+        frame.store("row0", row)
+        b.add(self._out, (BLOCK.npx - 1) * self._channels * WORD, other)
+        group = frame.register("group", group)
+        b("addi", group, group, -1)
+        frame.store("group", group)
+        b.far_branch("bne", group, ZERO, start)
+        b.place(end)
+        frame.end()
+        return b.finish()
+
+    def _blocks(self) -> None:
+        """All blocks of a pixel group, in a hardware loop if it reaches around one."""
+        b, (temporary, end, *_) = self._b, self._w
+        step = self._words * self._bits * BLOCK.nch * WORD
+        if self._bits * self._planes <= _LOOPED_PAIRS:
+            with b.loop(self._channels // BLOCK.nch, temporary, level=1):
+                self._one_block()
+                b.add(self._block, step, temporary)
+            return
+        start = Label()
+        b.place(start)
+        self._one_block()
+        self._frame.load("weights_end", end)
+        b.add(self._block, step, temporary)
+        b.far_branch("bne", self._block, end, start)
+
+    def _one_block(self) -> None:
+        b = self._b
+        for accumulator in (register for accumulators in self._acc for register in accumulators):
+            b.li(accumulator, 0)
+        for level in range(self._bits + self._planes - 2, -1, -1):
+            for i in range(max(0, level - self._planes + 1), min(self._bits, level + 1)):
+                self._pair(i, level - i)
+            if level:
+                for accumulator in (register for accumulators in self._acc for register in accumulators):
+                    b("slli", accumulator, accumulator, 1)
+        with b.region("quant"):
+            for pixel, accumulators in enumerate(self._acc):
+                pointer = self._out
+                if pixel:
+                    pointer = self._w[0]
+                    b.li(pointer, pixel * self._channels * WORD)
+                    b("add", pointer, pointer, self._out)
+                for channel, accumulator in enumerate(accumulators):
+                    b("sw", accumulator, channel * WORD, pointer)
+            b("addi", self._out, self._out, BLOCK.nch * WORD)
+
+    def _pair(self, i: int, j: int) -> None:
+        """Add the bits that bit ``i`` of the weights and bit ``j`` of the activations have in common."""
+        b = self._b
+        b.mv(self._weights, self._block)
+        b.add(self._weights, i * self._words * BLOCK.nch * WORD, self._bits_set)
+        for row, start in zip(self._rows, self._starts, strict=True):
+            b("addi", row, start, j * WORD)
+        with b.loop(self._words, self._w[0], level=0):
+            for register in self._w:
+                b("p.lw", register, WORD, self._weights)
+            for register, row in zip(self._x, self._rows, strict=True):
+                b("p.lw", register, self._planes * WORD, row)
+            for x, accumulators in zip(self._x, self._acc, strict=True):
+                for w, accumulator in zip(self._w, accumulators, strict=True):
+                    b("and", self._bits_set, w, x)
+                    b("p.cnt", self._bits_set, self._bits_set)
+                    b("add", accumulator, accumulator, self._bits_set)
+
+    def _split(self) -> None:
+        """The activations of all groups of a core, four at a time, into words of one bit of 32 of them."""
+        b, frame = self._b, self._frame
+        planes = [register for accumulators in self._acc for register in accumulators][: self._planes]
+        value, ahead, part, nibble, lowest, count = *self._w, *self._x
+        source, target, words = *self._rows, self._weights
+        b.li(nibble, _NIBBLE)
+        b.li(lowest, _LOWEST)
+        frame.load("source", source)
+        frame.load("row0", target)
+        frame.load("group", count)
+        b.li(words, BLOCK.npx * self._words)
+        b("mul", count, count, words)
+        with b.loop(Held(count), count, level=0):
+            b("p.lw", value, _WORD_BYTES, source)
+            for four in range(BYTE_BITS):
+                current, following = (value, ahead) if four % 2 == 0 else (ahead, value)
+                if four < BYTE_BITS - 1:
+                    b("p.lw", following, _WORD_BYTES, source)
+                for bit, plane in enumerate(planes):
+                    chosen = current
+                    if bit:
+                        b("pv.srl.sci.b", part, current, bit)
+                        chosen = part
+                    if bit < len(planes) - 1:
+                        b("and", part, chosen, lowest)
+                        chosen = part
+                    b("pv.dotup.b", part, chosen, nibble)
+                    b("p.inserti", plane, part, _WORD_BYTES - 1, four * _WORD_BYTES)
+            for plane in planes:
+                b("p.sw", plane, WORD, target)

@@ -1,0 +1,41 @@
+"""A generated function with the memory it works on, ready to be called."""
+
+from dataclasses import dataclass
+
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
+from xpulpnn_sw.kernels.kernel import STACK_BYTES
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.layout import Image, OutputLayout
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Function:
+    """A function and its data.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    function : Program
+        ``void (const uint32_t *arguments, unsigned core, unsigned cores)``, reentrant, by the ilp32 convention.
+    extensions : frozenset of Extension
+        What the core needs besides the base set.
+    image : Image
+        Initial data memory, with ``arguments`` and a ``stack`` per core.
+    output : OutputLayout
+        Where the results are afterwards.
+    macs : int
+        Multiplications of the result.
+    """
+
+    name: str
+    function: Program
+    extensions: frozenset[Extension]
+    image: Image
+    output: OutputLayout
+    macs: int
+
+    def stack_top(self, core: int = 0) -> int:
+        """Stack pointer of the caller on a core."""
+        return self.image.symbols["stack"].address + (core + 1) * STACK_BYTES & -STACK_ALIGNMENT

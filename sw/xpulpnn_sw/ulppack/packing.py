@@ -1,0 +1,153 @@
+"""Several narrow operands in one wide one, so that one multiplication gives their dot product: the arithmetic.
+
+Element ``i`` of the activations stands at bit ``i * pitch``, that of the weights at ``(depth - 1 - i) * pitch``.
+All products of the same ``i`` then meet at bit ``(depth - 1) * pitch`` of the product, in a field ``pitch`` bits wide;
+the fields below hold fewer products and so never reach it. Operands are unsigned.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.layout import Ints, Words, pad_axis
+
+WIDEST = 8
+"""Most bits of an element."""
+
+
+class Scheme(Enum):
+    """How the elements share a register."""
+
+    BYTES = "bytes"
+    """Not at all: an element in a byte, what packing is compared with."""
+    P1 = "P1"
+    """Equal intervals; the low half of the product holds the result."""
+    P2 = "P2"
+    """The last element at the very top, wider intervals below; needs the product in full."""
+
+
+def largest(bits: int) -> int:
+    """The largest unsigned number of so many bits."""
+    return (1 << bits) - 1
+
+
+def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
+    """Bits from one element to the next of ``depth`` >= 2 in a ``register`` of so many bits."""
+    if scheme is Scheme.BYTES:
+        return register
+    if scheme is Scheme.P1:
+        return register // depth
+    return max(register - max(w, a), 0) // (depth - 1)
+
+
+def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
+    """Products that may be added up before the field overflows; 0 if one is already too much."""
+    field = WORD_BITS if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
+    return largest(field) // (depth * largest(w) * largest(a))
+
+
+def legal_depths(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> tuple[int, ...]:
+    """Depths from 2 on (of bytes: 1) at which the sum of ``lanes`` products does not overflow, ascending."""
+    depths = range(1, 2) if scheme is Scheme.BYTES else range(2, register + 1)
+    return tuple(d for d in depths if most_iterations(scheme, register, d, w, a) >= lanes)
+
+
+def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> int:
+    """The largest legal depth; 1 where there is none."""
+    return max(legal_depths(scheme, register, w, a, lanes), default=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """A way to pack, checked to be legal.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        Where the elements stand.
+    register : int
+        Bits of a packed operand: 32, 16 or 8.
+    depth : int
+        Elements in it.
+    w, a : int
+        Bits of a weight and of an activation, 1..8.
+    lanes : int
+        Packed operands in a word, whose products one instruction adds up.
+    """
+
+    scheme: Scheme
+    register: int
+    depth: int
+    w: int
+    a: int
+    lanes: int = 1
+
+    def __post_init__(self) -> None:
+        """Reject what overflows, raising :class:`LayerError`."""
+        for name, bits in (("weights", self.w), ("activations", self.a)):
+            if not 1 <= bits <= WIDEST:
+                raise LayerError(f"{name} must be 1..{WIDEST} bits, not {bits}")
+        legal = legal_depths(self.scheme, self.register, self.w, self.a, self.lanes)
+        if self.depth not in legal:
+            shown = ", ".join(map(str, legal)) or "left out: nothing fits"
+            lanes = f" in {self.lanes} lanes" if self.lanes > 1 else ""
+            raise LayerError(f"depth of {self.name}{lanes} at W{self.w}A{self.a} must be {shown}, not {self.depth}")
+
+    @property
+    def name(self) -> str:
+        """Scheme and register, such as ``P1-32``, or ``bytes``."""
+        if self.scheme is Scheme.BYTES:
+            return self.scheme.value
+        return f"{self.scheme.value}-{self.register}"
+
+    @property
+    def pitch(self) -> int:
+        """Bits from one element to the next, and of the result's field."""
+        return pitch(self.scheme, self.register, self.depth, self.w, self.a)
+
+    @property
+    def iterations(self) -> int:
+        """Multiplying instructions that may be accumulated before the result is taken out."""
+        return most_iterations(self.scheme, self.register, self.depth, self.w, self.a) // self.lanes
+
+    @property
+    def raised(self) -> int:
+        """Bits by which weights are shifted up, so that the field ends with the word and nothing stands above it."""
+        return WORD_BITS - self.depth * self.pitch if self.register == WORD_BITS else 0
+
+    @property
+    def position(self) -> int:
+        """Lowest bit of the result's field in the sum of products."""
+        return (self.depth - 1) * self.pitch + self.raised
+
+    @property
+    def elements(self) -> int:
+        """Elements in a word (in an operand narrower than a word if that is loaded by itself)."""
+        return self.depth * self.lanes
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether packed activations are the bytes they came from."""
+        return self.pitch == WIDEST and self.elements * WIDEST == self.register * self.lanes
+
+    def words(self, reduction: int) -> int:
+        """Packed words (or narrower operands) of a row of ``reduction`` elements."""
+        return -(-reduction // self.elements)
+
+    def pack_weights(self, rows: Ints) -> Words:
+        """Rows ``[row][k]`` of weights as ``[row][word]``, filled up with zeros."""
+        shifts = (self.depth - 1 - np.arange(self.depth)) * self.pitch + self.raised
+        return self._packed(rows, shifts)
+
+    def pack_activations(self, rows: Ints) -> Words:
+        """Rows ``[row][k]`` of activations as ``[row][word]``, filled up with zeros."""
+        return self._packed(rows, np.arange(self.depth) * self.pitch)
+
+    def _packed(self, rows: Ints, shifts: Ints) -> Words:
+        words = self.words(rows.shape[1])
+        grouped = pad_axis(rows, 1, words * self.elements).astype(np.int64).reshape(-1, words, self.lanes, self.depth)
+        operands = (grouped << shifts).sum(axis=3) & largest(self.register)
+        return (operands << np.arange(self.lanes) * self.register).sum(axis=2).astype(np.uint32)

@@ -1,0 +1,226 @@
+"""Which packing computes a matrix product soonest, and how its row of packed words is cut into chunks."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.frame import FREE
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.ulppack.methods import Block, Method
+from xpulpnn_sw.ulppack.packing import Packing, Scheme, legal_depths
+
+MOST_UNROLLED = 256
+"""Most instructions of a chunk without a loop of its own."""
+
+SCALAR_WORDS = 8
+"""Words of an iteration where every loop costs a branch."""
+
+_FACTORS = 2
+"""Activation words held at a time."""
+
+_BRANCH_CYCLES = 3
+_BLOCK_CYCLES = 8
+"""Loops and pointers around a block, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a matrix product is computed.
+
+    Parameters
+    ----------
+    layer : MatmulLayer
+        What.
+    method : Method
+        With which instructions.
+    packing : Packing
+        From which operands.
+    iterations : int
+        Products accumulated before the result is taken out, at most; at least 1 and legal.
+    block : Block
+        Results computed together.
+    """
+
+    layer: MatmulLayer
+    method: Method
+    packing: Packing
+    iterations: int
+    block: Block
+
+    def __post_init__(self) -> None:
+        """Reject what overflows, raising :class:`LayerError`."""
+        if not 1 <= self.iterations <= self.packing.iterations:
+            raise LayerError(
+                f"iter of {self.packing.name} at depth {self.packing.depth} must be 1..{self.packing.iterations}, "
+                f"not {self.iterations}"
+            )
+
+    # -- chunks
+
+    @property
+    def words(self) -> int:
+        """Packed words of a row."""
+        return self.packing.words(self.layer.reduction)
+
+    @property
+    def chunks(self) -> int:
+        """Times a result is taken out; of bytes the accumulator is the result."""
+        if self.packing.scheme is Scheme.BYTES:
+            return 1
+        return -(-self.words // self.iterations)
+
+    @property
+    def chunk(self) -> int:
+        """Words of every chunk but the first."""
+        return -(-self.words // self.chunks)
+
+    @property
+    def first_chunk(self) -> int:
+        """Words of the first chunk, 1 at least."""
+        return self.words - (self.chunks - 1) * self.chunk
+
+    # -- schedule
+
+    @property
+    def factors(self) -> int:
+        """Registers for activation words; they are loaded by turns."""
+        return min(self.block.npx, _FACTORS)
+
+    @property
+    def word_cycles(self) -> int:
+        """Cycles to multiply one packed word of each row of a block; none of the instructions waits."""
+        block = self.block
+        return block.nch + block.npx + block.size * (1 if self.method.accumulating else 2)
+
+    @property
+    def is_unrolled(self) -> bool:
+        """Whether the words of a chunk have no loop."""
+        return self.chunk * self.word_cycles <= MOST_UNROLLED
+
+    @property
+    def sums_in_memory(self) -> bool:
+        """Whether the sums of the chunks wait in memory, as the results will."""
+        return self.chunks > 1 and self.block.npx > _FACTORS
+
+    @property
+    def is_lane(self) -> bool:
+        """Whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum."""
+        packing = self.packing
+        aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
+        return self.method.xpulp and aligned and packing.scheme is not Scheme.BYTES
+
+    @property
+    def is_top(self) -> bool:
+        """Whether nothing stands above the result's field."""
+        return self.packing.position + self.packing.pitch == WORD_BITS
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether a register holds the 1 of that dot product."""
+        return self.is_lane and self.chunks > 1 and not self.sums_in_memory
+
+    @property
+    def word_counter(self) -> bool:
+        """Whether a register counts words; hardware loops count by themselves."""
+        return not self.method.xpulp and not self.is_unrolled
+
+    @property
+    def chunk_counter(self) -> bool:
+        """Whether a register counts chunks."""
+        return not self.method.xpulp and self.chunks > _FACTORS
+
+    @property
+    def registers(self) -> int:
+        """Registers of the loops: accumulators, sums, operands, pointers, product, unit, counters."""
+        block = self.block
+        sums = block.size if self.chunks > 1 and not self.sums_in_memory else 0
+        product = 0 if self.method.accumulating else 1
+        others = product + self.has_unit + self.word_counter + self.chunk_counter
+        return block.size + sums + block.nch + self.factors + block.npx + len(("weights", "out")) + others
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles, packing of the activations left out."""
+        size, more = self.block.size, self.chunks - 1
+        multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
+        take_out = size * (self.packing.scheme is not Scheme.BYTES)
+        again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
+        loops = self.chunks * self._chunk_cycles
+        channels = -(-self.layer.out_channels // self.block.nch)
+        groups = -(-self.layer.pixels // self.block.npx)
+        return channels * groups * (multiply + take_out + more * again + loops + size + _BLOCK_CYCLES)
+
+    @property
+    def _chunk_cycles(self) -> int:
+        """Set-up of a loop of words; pointers, counters and taken branches where there are no hardware loops."""
+        if self.method.xpulp:
+            return 0 if self.is_unrolled else 2
+        pointers = 1 + self.block.npx
+        rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
+        return (pointers + 1 + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
+
+
+def plans(
+    layer: MatmulLayer,
+    w: int,
+    a: int,
+    candidates: Iterable[Method],
+    *,
+    scheme: str | None = None,
+    depth: int | None = None,
+    iterations: int | None = None,
+    block: str | None = None,
+) -> Iterator[Plan]:
+    """Every legal scheme and depth, each with as many iterations as it can, in every block with enough registers.
+
+    Parameters
+    ----------
+    layer : MatmulLayer
+        What is computed.
+    w, a : int
+        Bits of a weight and of an activation.
+    candidates : iterable of Method
+        What may multiply.
+    scheme : str or None
+        Only this: ``P1``, ``P2``, with the register, such as ``P2-16``, or ``bytes``; None: ``P1`` and ``P2``.
+    depth, iterations : int or None
+        Only this depth; only so many iterations, for those that can.
+    block : str or None
+        Only this block.
+    """
+    for method in candidates:
+        for one in method.schemes:
+            names = (one.value, f"{one.value}-{method.register}")
+            if one is Scheme.BYTES if scheme is None else scheme not in names:
+                continue
+            for d in legal_depths(one, method.register, w, a, method.lanes):
+                packing = Packing(scheme=one, register=method.register, depth=d, w=w, a=a, lanes=method.lanes)
+                if depth not in (None, d) or (iterations or 1) > packing.iterations:
+                    continue
+                for size in method.blocks:
+                    plan = Plan(
+                        layer=layer,
+                        method=method,
+                        packing=packing,
+                        iterations=packing.iterations if iterations is None else iterations,
+                        block=size,
+                    )
+                    if block in (None, str(size)) and plan.registers <= len(FREE):
+                        yield plan
+
+
+def best_plan(
+    layer: MatmulLayer,
+    w: int,
+    a: int,
+    candidates: Iterable[Method],
+    *,
+    scheme: str | None = None,
+    depth: int | None = None,
+    iterations: int | None = None,
+    block: str | None = None,
+) -> Plan | None:
+    """The plan estimated to take the fewest cycles; None if nothing is legal. Parameters as in :func:`plans`."""
+    found = plans(layer, w, a, candidates, scheme=scheme, depth=depth, iterations=iterations, block=block)
+    return min(found, key=lambda plan: plan.cycles, default=None)

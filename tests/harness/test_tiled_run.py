@@ -1,0 +1,132 @@
+"""Layers in tiles on the cores of a cluster: right results, figures that add up, and faults that are reported."""
+
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.harness.cluster_run import ClusterCase
+from xpulpnn_sim.harness.kernel_run import Case, short_precision
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.tiled_run import TiledFigures, run_case_on_cluster
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.programs import tiled
+from xpulpnn_sw.programs.tiled import Tiling
+
+FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4, icache_private=0)
+"""The cluster of the other kernels' tests, so that no further model is compiled."""
+
+
+def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine=None) -> ClusterCase:
+    layer = (ConvLayer if ":" in text else MatmulLayer).parse(text)
+    precision = short_precision("conv" if ":" in text else "matmul", bits)
+    alone = Case(
+        layer=layer,
+        precision=precision,
+        variant=variant,
+        config=config.core,
+        checked=checked,
+        machine=machine or Machine(),
+    )
+    return ClusterCase(case=alone, cluster=config, tiling=tiling)
+
+
+def figures_of(chosen: ClusterCase) -> TiledFigures:
+    result = run_case_on_cluster(chosen)
+    assert not result.reports
+    assert isinstance(result.figures, TiledFigures)
+    assert result.figures.mismatches == 0
+    return result.figures
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("text", "bits", "variant", "tiling"),
+    [
+        ("7x5x8:9x3x3:p=2x1x0x1", 8, "nn_4x4", Tiling(rows=2, channels=4)),
+        ("6x5x5:20x3x2:s=2x1", 2, "simd_4x2", Tiling(rows=1, channels=16)),
+        ("5x4x8:8x3x3", 4, "xpulpv2_1x2", Tiling(rows=3)),
+        ("4x4x4:6x2x2", 4, "rv32im_2x2", Tiling(rows=1)),
+        ("13x40x19", 8, "nn_4x4", Tiling(rows=8, channels=4)),
+        ("10x37x9", 2, "cu_4x2", Tiling(rows=4)),
+    ],
+)
+def test_tiles_give_the_layer(text, bits, variant, tiling):
+    figures = figures_of(case(text, bits, variant, tiling, machine=Machine(l2_latency=5, response_latency=3)))
+    tiling_figures = figures.tiling
+    assert tiling_figures.tiles == len([step for step in tiling_figures.steps if step.tile is not None]) > 1
+    assert tiling_figures.overlap
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("specialise", [False, True])
+def test_what_does_not_fit_comes_in_tiles(specialise):
+    chosen = case("8x512x300", 8, "nn_4x4", checked=False)
+    chosen = replace(chosen, case=replace(chosen.case, specialise=specialise))
+    chosen.check()
+    figures = figures_of(chosen)
+    tiling = figures.tiling
+    assert tiling.tiles > 1
+    assert tiling.tcdm_bytes <= FOUR.tcdm_bytes
+    assert tiling.loaded == 300 * 512 + max(place.bytes for place in tiling.tcdm if place.name == "weights0")
+    assert tiling.stored == 300 * 8 * 4
+    assert 4 < tiling.bytes_per_cycle <= 16
+    assert sum(figures.shares) + figures.barrier == 4 * figures.cycles
+    for before, after in zip(tiling.steps[:-1], tiling.steps[1:], strict=True):
+        assert before.begin <= before.computed <= before.end <= after.begin <= before.end + 40
+        assert before.moving <= after.begin - before.begin
+    assert tiling.waiting == sum(step.end - step.computed for step in tiling.steps)
+
+
+@pytest.mark.cosim
+def test_moving_meanwhile_saves_time():
+    text = "12x8x16:16x3x3"
+    figures = [
+        figures_of(case(text, 8, "nn_4x4", Tiling(rows=2, overlap=overlap), checked=False)) for overlap in (True, False)
+    ]
+    together, apart = (one.tiling for one in figures)
+    assert (together.tiles, apart.tiles, together.overlap, apart.overlap) == (6, 6, True, False)
+    assert apart.tcdm_bytes < together.tcdm_bytes
+    assert figures[0].cycles < figures[1].cycles
+    assert together.waiting < apart.waiting / 2
+    assert not any(step.loaded + step.stored for step in apart.steps if step.tile is not None)
+    assert all(step.loaded + step.stored for step in together.steps)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("correct", "wrong", "report"),
+    [
+        # the tile before the one that is computed comes out, when the results of the next are there
+        ("    bne t1, zero, wait\n", "", "output["),
+        ("    mv s4, t0\n", "    mv s4, s3\n", ""),
+    ],
+    ids=["not-awaited", "old-description"],
+)
+def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report):
+    assert tiled._CALLER.count(correct) == 1
+    monkeypatch.setattr(tiled, "_CALLER", tiled._CALLER.replace(correct, wrong))
+    machine = Machine(l2_latency=200, max_cycles=60_000)
+    chosen = case("6x4x4:4x1x1:p=0", 8, "nn_4x4", Tiling(rows=1), checked=False, machine=machine)
+    result = run_case_on_cluster(chosen)
+    assert result.figures.mismatches > 0
+    assert any(text.startswith(report) for text in result.reports)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("config", "tiling", "message"),
+    [
+        (replace(FOUR, dma=False), Tiling(), r"dma of the cluster must be true for tiles, not false"),
+        (
+            replace(FOUR, dma=False),
+            None,
+            r"operands, buffers and stacks of a cluster without DMA must be at most the TCDM's 131072 bytes, not \d+ ",
+        ),
+    ],
+)
+def test_rejected(config, tiling, message):
+    with pytest.raises(XpulpnnError, match=f"^{message}"):
+        case("32x32x64:64x3x3", 8, "nn_4x4", tiling, config=config).check()

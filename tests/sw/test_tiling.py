@@ -1,0 +1,282 @@
+"""Layers in tiles: every output is computed once from the right inputs, and nothing is moved under a tile's feet."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from xpulpnn.errors import LayerError
+from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
+from xpulpnn_sim.golden import dma, layers
+from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.layout import padded_channels, unpack_elements
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.programs.tiled import STACK, Tiling, tiled_program
+from xpulpnn_sw.tiling.geometry import product_of, shape_of
+from xpulpnn_sw.tiling.operands import MOST_BYTES, Transfer
+from xpulpnn_sw.tiling.plan import tiles_of
+from xpulpnn_sw.tiling.schedule import Operand, schedule
+
+pytestmark = pytest.mark.unit
+
+TCDM = 1 << 17
+CORES = 4
+
+
+def program_of(layer, variant="nn_4x4", bits=8, tiling=None, *, memory=TCDM, seed=0):
+    kind = kind_of(layer)
+    precision = kind.uniform(bits)
+    tensors = kind.random(layer, precision, np.random.default_rng(seed))
+    run = kind.build(layer, precision, variant, tensors, cores=CORES)
+    return tensors, tiled_program(run, tensors, CORES, memory, tiling or Tiling())
+
+
+def random_layer(rng):
+    while True:
+        try:
+            return ConvLayer(
+                height=rng.randint(1, 12),
+                width=rng.randint(1, 4),
+                channels=4,
+                out_channels=rng.randint(1, 20),
+                kernel_height=rng.randint(1, 5),
+                kernel_width=1,
+                stride=(rng.randint(1, 3), 1),
+                padding=(rng.randint(0, 6), rng.randint(0, 6), 0, 0),
+            )
+        except LayerError:
+            continue
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tiles_cover_the_output_once_with_the_inputs_that_it_needs(seed):
+    rng = random.Random(seed)
+    layer = random_layer(rng)
+    run = kind_of(layer).build(
+        layer,
+        Precision.uniform(8),
+        "nn_4x4",
+        kind_of(layer).random(layer, Precision.uniform(8), np.random.default_rng(0)),
+    )
+    shape = shape_of(product_of(run))
+    tiles = tiles_of(
+        shape, rng.randint(1, shape.lines), 4 * rng.randint(1, 5), channels_first=rng.choice((False, True))
+    )
+    computed = np.zeros((layer.out_height, layer.out_channels), int)
+    for tile in tiles:
+        computed[tile.lines.start : tile.lines.stop, tile.channels.start : tile.channels.stop] += 1
+        assert tile.pixels == len(tile.lines) * layer.out_width
+        for number, line in enumerate(tile.lines):
+            for row in range(layer.kernel_height):
+                wanted = line * layer.stride[0] - layer.padding[0] + row
+                found = number * layer.stride[0] - tile.pad_top + row
+                if 0 <= wanted < layer.height:
+                    assert tile.in_lines[found] == wanted
+                    assert found >= 0
+                else:
+                    assert not 0 <= found < len(tile.in_lines)
+    assert (computed == 1).all()
+
+
+def alone(layer, bits, variant, tensors, part):
+    """The kernel of a layer that has no more than a part of the channels, on a map of two pixels."""
+    after = tensors.requantisation
+    height, width = layer.kernel_height, layer.kernel_width + 1
+    chosen = replace(
+        tensors,
+        activations=np.zeros((height, width, layer.channels), int),
+        weights=tensors.weights[part],
+        bias=tensors.bias[part],
+        requantisation=replace(after, kappa=after.kappa[part], lam=after.lam[part]),
+    )
+    small = replace(
+        layer,
+        height=height,
+        width=width,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        out_channels=len(tensors.weights[part]),
+    )
+    return kind_of(layer).build(small, Precision.uniform(bits), variant, chosen)
+
+
+class Emulated:
+    """A tiled program without cores: the moves are those of its commands, the results those of numpy."""
+
+    def __init__(self, tensors, program, layer, bits):
+        self.tensors, self.program, self.layer, self.bits = tensors, program, layer, bits
+        image = program.run.image
+        self.memories = {
+            TCDM_BASE: np.frombuffer(program.data, np.uint8).copy(),
+            image.base: image.data.copy(),
+        }
+
+    def view(self, address, size):
+        for base, memory in self.memories.items():
+            if base <= address and address + size <= base + memory.size:
+                return memory[address - base : address - base + size]
+        raise AssertionError(hex(address))
+
+    def words(self, address, count):
+        return self.view(address, 4 * count).view("<u4").tolist()
+
+    def run(self, *, moves_first):
+        fields = self.program.run.structure.fields
+        for number, step in enumerate(self.program.steps):
+            at = self.program.places[f"step{number % 2}"].address
+            count, works, lasts, *rest = self.words(at, 3 + len(fields))
+            arguments = dict(zip((field.name for field in fields), rest, strict=True))
+            words = self.words(at + 4 * (3 + len(fields)), count)
+            assert bool(works) == (step.work is not None)
+            assert bool(lasts) == (number + 1 == len(self.program.steps))
+            actions = [lambda words=words: self.move(words)]
+            if step.work:
+                actions.append(lambda step=step, arguments=arguments: self.compute(step.work.tile, arguments))
+            for action in actions if moves_first else reversed(actions):
+                action()
+        outside = self.memories[self.program.run.image.base]
+        return self.program.run.output.decode(self.program.run.image, outside)
+
+    def move(self, words):
+        while words:
+            count = dma.word_count(words[0])
+            command, words = words[:count], words[count:]
+            assert command[0] & 0x1FFFF
+            for source, target, size in dma.moves(command).pieces():
+                self.view(target, size)[:] = self.view(source, size)
+
+    def compute(self, tile, arguments):
+        layer, run = self.layer, self.program.run
+        part = slice(tile.channels.start, tile.channels.stop)
+        expected = alone(layer, self.bits, run.variant.name, self.tensors, part)
+        for field, symbol in (("weights", "weights"), ("parameters", "parameters")):
+            content = expected.image.view(symbol)
+            np.testing.assert_array_equal(self.view(arguments[field], content.size), content)
+        for field in ("out_channels", "out_stride", "weight_stride"):
+            assert arguments[field] == expected.arguments[field]
+        height, width, channels = arguments["height"], layer.width, padded_channels(layer.channels, self.bits)
+        data = self.view(arguments["input"], height * width * channels * self.bits // 8)
+        source = unpack_elements(data, self.bits).reshape(height, width, channels)[..., : layer.channels]
+        top = arguments["pad_top"]
+        bottom = (arguments["out_height"] - 1) * layer.stride[0] + layer.kernel_height - top - height
+        accumulators = layers.conv(
+            np.pad(source, ((top, max(bottom, 0)), (0, 0), (0, 0))),
+            self.tensors.weights[part],
+            self.tensors.bias[part],
+            layer.stride,
+            layers.Pads(0, 0, *layer.padding[2:]),
+        )[: arguments["out_height"]]
+        after = self.tensors.requantisation
+        results = layers.quantise_bn(accumulators, after.kappa[part], after.lam[part], after.shift, self.bits)
+        pixels = results.reshape(-1, len(tile.channels))
+        lanes = 8 // self.bits
+        padded = np.pad(pixels, ((0, 0), (0, -pixels.shape[1] % lanes))).reshape(len(pixels), -1, lanes)
+        packed = (padded << np.arange(0, 8, self.bits)).sum(axis=-1).astype(np.uint8)
+        stride = arguments["out_stride"]
+        target = self.view(arguments["output"], len(pixels) * stride).reshape(-1, stride)
+        target[:, : packed.shape[1]] = packed
+
+
+@pytest.mark.parametrize("moves_first", [False, True], ids=["moves-last", "moves-first"])
+@pytest.mark.parametrize(
+    ("text", "bits", "tiling"),
+    [
+        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4)),
+        ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16)),
+        ("6x4x8:8x3x3", 4, Tiling(rows=1)),
+        ("6x4x8:16x3x3", 4, Tiling(channels=8)),
+        ("6x4x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False)),
+        ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2)),
+    ],
+)
+def test_moves_and_arguments_give_the_layer(text, bits, tiling, moves_first):
+    """Whether moves come before or after the tile of their step, which they must not touch."""
+    layer = ConvLayer.parse(text)
+    tensors, program = program_of(layer, bits=bits, tiling=tiling)
+    top, bottom, left, right = layer.padding
+    expected = layers.conv(
+        tensors.activations, tensors.weights, tensors.bias, layer.stride, layers.Pads(top, bottom, left, right)
+    )
+    after = tensors.requantisation
+    expected = layers.quantise_bn(expected, after.kappa, after.lam, after.shift, bits)
+    got = Emulated(tensors, program, layer, bits).run(moves_first=moves_first)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_what_tiles_have_in_common_is_moved_once():
+    layer = ConvLayer.parse("8x4x8:16x3x3")
+    for channels_first, loads in ((False, (8, 2)), (True, (4, 8))):
+        tiles = tiles_of(shape_of(product_of(program_of(layer)[1].run)), 2, 8, channels_first=channels_first)
+        moves = [move for step in schedule(tiles, overlap=True) for move in step.moves]
+        counts = [sum(move.operand is operand for move in moves) for operand in Operand]
+        assert counts == [*loads, 8]
+
+
+@pytest.mark.parametrize("memory", [TCDM, 3 * TCDM // 4])
+@pytest.mark.parametrize("text", ["64x64x64:64x3x3", "16x16x256:512x3x3"])
+def test_tiles_fit_with_everything_else(text, memory):
+    _, program = program_of(ConvLayer.parse(text), memory=memory)
+    assert len(program.plan.tiles) > 1
+    assert program.plan.bytes <= len(program.data) <= memory
+    ends = sorted((place.address, place.address + place.length) for place in program.places.values())
+    assert all(end <= start for (_, end), (start, _) in pairwise(ends))
+
+
+@pytest.mark.parametrize("kind", [KINDS["conv"], KINDS["matmul"]], ids=["conv", "matmul"])
+def test_frames_of_all_variants_fit_into_the_stack(kind):
+    layer = kind.layer.parse("4x4x4:4x3x3" if kind.name == "conv" else "4x16x8")
+    for name in kind.variants:
+        precision = kind.uniform(8)
+        tensors = kind.random(layer, precision, np.random.default_rng(0))
+        function = kind.build(layer, precision, name, tensors).function
+        # addi sp, sp, -size
+        size = (1 << 12) - (int(function.words[0]) >> 20)
+        assert 0 < size <= STACK
+
+
+@pytest.mark.parametrize(
+    ("line", "lines", "strides"), [(3 * MOST_BYTES - 5, 1, (0, 0)), (24, 9000, (32, 40)), (7, 3, (9, 7))]
+)
+def test_long_transfers_are_divided(line, lines, strides):
+    inside, outside = strides
+    transfer = Transfer(
+        inside=TCDM_BASE,
+        outside=L2_BASE,
+        line=line,
+        lines=lines,
+        inside_stride=inside,
+        outside_stride=outside,
+        inwards=False,
+    )
+    moves = [dma.moves(words) for words in transfer.commands()]
+    assert (len(moves) > 1) == (line * lines > MOST_BYTES)
+    bytes_of_lines = np.arange(lines)[:, np.newaxis], np.arange(line)
+    for side, base, stride in (("sources", TCDM_BASE, inside), ("targets", L2_BASE, outside)):
+        expected = base + bytes_of_lines[0] * stride + bytes_of_lines[1]
+        np.testing.assert_array_equal(np.concatenate([getattr(move, side) for move in moves]), expected.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "tiling", "message"),
+    [
+        (
+            "3x2000x64:4x3x3",
+            Tiling(),
+            r"tiles must be at most the TCDM's 131072 bytes with buffers and stacks, not \d+",
+        ),
+        ("8x8x8:16x3x3", Tiling(rows=9), r"rows of a tile must be 1 to 8, not 9"),
+        (
+            "8x8x8:16x3x3",
+            Tiling(channels=6),
+            r"channels of a tile must be a multiple of 4 up to the layer's 16, or all",
+        ),
+        ("16x32x10", Tiling(rows=6), r"pixels of a tile must be 1 to 10, a multiple of 4 or all, not 6"),
+    ],
+)
+def test_rejected(layer, tiling, message):
+    kind = ConvLayer if ":" in layer else MatmulLayer
+    with pytest.raises(LayerError, match=f"^{message}"):
+        program_of(kind.parse(layer), tiling=tiling)
