@@ -171,6 +171,33 @@ def test_each_core_is_told_what_it_waits_for(library):
     assert all(part in text for part in (*told, "core 3: sleeps in wfi")), text
 
 
+def test_who_waits_for_the_timer_does_not_wait_in_vain(library):
+    source = """
+    start:
+        csrr s0, mhartid
+        andi s0, s0, 31
+        li s2, 0x10204000
+        li s4, 0x10200400
+        li t0, 0x400
+        sw t0, 8(s2)
+        bne s0, x0, wait
+        li t0, 150000
+        sw t0, 0x10(s4)
+        li t0, 0x25
+        sw t0, 0(s4)
+    wait:
+        p.elw t1, 0x3c(s2)
+        bne s0, x0, rest
+        li t1, 1
+        li t0, tohost
+        sw t1, 0(t0)
+    rest: j rest
+    """
+    result = run(library, program(source))
+    assert (result.exit.text, result.mismatches) == ("pass", 0)
+    assert 150_000 < result.cycles < 150_100
+
+
 OUTSIDE_PROGRAM = "start:\ncsrr s0, mhartid\nli t0, 2\nbne s0, t0, rest\nguilty:\nli t1, {}\n{}\nrest: j rest"
 INSNS = {"load": "lw t2, 0(t1)", "store": "sw t2, 0(t1)"}
 
