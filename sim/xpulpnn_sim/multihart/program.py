@@ -36,8 +36,6 @@ _PADDING = 64
 """Bytes behind the code that a prefetch may touch."""
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What happens between two barriers of all harts.
@@ -107,7 +105,12 @@ class ClusterProgram:
 
     def _prologue(self, hart: int) -> list[str]:
         """Constant registers; hart 0 makes the barrier of all before the others begin."""
-        constants = ((_SP, frame(hart)), (_MASK, WINDOW_MASK), (_BASE, windows(hart)["shared"]), (_SAVE, save_area(hart)))
+        constants = (
+            (_SP, frame(hart)),
+            (_MASK, WINDOW_MASK),
+            (_BASE, windows(hart)["shared"]),
+            (_SAVE, save_area(hart)),
+        )
         lines = [f"li {register}, 0x{value:x}" for register, value in constants]
         if hart:
             return [*lines, f"li t1, 0x{START:x}", f"begin{hart}: lw s0, 0(t1)", f"beq s0, zero, begin{hart}"]
