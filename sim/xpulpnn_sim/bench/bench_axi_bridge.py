@@ -19,7 +19,9 @@ _HALF = _BYTES // 2
 """Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
 
 _HOLE = range(L2_BASE + _HALF - 512, L2_BASE + _HALF + 512)
-_STALLS = {"prompt": Stalls(), "slow": Stalls(3, 3), "jerky": Stalls(25, 12)}
+_STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(25, 12), 0.0)}
+"""Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
+
 _RUNS = 30
 _LIMIT = 16
 """Transfers that the initiator has under way at most."""
@@ -121,12 +123,13 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     rng = await start(dut)
     content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
     expected = content.copy()
-    AxiMemory(dut, "axi", content, L2_BASE, _STALLS[stalls], rng, _HOLE)
+    timing, pause = _STALLS[stalls]
+    AxiMemory(dut, "axi", content, L2_BASE, timing, rng, _HOLE)
     rules = AxiRules(dut, "axi", longest())
     traffic = random_traffic(rng, _RUNS)
     size = bench_data()["bits"] // 8
     with ExitStack() as stack:
-        initiator = stack.enter_context(Initiator(dut, traffic, rng, 0 if stalls == "prompt" else 0.2))
+        initiator = stack.enter_context(Initiator(dut, traffic, rng, pause))
         stack.enter_context(rules)
         await initiator.finish()
     assert len(initiator.answers) == len(traffic.made), "not every request is answered"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE, Dma, DmaCommand
 from xpulpnn_sim.package.cluster.memories import obi_port
 from xpulpnn_sim.package.cluster.wiring import Nets
@@ -130,7 +129,7 @@ def dma_testbench(design: Design) -> dict[str, str]:
             status_at=int(Dma.STATUS),
             base=f"{L2_BASE:08x}",
             outside_block=f"{L2_BASE // _BYTES:x}",
-            tcdm_mib=f"{TCDM_BASE // TCDM_SPACE:03x}",
+            tcdm_block=f"{TCDM_BASE // _BYTES:x}",
             watchdog=_WATCHDOG,
             # nobody is told the ends of transfers of the shared port
             told=len(transfers) - shared,
