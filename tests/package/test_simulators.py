@@ -23,8 +23,8 @@ UNITS = [
 ]
 
 PARTS_OF_A_CLUSTER = [
-    ("tcdm", ("--set", "cores=3", "--set", "banks=4")),
-    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "broadcast=true")),
+    ("tcdm", ("--set", "cores=3", "--set", "banks=4", "--set", "tcdm_bytes=4096", "--set", "broadcast=true")),
+    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "dma=false")),
     ("event-unit", ("--set", "cores=3")),
     ("event-unit", ("--set", "cores=1", "--set", "dma=false", "--reset", "async-low")),
     (
