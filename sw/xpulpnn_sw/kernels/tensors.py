@@ -111,7 +111,8 @@ def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     rows, columns = _met(layer)
-    return np.outer(rows.mean(axis=0), columns.mean(axis=0))[:, :, np.newaxis]
+    met: NDArray[np.float64] = rows.mean(axis=0)[:, np.newaxis] * columns.mean(axis=0)
+    return met[:, :, np.newaxis]
 
 
 def _inside(layer: ProductLayer) -> NDArray[np.float64]:
@@ -119,7 +120,8 @@ def _inside(layer: ProductLayer) -> NDArray[np.float64]:
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     rows, columns = _met(layer)
-    return np.outer(rows.mean(axis=1), columns.mean(axis=1))
+    inside: NDArray[np.float64] = rows.mean(axis=1)[:, np.newaxis] * columns.mean(axis=1)
+    return inside
 
 
 def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
