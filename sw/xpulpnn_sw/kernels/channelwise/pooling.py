@@ -37,7 +37,7 @@ POOL_FIELDS = (
 )
 """Of any pooling."""
 
-_DISTANCES = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
+_DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
 """From a pixel, row, output pixel and window inside to the next, in bytes."""
 
 _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
