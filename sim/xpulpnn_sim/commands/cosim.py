@@ -9,7 +9,7 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
-from xpulpnn_sim.commands import cosim_cluster
+from xpulpnn_sim.commands import cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
@@ -46,7 +46,7 @@ _BEGINNING = 2000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    add_kernel(parser)
+    add_kernel(parser, {cosim_ulppack.NAME: cosim_ulppack.HELP})
     parser.add_argument(
         "--layer",
         action="append",
@@ -86,10 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
     cosim_cluster.add_arguments(parser)
+    cosim_ulppack.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
+    if arguments.kernel == cosim_ulppack.NAME:
+        return cosim_ulppack.run(arguments, _usual(arguments.kernel))
+    cosim_ulppack.refuse_its_options(arguments)
     cosim_cluster.require_its_options(arguments)
     cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
     cases = _cases(arguments, simulated_configuration(arguments) if cluster is None else cluster.core)
@@ -119,6 +123,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)
     return FAILED if any(result.record["mismatches"] for result in results) else OK
+
+
+def _usual(kernel: str) -> argparse.Namespace:
+    """The options where none are given."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args([kernel])
 
 
 def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:

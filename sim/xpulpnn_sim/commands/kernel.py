@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from xpulpnn.errors import InputError
@@ -47,10 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def add_kernel(parser: argparse.ArgumentParser) -> None:
-    """The name of a kernel."""
-    known = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())
-    parser.add_argument("kernel", choices=tuple(KINDS), metavar="KERNEL", help=known)
+def add_kernel(parser: argparse.ArgumentParser, others: Mapping[str, str] | None = None) -> None:
+    """The name of a kernel, or of one of ``others``, with what they are."""
+    helps = {one.name: one.help for one in KINDS.values()} | dict(others or {})
+    known = "; ".join(f"{name}: {text}" for name, text in helps.items())
+    parser.add_argument("kernel", choices=tuple(helps), metavar="KERNEL", help=known)
 
 
 def forms() -> str:

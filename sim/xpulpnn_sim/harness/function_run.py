@@ -13,6 +13,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sw.core_note import core_name
 from xpulpnn_sw.programs.bare import bare_program
 from xpulpnn_sw.ulppack.function import Function
 
@@ -64,7 +65,7 @@ def run_function(
     """
     missing = sorted(extension.value for extension in function.extensions - config.extensions)
     if missing:
-        raise InputError(f"configuration must have {missing[0]} for {function.name}")
+        raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
     program = bare_program(function)
     executable = executable_of(program, function.name)
     outcome = run_program(executable, config, machine, check=check, account=True, progress=progress)

@@ -29,7 +29,10 @@ _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
 
 _BY_IMMEDIATE, _BY_REGISTER, _WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
-_FORMS = dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)") | dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE)
+_FORMS: dict[str, str] = {
+    **dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)"),
+    **dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE),
+}
 """The operand form meant by mnemonics that have several: post-increment by an immediate."""
 
 _INVERSE = {"beq": "bne", "bne": "beq"}

@@ -1,6 +1,6 @@
 """Several narrow operands in one wide one, so that one multiplication gives their dot product: the arithmetic.
 
-Element ``i`` of the activations stands at bit ``i * pitch``, element ``i`` of the weights at ``(depth - 1 - i) * pitch``.
+Element ``i`` of the activations stands at bit ``i * pitch``, that of the weights at ``(depth - 1 - i) * pitch``.
 All products of the same ``i`` then meet at bit ``(depth - 1) * pitch`` of the product, in a field ``pitch`` bits wide;
 the fields below hold fewer products and so never reach it. Operands are unsigned.
 """

@@ -65,7 +65,9 @@ class Plan:
 
     @property
     def chunks(self) -> int:
-        """Times a result is taken out."""
+        """Times a result is taken out; of bytes the accumulator is the result."""
+        if self.packing.scheme is Scheme.BYTES:
+            return 1
         return -(-self.words // self.iterations)
 
     @property

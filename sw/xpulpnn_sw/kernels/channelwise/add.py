@@ -203,12 +203,23 @@ class _Addition:
             terms["shift"] = Argument("shift")
             homes["shift"] = self._shift
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
+        small = {} if self._shifted else self._small_tables()
+        terms |= {f"own_{name}": Argument(name) for name in small}
         frame = code.frame(structure, known, terms, homes, self._registers)
         frame.begin()
+        for name, table in small.items():
+            code.load(self._work, table)
+            frame.store(f"own_{name}", self._work)
+            frame.address(f"own_{name}", table)
         with code.b.region("body"):
             code.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
         return code.b.finish()
+
+    def _small_tables(self) -> dict[str, int]:
+        """Registers of the tables of one word, which each core copies to its stack: all in one bank would meet there."""
+        tables = zip(("first_table", "second_table"), self._scales, (self._precision.x, self._precision.w), strict=True)
+        return {name: register for name, register, bits in tables if BYTE_BITS << bits == WORD_BITS}
 
     def _step(self, parts: list[int], lanes: int) -> None:
         """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""

@@ -1,0 +1,231 @@
+"""Matrix products of packed operands, and what they are compared with, on the RTL; every one is checked."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sim.golden import layers
+from xpulpnn_sim.harness.function_run import run_function
+from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sw.kernels.variants import variant
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.ulppack.bit_serial import BLOCK, bit_serial_gemm
+from xpulpnn_sw.ulppack.gemm import gemm
+from xpulpnn_sw.ulppack.methods import ISAS
+from xpulpnn_sw.ulppack.packing import largest
+from xpulpnn_sw.ulppack.plan import Plan
+
+_DIGITS = 4
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A matrix product and the way to compute it.
+
+    Parameters
+    ----------
+    layer : MatmulLayer
+        What is multiplied.
+    w, a : int
+        Bits of a weight and of an activation.
+    plan : Plan or None
+        How operands are packed; None: bit-serial, unless there is a ``variant``.
+    variant : str or None
+        The library's kernel to be compared with; of equal, signed weights, ``w`` = ``a`` bits.
+    signed : bool
+        Whether weights are signed.
+    extreme : bool
+        Whether all operands are as large as they can be instead of random.
+    sweep : str
+        What the point is part of.
+    facts : dict of str to int
+        What the record holds besides.
+    """
+
+    layer: MatmulLayer
+    w: int
+    a: int
+    plan: Plan | None = None
+    variant: str | None = None
+    signed: bool = False
+    extreme: bool = False
+    sweep: str = "table"
+    facts: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def kind(self) -> str:
+        """``ulppack``, ``bytes``, ``bit-serial`` or ``library``."""
+        if self.variant is not None:
+            return "library"
+        if self.plan is None:
+            return "bit-serial"
+        return "ulppack" if self.plan.packing.depth > 1 else "bytes"
+
+    @property
+    def isa(self) -> str:
+        """Instruction set."""
+        if self.variant is not None:
+            needs_more = Extension.XPULPNN in variant(self.variant).extensions
+            return "xpulpnn" if needs_more else self.variant.split("_")[0]
+        return ISAS[-1] if self.plan is None else self.plan.method.isa
+
+    def runs_on(self, config: CoreConfig) -> bool:
+        """Whether the core has the instructions."""
+        if self.variant is not None:
+            chosen = variant(self.variant)
+            return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
+        return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
+
+    @property
+    def way(self) -> Record:
+        """How it is computed, under the names of the record."""
+        if self.variant is not None:
+            block = self.variant.split("_")[-1]
+            return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
+        if self.plan is None:
+            return {"product": "p.cnt", "scheme": None, "depth": 1, "iterations": None, "block": str(BLOCK)}
+        plan = self.plan
+        return {
+            "product": plan.method.product,
+            "scheme": plan.packing.name,
+            "depth": plan.packing.depth,
+            "iterations": plan.iterations,
+            "block": str(plan.block),
+        }
+
+    def operands(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Weights [channel][k] and activations [pixel][k]."""
+        layer, low = self.layer, -(1 << self.w - 1) if self.signed else 0
+        shapes = (layer.out_channels, layer.reduction), (layer.pixels, layer.reduction)
+        if self.extreme:
+            weights, activations = (np.full(shape, value) for shape, value in zip(shapes, self._largest, strict=True))
+            return weights, activations
+        random = np.random.default_rng(seed)
+        weights = random.integers(low, low + (1 << self.w), shapes[0])
+        return weights, random.integers(0, 1 << self.a, shapes[1])
+
+    @property
+    def _largest(self) -> tuple[int, int]:
+        return largest(self.w) >> self.signed, largest(self.a)
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """What came of a point: its record, and its first mismatches."""
+
+    record: Record
+    reports: list[str]
+
+
+def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> PointResult:
+    """Run a point on the whole core; with ``check`` every retirement is checked, the results always are.
+
+    The record's ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds.
+    """
+    if point.variant is not None:
+        return _library(point, config, machine, check=check)
+    weights, activations = point.operands(machine.seed)
+    if point.plan is None:
+        function = bit_serial_gemm(point.layer, point.w, point.a, weights, activations)
+    else:
+        function = gemm(point.plan, weights, activations, signed=point.signed)
+    expected = layers.matmul(weights, activations).astype(np.int64)
+    result = run_function(function, expected, config, machine, check=check)
+    packing = result.region_cycles.get("im2col", 0)
+    record = _record(point, result.cycles - packing, packing, result.instructions, result.stalls, result.mismatches)
+    speed = {"wall_s": result.wall_s, "sim_cycles_per_s": result.sim_cycles_per_s}
+    return PointResult(record | speed, result.reports)
+
+
+def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> PointResult:
+    assert point.variant is not None
+    case = Case(
+        layer=point.layer,
+        precision=short_precision("matmul", point.w),
+        variant=point.variant,
+        config=config,
+        machine=machine,
+        checked=check,
+    )
+    case.check()
+    result = run_case(case, "core")
+    figures = result.figures
+    record = _record(point, figures.cycles, 0, figures.instructions, figures.stalls, figures.mismatches)
+    speed = {"wall_s": figures.wall_s, "sim_cycles_per_s": figures.sim_cycles_per_s}
+    return PointResult(record | speed, result.reports)
+
+
+def _record(point: Point, cycles: int, packing: int, instructions: int, stalls: Any, mismatches: int) -> Record:
+    layer, plan = point.layer, point.plan
+    return {
+        "kernel": "ulppack",
+        "kind": point.kind,
+        "sweep": point.sweep,
+        "matmul": str(layer),
+        "weights": point.w,
+        "activations": point.a,
+        "signed": point.signed or point.variant is not None,
+        "isa": point.isa,
+        **point.way,
+        "pitch": None if plan is None or plan.packing.depth == 1 else plan.packing.pitch,
+        "cycles": cycles,
+        "packing_cycles": packing,
+        "macs": layer.macs,
+        "cycles_per_mac": round(cycles / layer.macs, _DIGITS),
+        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, _DIGITS),
+        "estimated_cycles": None if plan is None else plan.cycles,
+        "instructions": instructions,
+        "stalls": dict(stalls),
+        "mismatches": mismatches,
+        **point.facts,
+    }
+
+
+def run_points(
+    points: Sequence[Point], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
+) -> Iterator[PointResult]:
+    """Run points on ``jobs`` processes, results in order; the model is compiled first.
+
+    What was asked for twice, or in several sweeps, runs once.
+    """
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {jobs}")
+    if not points:
+        return
+    model_library("core", config)
+    same: dict[str, Point] = {}
+    names = [repr(replace(point, sweep="", facts={})) for point in points]
+    for name, point in zip(names, points, strict=True):
+        same.setdefault(name, point)
+    run_one = partial(run_point, config=config, machine=machine, check=check)
+    if jobs == 1 or len(same) == 1:
+        yield from _named(points, names, same, map(run_one, same.values()))
+        return
+    # a fresh interpreter for each process: threads of the caller must not be forked
+    with ProcessPoolExecutor(min(jobs, len(same)), mp_context=get_context("spawn")) as pool:
+        yield from _named(points, names, same, pool.map(run_one, same.values()))
+
+
+def _named(
+    points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[PointResult]
+) -> Iterator[PointResult]:
+    """The result of each point, from those of the different ones."""
+    order, done = iter(same), dict[str, PointResult]()
+    for point, name in zip(points, names, strict=True):
+        while name not in done:
+            done[next(order)] = next(results)
+        found = done[name]
+        yield PointResult(found.record | {"sweep": point.sweep, **point.facts}, found.reports)

@@ -1,0 +1,234 @@
+"""Which matrix products show what packing operands is good for: a table, and the sweeps of the ULPPACK paper."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim.api.packed_products import Point
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.ulppack.methods import ISAS, Method, methods
+from xpulpnn_sw.ulppack.packing import Scheme, legal_depths, most_depth, most_iterations
+from xpulpnn_sw.ulppack.plan import Plan, best_plan
+
+USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))
+"""Bits of weights and activations in the table."""
+
+USUAL_MATMUL = "32x512x8"
+
+WIDTHS = range(1, 8)
+"""Bits of an operand that may be packed."""
+
+_BYTES = 8
+_LIBRARY = {"rv32im": (("rv32im_2x2", (8,)),), "xpulpv2": (("xpulpv2_4x2", (8,)), ("nn_4x4", (8, 4, 2)))}
+"""The library's kernels shown beside an instruction set, with their widths; the Mac&Load needs more than that."""
+
+_ITERATIONS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+_REDUCTIONS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
+_LONGEST = 4096
+"""Elements of a row in the overflow map at most: not all of the bounds on iterations are reached."""
+
+MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
+"""Schemes and registers of the overflow map. P2 in 32 bits would need the upper half of each product."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for.
+
+    Parameters
+    ----------
+    layer : MatmulLayer
+        Product to compute.
+    pairs : sequence of (int, int)
+        Bits of weights and activations; empty: what is usual.
+    isas : sequence of str
+        Instruction sets.
+    scheme : str or None
+        Only this scheme.
+    depth, iterations : int or None
+        Only this depth, only so many iterations.
+    block : str or None
+        Only this block.
+    signed : bool
+        Whether weights are signed.
+    """
+
+    layer: MatmulLayer
+    pairs: Sequence[tuple[int, int]] = ()
+    isas: Sequence[str] = ISAS
+    scheme: str | None = None
+    depth: int | None = None
+    iterations: int | None = None
+    block: str | None = None
+    signed: bool = False
+
+    def plan(self, w: int, a: int, candidates: Iterable[Method]) -> Plan | None:
+        """The best plan that is as asked for."""
+        return best_plan(
+            self.layer,
+            w,
+            a,
+            candidates,
+            scheme=self.scheme,
+            depth=self.depth,
+            iterations=self.iterations,
+            block=self.block,
+        )
+
+    def point(self, plan: Plan) -> Point:
+        """A plan as a point."""
+        return Point(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
+
+    def bytes_point(self, isa: str, w: int, a: int) -> Point:
+        """The same product with an element in each byte."""
+        plan = best_plan(self.layer, w, a, methods(isa), scheme=Scheme.BYTES.value)
+        assert plan is not None
+        return self.point(plan)
+
+
+def _products(isa: str) -> list[list[Method]]:
+    """The methods of an instruction set by their instruction."""
+    found = dict[str, list[Method]]()
+    for method in methods(isa):
+        found.setdefault(method.product, []).append(method)
+    return list(found.values())
+
+
+def _packed(wanted: Wanted, w: int, a: int) -> list[Point]:
+    """The best plan of every instruction."""
+    plans = [wanted.plan(w, a, one) for isa in wanted.isas for one in _products(isa)]
+    return [wanted.point(plan) for plan in plans if plan is not None]
+
+
+def _library(wanted: Wanted) -> list[Point]:
+    return [
+        Point(layer=wanted.layer, w=bits, a=bits, variant=variant)
+        for isa in wanted.isas
+        for variant, widths in _LIBRARY[isa]
+        for bits in widths
+    ]
+
+
+def _rivals(wanted: Wanted, w: int, a: int) -> list[Point]:
+    """Bit-serial products, of unsigned operands, where there is an instruction to count bits."""
+    return [Point(layer=wanted.layer, w=w, a=a)] if ISAS[-1] in wanted.isas else []
+
+
+def _table(wanted: Wanted) -> Iterator[Point]:
+    """The best of every instruction, bit-serial, and what needs no packing."""
+    for w, a in wanted.pairs or USUAL_PAIRS:
+        points = _packed(wanted, w, a)
+        if not points and (wanted.pairs or wanted.scheme or wanted.depth or wanted.iterations or wanted.block):
+            raise LayerError(_illegal(wanted, w, a))
+        yield from points
+        yield from _rivals(wanted, w, a)
+    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    yield from _library(wanted)
+
+
+def _illegal(wanted: Wanted, w: int, a: int) -> str:
+    """What is legal instead."""
+    legal = [
+        f"{one.value}-{method.register} {depth} ({most_iterations(one, method.register, depth, w, a) // method.lanes})"
+        for isa in wanted.isas
+        for method in methods(isa)
+        for one in method.schemes
+        if one is not Scheme.BYTES
+        for depth in legal_depths(one, method.register, w, a, method.lanes)
+    ]
+    rule = ", ".join(dict.fromkeys(legal)) or "operands that fit into a register twice"
+    asked = [f"W{w}A{a}", wanted.scheme, wanted.depth and f"depth {wanted.depth}"]
+    asked += [wanted.iterations and f"iter {wanted.iterations}", wanted.block and f"block {wanted.block}"]
+    return f"packing must be one of scheme depth (iter up to): {rule}; not {' '.join(str(one) for one in asked if one)}"
+
+
+def _overflow(wanted: Wanted) -> Iterator[Point]:
+    """The largest legal depth of every pair, at the largest operands and as many iterations as a row has room for."""
+    by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
+    for scheme, register in MAPPED:
+        for w in WIDTHS:
+            for a in WIDTHS:
+                depth = most_depth(scheme, register, w, a)
+                if depth == 1:
+                    continue
+                most = most_iterations(scheme, register, depth, w, a)
+                reduction = min(depth * most, _LONGEST // depth * depth)
+                layer = MatmulLayer(out_channels=2, reduction=reduction, pixels=2)
+                name = f"{scheme.value}-{register}"
+                plan = best_plan(layer, w, a, [by_register[register]], scheme=name, depth=depth)
+                assert plan is not None
+                facts = {"most_depth": depth, "most_iterations": most}
+                yield replace(wanted.point(plan), signed=False, extreme=True, facts=facts)
+
+
+def _best(wanted: Wanted) -> Iterator[Point]:
+    """Every pair of widths: the best of every instruction, bytes and bit-serial."""
+    for w in WIDTHS:
+        for a in WIDTHS:
+            yield from _packed(wanted, w, a)
+            yield from _rivals(wanted, w, a)
+    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+
+
+def _iterations(wanted: Wanted) -> Iterator[Point]:
+    """Every depth with ever more iterations."""
+    for w, a in wanted.pairs or ((1, 1),):
+        for isa in wanted.isas:
+            for one in _products(isa):
+                if (best := wanted.plan(w, a, one)) is None:
+                    continue
+                for depth in legal_depths(best.packing.scheme, best.packing.register, w, a, best.packing.lanes):
+                    packing = replace(best.packing, depth=depth)
+                    for iterations in (count for count in _ITERATIONS if count <= packing.iterations):
+                        chosen = replace(wanted, scheme=packing.name, depth=depth, iterations=iterations)
+                        plan = chosen.plan(w, a, one)
+                        if plan is not None:
+                            yield wanted.point(plan)
+    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+
+
+def _bits(wanted: Wanted) -> Iterator[Point]:
+    """Equal widths of weights and activations."""
+    for bits in (*WIDTHS, _BYTES):
+        yield from _packed(wanted, bits, bits)
+        yield from _rivals(wanted, bits, bits)
+    yield from (wanted.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+    yield from _library(wanted)
+
+
+def _reduction(wanted: Wanted) -> Iterator[Point]:
+    """Ever longer rows."""
+    for w, a in wanted.pairs or ((3, 3),):
+        for reduction in _REDUCTIONS:
+            longer = replace(wanted, layer=replace(wanted.layer, reduction=reduction))
+            yield from _packed(longer, w, a)
+            yield from _rivals(longer, w, a)
+            yield from (longer.bytes_point(isa, _BYTES, _BYTES) for isa in wanted.isas)
+            yield from _library(longer)
+
+
+SWEEPS: Mapping[str, Callable[[Wanted], Iterator[Point]]] = {
+    "table": _table,
+    "overflow": _overflow,
+    "best": _best,
+    "iter": _iterations,
+    "bits": _bits,
+    "k": _reduction,
+}
+"""What may be shown, by name."""
+
+
+def sweep_points(names: Sequence[str], wanted: Wanted) -> list[Point]:
+    """The points of sweeps.
+
+    Raises :class:`InputError` for an unknown one, :class:`LayerError` if nothing that was asked for is legal.
+    """
+    points: list[Point] = []
+    for name in names:
+        if name not in SWEEPS:
+            raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, not {name}")
+        found = [replace(point, sweep=name) for point in SWEEPS[name](wanted)]
+        points += found
+    if not points:
+        raise LayerError("scheme, depth, iter and block must leave something that is legal, not nothing")
+    return points
