@@ -11,6 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
 from xpulpnn_sim.api.kernel_campaign import random_cases
 from xpulpnn_sim.commands import cosim_cluster, cosim_ulppack
+from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -41,6 +42,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate,
 from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 
 _BEFORE, _AFTER = 50, 20
 """Instructions in the waveforms before and after a mismatch."""
@@ -132,7 +134,8 @@ def run(arguments: argparse.Namespace) -> int:
         for report in result.reports:
             name = "{kernel} {layer} {precision} {variant}".format(**result.record)
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
-    console.print(_table([result.record for result in results]))
+    shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
+    console.print(shown([result.record for result in results]))
     write_json(arguments.json, [result.record for result in results])
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)
