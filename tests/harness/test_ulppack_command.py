@@ -35,7 +35,7 @@ def test_sweeps_and_their_plots(tmp_path, capsys):
     assert cli.main([*arguments, "--plot", str(page)]) == 0
     shown = capsys.readouterr().out
     assert "W1A1 rv32im mul P1-32: times faster than bytes" in shown
-    assert [row for row in shown.splitlines() if row.startswith(" depth 8")][0].count("-") == 12
+    assert next(row for row in shown.splitlines() if row.startswith(" depth 8")).count("-") == 12
     assert page.read_text().count('"type":"scatter"') + page.read_text().count("lines+markers") > 0
 
 
