@@ -38,13 +38,15 @@ def classify(
     image: NDArray[np.uint8],
     filters: tuple[Numbers, ...],
     layers: tuple[Numbers, ...],
-) -> Numbers:
-    """The results of the last layer for an image, with the filters of both convolutions and three layers' weights."""
-    values = binary_image(image)
+) -> list[Numbers]:
+    """The results of every layer for an image, with the filters of the convolutions and the weights of the others."""
+    values, found = binary_image(image), list[Numbers]()
     for weights in filters:
         values = signs(pooled(convolution(values, weights)))
+        found.append(values)
     values = values.reshape(-1)
     *hidden, last = layers
     for weights in hidden:
         values = signs(weights @ values)
-    return last @ values
+        found.append(values)
+    return [*found, last @ values]

@@ -24,7 +24,7 @@ from xpulpnn_sw.bnn.network import (
     WINDOW,
     dense_words,
 )
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.variants import WORD_BITS
