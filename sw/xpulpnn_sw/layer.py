@@ -89,7 +89,7 @@ class ConvLayer:
         for value in self.padding:
             check_size("padding", value, least=0)
         top, bottom, left, right = self.padding
-        self._fits("height", self.kernel_height, self.height + top + bottom)
+        self._fits("height", self.reach, self.height + top + bottom)
         self._fits("width", self.kernel_width, self.width + left + right)
         check_elements("input", self.height * self.width * self.channels)
         check_elements("weights", self.out_channels * self.reduction)
@@ -101,10 +101,15 @@ class ConvLayer:
             raise LayerError(f"kernel {name} must be at most the padded input's {padded}, not {kernel}")
 
     @property
+    def reach(self) -> int:
+        """Input rows from the first to the last that a filter meets."""
+        return self.kernel_height
+
+    @property
     def out_height(self) -> int:
         """Rows of the output map."""
         top, bottom, _, _ = self.padding
-        return (self.height + top + bottom - self.kernel_height) // self.stride[0] + 1
+        return (self.height + top + bottom - self.reach) // self.stride[0] + 1
 
     @property
     def out_width(self) -> int:

@@ -14,14 +14,15 @@ from xpulpnn_sim import cli
 from xpulpnn_sim.commands import explore
 from xpulpnn_sim.commands.common import Parser
 from xpulpnn_sim.explorer import exploration, loop
+from xpulpnn_sim.tops import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
 PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full"
-TOPS = "dotp, nnrf, simd-alu, mult, ex-stage, backend, core"
+TOPS = ", ".join(ALL_TOPS)
 
 BAD_INPUT = {
-    "top": (["--top", "cluster"], f"--top must be one of {TOPS}, not cluster"),
+    "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
     "preset": (["--preset", "xpulpnn,arm"], f"--preset must be a list out of {PRESETS}, not arm"),
     "field": (["--sweep", "colour=red,blue"], None),
     "value": (["--sweep", "isolation=none,gold"], "isolation must be one of none, and, register, not gold"),
@@ -61,7 +62,19 @@ BAD_INPUT = {
         ),
     ),
     "energy of nothing": (["--energy"], "--energy must come with a --kernel whose energy it is"),
-    "paper of another component": (["--paper", "--top", "dotp"], "--top must be left out with --paper"),
+    "paper of another component": (
+        ["--paper", "--top", "dotp"],
+        "--top must be left out or cluster with --paper, not dotp",
+    ),
+    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "--flow must be asic or builtin for dma, not ecp5"),
+    "kernel on a part of a cluster": (
+        ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
+        "--kernel must be left out with --top tcdm, which runs no programs",
+    ),
+    "component that the clusters lack": (
+        ["--top", "dma", "--set", "dma=false"],
+        "at least one combination must be possible, not none of 1: dma must be true for dma, not false",
+    ),
     "paper with settings": (["--paper", "--set", "rvfi=true"], "--set must be left out with --paper"),
     "no paper": (["--no-energy"], "--no-energy must be left out without --paper"),
     "unknown option": (["--colour"], "xpulpnn: unrecognized arguments: --colour"),
@@ -87,7 +100,7 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     module = importlib.import_module("fake_steps")
     steps = []
-    monkeypatch.setattr(exploration, "flow_steps", lambda request: list(steps))
+    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: list(steps))
     monkeypatch.setattr(loop, "emit_design", module.emit)
     monkeypatch.chdir(tmp_path)
     module.steps = steps

@@ -28,7 +28,7 @@ from xpulpnn_sim.explorer import exploration, loop
 
 act, *words = sys.argv[1:]
 step = fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")
-exploration.flow_steps = lambda request: [step]
+exploration.flow_steps = lambda request, top: [step]
 loop.emit_design = fake_steps.emit
 sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
 """
@@ -108,7 +108,7 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(loop, "emit_design", fake_steps.emit)
-    monkeypatch.setattr(exploration, "flow_steps", lambda request: [fake_steps.FakeStep("a", tmp_path / "diary")])
+    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: [fake_steps.FakeStep("a", tmp_path / "diary")])
     return fake_steps
 
 
@@ -162,7 +162,7 @@ def test_fresh_removes_what_runs_left(fakes, capsys, tmp_path):
 
 def test_fresh_uses_no_result_of_the_cache(fakes, capsys, tmp_path, monkeypatch):
     step = fakes.FakeStep("a", tmp_path / "diary", "cached")
-    monkeypatch.setattr(exploration, "flow_steps", lambda request: [step])
+    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: [step])
     words = ("--sweep", "widths=16,8")
     assert run(*words) == 0
     assert run(*words, "-o", "other") == 0

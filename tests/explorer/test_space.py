@@ -67,6 +67,31 @@ def test_component_the_configuration_lacks():
     ]
 
 
+def test_clusters():
+    space = build_space("cluster", ["cluster,xpulpnn-cu"], ["core.dotp.multipliers=replicated"], ["banks=16,24,32"])
+    common = "multipliers=replicated"
+    assert labels(space) == [
+        f"{name} {common} banks={banks}" for name in ("cluster", "xpulpnn-cu") for banks in (16, 32)
+    ]
+    assert [one.rule for one in space.skipped] == ["banks must be a power of two, not 24"] * 2
+    first, *_, last = (point.config for point in space.points)
+    assert (first.cores, first.banks, first.core.mac_load_nn, first.core.dotp.multipliers) == (
+        8,
+        16,
+        True,
+        "replicated",
+    )
+    assert (last.banks, last.core.mac_load_cu, last.core.mac_load_nn) == (32, True, False)
+
+
+def test_parts_of_clusters_that_a_configuration_lacks():
+    space = build_space("icache", ["cluster"], [], ["icache_private=0,512"])
+    assert labels(space) == ["cluster icache_private=512"]
+    assert [one.rule for one in space.skipped] == [
+        "icache_private must be the bytes of each core's cache for icache, not 0"
+    ]
+
+
 def test_folders_are_plain_and_distinct():
     values = [f"isolation={value}" for value in ("none", "and", "register")]
     many = [f"{key}=false" for key in ("performance_counters", "mac_load_cu", "mac_load_nn", "rvfi", "xpulpnn")]

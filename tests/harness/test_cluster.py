@@ -6,13 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Mux, Signal
 
-from xpulpnn.cluster import cluster as top
-from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE, EventLine
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cli import main
 from xpulpnn_sim.commands import run as run_command
@@ -25,82 +22,32 @@ from xpulpnn_sim.harness.models import cluster_rig, simulated
 from xpulpnn_sim.harness.schema import STALLS, DeviceWait
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.target import Target
+from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.cosim
 
-CORES, BANKS = 4, 8
+CORES, BANKS, TCDM_BYTES = 4, 8, 0x1_0000
 CONFIG = simulated(
     ClusterConfig(
         core=preset("ri5cy"),
         cores=CORES,
         banks=BANKS,
-        tcdm_bytes=4096,
+        tcdm_bytes=TCDM_BYTES,
         icache_private=0,
-        dma=False,
         memories="ports",
         rvfi=True,
     )
 )
 TEXT, L2 = 0x1C00_0080, 0x1C01_0000
-TOHOST, FAULT = TCDM_BASE + 0x100, TCDM_BASE + 0x7FC
+TOHOST = TCDM_BASE + 0x100
 PROGRAM = Path(__file__).with_suffix(".s").read_text()
 RANDOM = Path(__file__).with_name("test_cluster_random.s").read_text()
 SHARED = Path(__file__).with_name("test_cluster_shared.s").read_text()
 ROUNDS = 30
 LATE = 2
 """The core that comes to barriers last."""
-
-LOST_EVENT, EARLY_BARRIER, DROPPED_GRANT, SWAPPED_BANKS, WRONG_STORE, UNMARKED = range(1, 7)
-
-
-class FaultyEventUnit(EventUnit):
-    """Loses the barrier's events of a core, or takes the trigger of one core for that of another too.
-
-    Which, the events from outside the cluster say, which nobody waits for.
-    """
-
-    def elaborate(self, platform):
-        """Put the faults behind what the event unit says."""
-        m = super().elaborate(platform)
-        units, barrier = [getattr(m.submodules, f"core_{core}") for core in range(CORES)], m.submodules.barrier_0
-        with m.If(self.cluster_events == LOST_EVENT):
-            m.d.comb += units[1].events[EventLine.BARRIER].eq(0)
-        with m.If(self.cluster_events == EARLY_BARRIER):
-            m.d.comb += [
-                getattr(barrier.accesses[LATE], name).eq(getattr(units[1].access, name)) for name in ("offset", "read")
-            ]
-        return m
-
-
-class FaultyCluster(top.Cluster):
-    """A cluster that goes wrong once core 0 has stored the number of a fault at ``FAULT``."""
-
-    def elaborate(self, platform):
-        """Put the faults behind what the cluster says."""
-        fault = Signal(range(UNMARKED + 1))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(top, "EventUnit", FaultyEventUnit)
-            m = super().elaborate(platform)
-        port, tcdm = m.submodules.core0.data, m.submodules.tcdm
-        with m.If(port.req & port.gnt & port.we & (port.addr == FAULT)):
-            m.d.sync += fault.eq(port.wdata)
-        m.d.comb += m.submodules.event_unit.cluster_events.eq(Mux(fault <= EARLY_BARRIER, fault, 0))
-        with m.If(fault == DROPPED_GRANT):
-            m.d.comb += [tcdm.ports[3].req.eq(0), m.submodules.demux3.tcdm.gnt.eq(0)]
-        with m.If(fault == SWAPPED_BANKS):
-            for one, other in ((0, 1), (1, 0)):
-                for name in ("req", "we", "be", "addr", "wdata"):
-                    m.d.comb += getattr(self.banks[one], name).eq(getattr(tcdm.banks[other], name))
-                m.d.comb += getattr(self, f"bank_master_{one}").eq(tcdm.bank_masters[other])
-                m.d.comb += tcdm.banks[one].rdata.eq(self.banks[other].rdata)
-        with m.If(fault == WRONG_STORE):
-            m.d.comb += self.banks[2].wdata.eq(tcdm.banks[2].wdata ^ 1)
-        for bank in range(BANKS):
-            with m.If((fault == UNMARKED) & (tcdm.bank_masters[bank] == NO_MASTER)):
-                m.d.comb += self.banks[bank].req.eq(0)
-        return m
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +61,7 @@ def library(emitted) -> Path:
 
 
 def program(source: str = PROGRAM, *, rounds: int = ROUNDS, fault: int = 0, tohost: int = TOHOST) -> Executable:
-    values = {"tcdm": TCDM_BASE, "l2": L2, "tohost": tohost, "rounds": rounds, "fault": fault}
+    values = {"tcdm": TCDM_BASE, "l2": L2, "tohost": tohost, "rounds": rounds, "fault": fault, "fault_word": FAULT_WORD}
     values |= {"cores": CORES, "cores_mask": (1 << CORES) - 1, "late": LATE, "expected": rounds * CORES}
     text = assemble("".join(f".equ {name}, {value}\n" for name, value in values.items()) + source, TEXT)
     code = text.to_bytes()
@@ -171,12 +118,16 @@ def test_blocks_end_anywhere(library, monkeypatch):
 @pytest.mark.parametrize(
     ("fault", "reasons", "told"),
     [
-        (DROPPED_GRANT, {Reason.DEADLOCK}, "core 3: waits for the grant of an access"),
-        (SWAPPED_BANKS, {Reason.DIFFERENCE, Reason.FAIL}, "bus_addr must be 0x1000"),
-        (LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
-        (EARLY_BARRIER, {Reason.DIFFERENCE, Reason.FAIL}, "event unit: the access of offset 0x21c, granted in cycle"),
-        (WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
-        (UNMARKED, {Reason.DIFFERENCE, Reason.FAIL}, "bus_we must be 0x1, not 0x0"),
+        (Fault.DROPPED_GRANT, {Reason.DEADLOCK}, "core 3: waits for the grant of an access"),
+        (Fault.SWAPPED_BANKS, {Reason.DIFFERENCE, Reason.FAIL}, "bus_addr must be 0x1000"),
+        (Fault.LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
+        (
+            Fault.EARLY_BARRIER,
+            {Reason.DIFFERENCE, Reason.FAIL},
+            "event unit: the access of offset 0x21c, granted in cycle",
+        ),
+        (Fault.WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
+        (Fault.UNMARKED, {Reason.DIFFERENCE, Reason.FAIL}, "bus_we must be 0x1, not 0x0"),
     ],
 )
 def test_faults_are_found(library, fault, reasons, told):
@@ -234,7 +185,7 @@ def test_an_access_outside_the_memory_beyond_names_the_core(library):
 
 @pytest.mark.parametrize(
     ("kind", "address"),
-    [("load", TCDM_BASE + 4096), ("load", 0x3000), ("store", 0x1020_1800), ("load", 0x1021_0000)],
+    [("load", TCDM_BASE + TCDM_BYTES), ("load", 0x3_0000), ("store", 0x1020_1C00), ("load", 0x1021_0000)],
 )
 def test_an_access_outside_the_map_of_the_cluster_faults(library, kind, address):
     executable = program(OUTSIDE_PROGRAM.format(address, INSNS[kind]))
@@ -319,12 +270,12 @@ def test_programs_and_surroundings_must_fit():
             Target.of(config, machine).require(executable, machine.ram)
         return str(raised.value)
 
-    large = replace(program(), segments=(Segment(TCDM_BASE, b"", 4100),))
+    large = replace(program(), segments=(Segment(TCDM_BASE, b"", TCDM_BYTES + 4),))
     assert "must fit into the TCDM" in refusal(CONFIG, Machine(), large)
     alias = replace(program(), segments=(Segment(0x100, b"", 16),))
     assert "must keep out of the alias of the TCDM" in refusal(CONFIG, Machine(), alias)
-    ram = Machine(ram=((TCDM_BASE + 4096, 16),))
-    assert refusal(CONFIG, ram, program()).startswith("--ram must fit into the TCDM of 4096 bytes")
+    ram = Machine(ram=((TCDM_BASE + TCDM_BYTES, 16),))
+    assert refusal(CONFIG, ram, program()).startswith("--ram must fit into the TCDM of 65536 bytes")
     with pytest.raises(InputError, match="--hart-id must be left out for a cluster"):
         Target.of(CONFIG, Machine(hart_id=1))
     with pytest.raises(InputError, match="--l2-latency must be 1 without a cluster, not 2"):
@@ -347,9 +298,7 @@ def cluster_command(library, tmp_path, monkeypatch) -> Callable[..., int]:
             "--banks",
             str(BANKS),
             "--set",
-            "tcdm_bytes=4096",
-            "--set",
-            "dma=0",
+            f"tcdm_bytes={TCDM_BYTES}",
         )
         return main(["run", str(path), *fixed, *options])
 
@@ -386,7 +335,6 @@ def test_the_command_fails_with_the_program(cluster_command, capfd):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--lockstep",), "--lockstep must come with one core"),
         (("--cores", "17"), "cores must be 1 to 16, not 17"),
         (("--banks", "3"), "banks must be a power of two, not 3"),
         (("--l2-latency", "0"), "--l2-latency must be at least 1, not 0"),

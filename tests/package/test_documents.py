@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """What stands in a package beside the Verilog: ports, IP-XACT, constraints, lists of files; and bad input."""
 
 import json
@@ -10,13 +11,16 @@ from tempfile import gettempdir
 
 import pytest
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.emit.members import member_meanings
+from xpulpnn.errors import ConfigError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim import cli
 from xpulpnn_sim.package.assemble import package_files
 from xpulpnn_sim.package.design import Design
 from xpulpnn_sim.package.ipxact import NAMESPACE
-from xpulpnn_sim.tops import TOPS, emit_top
+from xpulpnn_sim.tops import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn_sw.cluster_check import OPERANDS, cluster_check
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +30,10 @@ IPXACT_ORDER = ["vendor", "library", "name", "version", "busInterfaces", "model"
 """Order of the elements of a component in IEEE 1685-2014."""
 
 
-def design(top: str, config: CoreConfig = PRESETS["xpulpnn"], **options: object) -> Design:
+SMALL = ClusterConfig(cores=2, banks=4, memories="ports")
+
+
+def design(top: str, config: CoreConfig | ClusterConfig = PRESETS["xpulpnn"], **options: object) -> Design:
     return Design(top, config, emit_top(top, config, prefix="chip_", **options), 4.0, f"xpulpnn generate {top}")
 
 
@@ -39,8 +46,19 @@ def files() -> dict[str, str]:
     ("top", "config"), [*((top, EVERYTHING) for top in TOPS), ("dotp", REGISTERED), ("ex-stage", REGISTERED)]
 )
 def test_every_port_has_a_meaning_of_its_own(top, config):
-    ports = design(top, config).ports
-    meanings = {port.name: port.meaning for port in ports}
+    check_meanings({port.name: port.meaning for port in design(top, config).ports})
+
+
+@pytest.mark.parametrize("top", CLUSTER_TOPS)
+def test_every_port_of_a_cluster_has_a_meaning_of_its_own(top):
+    component = CLUSTER_TOPS[top](SMALL)
+    ports = {"__".join(map(str, path)) for path, _, _ in component.signature.flatten(component)}
+    meanings = member_meanings(component)
+    assert set(meanings) == ports
+    check_meanings(meanings)
+
+
+def check_meanings(meanings: dict[str, str]) -> None:
     vague = {name: text for name, text in meanings.items() if len(text.split()) < 4 or not text.endswith(".")}
     assert not vague
     by_text: dict[str, list[str]] = {}
@@ -115,6 +133,33 @@ def test_package_needs_no_extra(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "README.md").is_file()
+
+
+def test_buses_of_arrays_and_their_side():
+    root = ElementTree.fromstring(package_files(design("dma", SMALL))["doc/dma.xml"])
+    space = {"x": NAMESPACE}
+    sides = {
+        interface.findtext("x:name", namespaces=space): interface.find("x:slave", space) is not None
+        for interface in root.findall("x:busInterfaces/x:busInterface", space)
+    }
+    # the port outside has 64 bits of data, which is another bus
+    assert sides == {
+        **{f"cores__{core}": True for core in range(2)},
+        "shared": True,
+        **{f"tcdm__{port}": False for port in range(4)},
+    }
+
+
+def test_only_some_components_have_a_package(tmp_path, capsys):
+    assert cli.main(["generate", "axi-dma", "--package", "-o", str(tmp_path)]) == 2
+    known = "core, backend, dotp, nnrf, simd-alu, mult, ex-stage, cluster, cluster-axi, tcdm, event-unit, dma, icache"
+    assert capsys.readouterr().err == f"error: TOP must be one of {known} with --package, not axi-dma\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_memory_too_small_for_the_program_is_named():
+    with pytest.raises(ConfigError, match=r"^tcdm_bytes must be at least 1024 for the testbench, not 512$"):
+        cluster_check(ClusterConfig(tcdm_bytes=512), [0] * OPERANDS)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "inf", "nan"])

@@ -22,6 +22,40 @@ UNITS = [
     ("backend", ("--preset", "ri5cy", "--set", "rvfi=true")),
 ]
 
+PARTS_OF_A_CLUSTER = [
+    ("tcdm", ("--set", "cores=3", "--set", "banks=4")),
+    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "broadcast=true")),
+    ("event-unit", ("--set", "cores=3")),
+    ("event-unit", ("--set", "cores=1", "--set", "dma=false", "--reset", "async-low")),
+    (
+        "dma",
+        (
+            "--set",
+            "cores=2",
+        ),
+    ),
+    (
+        "icache",
+        (
+            "--set",
+            "cores=2",
+        ),
+    ),
+]
+
+SMALL_CLUSTER = (
+    "--preset",
+    "ri5cy",
+    "--set",
+    "xpulpv2=false",
+    "--set",
+    "cores=2",
+    "--set",
+    "banks=4",
+    "--set",
+    "memories=ports",
+)
+
 OBSERVED = ("--set", "performance_counters=true", "--set", "rvfi=true")
 
 
@@ -35,6 +69,28 @@ def test_units_in_icarus(top, options, generate, make, needs):
     done = make(generate(top, *options), "icarus")
     assert done.returncode == 0, text_of(done)
     assert "\nPASS: " in done.stdout
+
+
+@pytest.mark.parametrize(("top", "options"), PARTS_OF_A_CLUSTER, ids=[top for top, _ in PARTS_OF_A_CLUSTER])
+def test_parts_of_a_cluster_in_icarus(top, options, generate, make, needs):
+    needs("iverilog")
+    folder = generate(top, *options)
+    done = make(folder, "icarus")
+    assert done.returncode == 0, text_of(done)
+    assert "PASS: " in done.stdout
+    if "+latency" in (folder / "Makefile").read_text():
+        slow = make(folder, "icarus", "ARGS=+latency=5 +stall=30 +seed=7")
+        assert slow.returncode == 0, text_of(slow)
+        assert "latency 5, stall 30 %" in slow.stdout
+
+
+def test_cluster_in_icarus(generate, make, needs):
+    needs("iverilog")
+    folder = generate("cluster-axi", *SMALL_CLUSTER)
+    for arguments in ("", "+latency=4 +stall=30"):
+        done = make(folder, "icarus", f"ARGS={arguments}")
+        assert done.returncode == 0, text_of(done)
+        assert "PASS: 3 results of 2 cores" in done.stdout
 
 
 @pytest.mark.parametrize(

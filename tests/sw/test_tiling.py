@@ -1,6 +1,7 @@
 """Layers in tiles: every output is computed once from the right inputs, and nothing is moved under a tile's feet."""
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from xpulpnn_sw.layout import padded_channels, unpack_elements
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.tiled import STACK, Tiling, tiled_program
 from xpulpnn_sw.tiling.geometry import product_of, shape_of
-from xpulpnn_sw.tiling.operands import MOST_BYTES, Transfer, filters_of
+from xpulpnn_sw.tiling.operands import MOST_BYTES, Transfer
 from xpulpnn_sw.tiling.plan import tiles_of
 from xpulpnn_sw.tiling.schedule import Operand, schedule
 
@@ -80,6 +81,28 @@ def test_tiles_cover_the_output_once_with_the_inputs_that_it_needs(seed):
     assert (computed == 1).all()
 
 
+def alone(layer, bits, variant, tensors, part):
+    """The kernel of a layer that has no more than a part of the channels, on a map of two pixels."""
+    after = tensors.requantisation
+    height, width = layer.kernel_height, layer.kernel_width + 1
+    chosen = replace(
+        tensors,
+        activations=np.zeros((height, width, layer.channels), int),
+        weights=tensors.weights[part],
+        bias=tensors.bias[part],
+        requantisation=replace(after, kappa=after.kappa[part], lam=after.lam[part]),
+    )
+    small = replace(
+        layer,
+        height=height,
+        width=width,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        out_channels=len(tensors.weights[part]),
+    )
+    return kind_of(layer).build(small, Precision.uniform(bits), variant, chosen)
+
+
 class Emulated:
     """A tiled program without cores: the moves are those of its commands, the results those of numpy."""
 
@@ -127,16 +150,18 @@ class Emulated:
 
     def compute(self, tile, arguments):
         layer, run = self.layer, self.program.run
-        filters = filters_of(run, self.tensors, tile.channels)
-        found = self.view(arguments["weights"], filters.words.nbytes).view("<u4")
-        np.testing.assert_array_equal(found, filters.words)
-        assert arguments["parameters"] == arguments["weights"] + filters.weight_bytes
+        part = slice(tile.channels.start, tile.channels.stop)
+        expected = alone(layer, self.bits, run.variant.name, self.tensors, part)
+        for field, symbol in (("weights", "weights"), ("parameters", "parameters")):
+            content = expected.image.view(symbol)
+            np.testing.assert_array_equal(self.view(arguments[field], content.size), content)
+        for field in ("out_channels", "out_stride", "weight_stride"):
+            assert arguments[field] == expected.arguments[field]
         height, width, channels = arguments["height"], layer.width, padded_channels(layer.channels, self.bits)
         data = self.view(arguments["input"], height * width * channels * self.bits // 8)
         source = unpack_elements(data, self.bits).reshape(height, width, channels)[..., : layer.channels]
         top = arguments["pad_top"]
         bottom = (arguments["out_height"] - 1) * layer.stride[0] + layer.kernel_height - top - height
-        part = slice(tile.channels.start, tile.channels.stop)
         accumulators = layers.conv(
             np.pad(source, ((top, max(bottom, 0)), (0, 0), (0, 0))),
             self.tensors.weights[part],

@@ -48,6 +48,7 @@ _MASTER = (
     "Number of the master whose access the bank does, valid with one: cores from 0, then the others; 31 for the write "
     "of a test&set."
 )
+_SHARERS = "The others, a bit for each, whose loads the bank's answer serves as well; valid with one."
 
 
 class Cluster(wiring.Component):
@@ -97,6 +98,8 @@ class Cluster(wiring.Component):
     bank_master_* : Out(5)
         Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a test&set.
         Valid with an access, on request.
+    bank_sharers_* : Out(masters)
+        The others whose loads the bank's answer serves as well; on request, with ``broadcast``.
     ext_hart : Out(5)
         Number of the core whose request ``ext`` shows; on request.
     dma_events, dma_interrupts : Out(N)
@@ -134,18 +137,21 @@ class Cluster(wiring.Component):
         if config.rvfi:
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
+            if config.broadcast:
+                ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
             ports["ext_hart"] = Out(MASTER_BITS)
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(ports)
         self.PORT_MEANINGS = {f"rvfi_{core}_{name}": text for core in cores for name, text in MEANINGS.items()}
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
+        self.PORT_MEANINGS |= {f"bank_sharers_{bank}": _SHARERS for bank in range(config.banks)}
 
     def elaborate(self, platform):
         """Connect the cores with the memory, the event unit, the peripherals and the outside."""
         m = Module()
         config = self.config
-        m.submodules.event_unit = event_unit = EventUnit(config)
+        m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
         blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
@@ -194,10 +200,15 @@ class Cluster(wiring.Component):
             m.d.comb += [self.timer_events.eq(timer.events), self.timer_armed.eq(timer.armed)]
             for name in _DMA_LINES if config.dma else ():
                 m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
-            m.d.comb += [
-                getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank]) for bank in range(config.banks)
-            ]
+            for bank in range(config.banks):
+                m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
+                if config.broadcast:
+                    m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
         return m
+
+    def _event_unit(self):
+        """The event unit."""
+        return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
         """What the cores fetch from: the outside or their caches, whose registers become one of ``targets``."""

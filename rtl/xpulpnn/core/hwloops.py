@@ -129,8 +129,9 @@ class HwLoops(wiring.Component):
                 if_again[loop].eq(if_ends[loop] & more[loop]),
                 if_goes_back[loop].eq(innermost(if_again, loop)),
             ]
-        id_start = Mux(id_goes_back[0], starts[0], starts[1])
+        id_start = Signal.like(starts[0])
         m.d.comb += [
+            id_start.eq(Mux(id_goes_back[0], starts[0], starts[1])),
             self.if_back.eq(if_goes_back.any()),
             self.if_start.eq(Mux(if_goes_back[0], starts[0], starts[1])),
             self.hold.eq(late.any() & id_ends.any()),

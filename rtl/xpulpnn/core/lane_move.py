@@ -63,7 +63,8 @@ class LaneMove(wiring.Component):
         from_a = Signal(BYTES)
         from_b = Signal(BYTES)
         for byte, place in enumerate(places):
-            m.d.comb += Cat(place, from_a[byte]).eq(self._selector(byte))
+            selector = Signal(INDEX_BITS + 1, name=f"selector_{byte}")
+            m.d.comb += [selector.eq(self._selector(byte)), Cat(place, from_a[byte]).eq(selector)]
         with m.Switch(self.move):
             with m.Case(AluMove.SHUFFLE):
                 m.d.comb += from_a.eq(~0)
@@ -76,8 +77,12 @@ class LaneMove(wiring.Component):
                 with m.Case(AluMove.PACKLO):
                     self._pack(m, places, from_a, from_b, ElemFmt.B, upper=1)
         for byte, place in enumerate(places):
-            source = Mux(from_a[byte], self.op_a, self.op_c)
-            half = Mux(place[1], source[XLEN // 2 :], source[: XLEN // 2])
+            source = Signal(XLEN, name=f"source_{byte}")
+            half = Signal(XLEN // 2, name=f"half_{byte}")
+            m.d.comb += [
+                source.eq(Mux(from_a[byte], self.op_a, self.op_c)),
+                half.eq(Mux(place[1], source[XLEN // 2 :], source[: XLEN // 2])),
+            ]
             chosen = Mux(place[0], half[BYTE:], half[:BYTE])
             # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
             packed = self.op_b.word_select(byte % self._largest_lane, BYTE)

@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
         f"layers {' and '.join(f'{name} {layer}' for name, layer in SMALL_LAYERS.items())})",
     )
-    what.add_argument("--energy", action="store_true", help="energy of every --kernel")
+    what.add_argument("--energy", action="store_true", help="energy of every --kernel; of a cluster that of one core")
     what.add_argument("--general", action="store_true", help="energy of general code on the core too")
     what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
     how = parser.add_argument_group("run")

@@ -12,6 +12,7 @@ from rich.table import Table
 from xpulpnn.config import PRESETS, Arbiter, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
+from xpulpnn_sim.commands import verify_litmus
 from xpulpnn_sim.commands.cluster_options import IDEAL, icache_bytes
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -35,7 +36,7 @@ from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.spread import local_processes, results, work
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
-_OF_CLUSTERS = ("banks", "icache", "arbiter", "l2_latency")
+_OF_CLUSTERS = ("banks", "icache", "arbiter", "l2_latency", "litmus")
 _OF_ONE_CORE = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "dask")
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
 
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for programs of several cores."""
     group = parser.add_argument_group("random programs for all cores of a cluster")
     group.add_argument("--cores", type=int, metavar="N", help="cores of the cluster")
-    group.add_argument("--banks", metavar="LIST", help="banks of its TCDM, numbers taken in turn (default 16)")
+    group.add_argument("--banks", metavar="LIST", help="banks of its TCDM, numbers taken in turn (default 4)")
     group.add_argument(
         "--icache",
         metavar="LIST",
@@ -55,6 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--l2-latency", type=int, metavar="N", help="cycles of the memory outside (default: differs between programs)"
+    )
+    group.add_argument(
+        "--litmus",
+        type=int,
+        nargs="?",
+        const=verify_litmus.ROUNDS,
+        metavar="ROUNDS",
+        help=f"litmus tests of the memory instead of random programs (default {verify_litmus.ROUNDS} rounds of each)",
     )
 
 
@@ -75,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         for plan in plans:
             model_library("cluster", plan.config)
             progress.advance(task)
+    if arguments.litmus is not None:
+        return verify_litmus.run(arguments, plans)
     found: list[Result] = []
     console, stopped = output(), False
     with progress_bar("instructions", arguments.instructions) as (progress, task):
@@ -109,7 +120,7 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
         value = getattr(arguments, name)
         if value is not None and value < low:
             raise InputError(f"--{name.replace('_', '-')} must be at least {low}, not {value}")
-    banks = _numbers(arguments.banks or "16", "--banks")
+    banks = _numbers(arguments.banks or "4", "--banks")
     icaches = [icache_bytes(part) for part in (arguments.icache or f"{IDEAL},512").split(",")]
     arbiters = comma_list(arguments.arbiter or "counter", _ARBITERS, "--arbiter")
     names = comma_list(arguments.preset, tuple(PRESETS), "--preset")

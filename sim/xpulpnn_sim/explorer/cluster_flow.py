@@ -97,7 +97,7 @@ class ClusterFlow:
         requests = {
             net
             for pin, net in whole.pins.items()
-            for instance, _, port in [pin.partition(".")]
+            for instance, _, port in [pin.rpartition(".")]
             if instance in cores and port.partition("[")[0] in _REQUEST
         }
         grants = {whole.pins[f"{core}.{_GRANT}"] for core in cores}

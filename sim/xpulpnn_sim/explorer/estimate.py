@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from xpulpnn_sim.explorer.options import CLUSTER
+from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.task import PointStep, StepResult, Task, with_known
 from xpulpnn_sim.user_cache import cache_directory, store
 
@@ -91,7 +91,7 @@ def remember(tasks: Iterable[Task], output: Path) -> None:
 
 def _default_s(task: Task, step: PointStep) -> float:
     usual = _DEFAULTS_S[step.kind]
-    return _CLUSTER_S.get(step.kind, usual) if task.point.top == CLUSTER else usual
+    return _CLUSTER_S.get(step.kind, usual) if task.point.top in WHOLE_CLUSTERS else usual
 
 
 def _name(task: Task, step: PointStep) -> str:

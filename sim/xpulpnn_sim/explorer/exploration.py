@@ -13,7 +13,7 @@ from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.loop import Loop, Watcher, run_search, run_sweep
 from xpulpnn_sim.explorer.mapping import SCRIPTS
 from xpulpnn_sim.explorer.objectives import objectives, pareto_table
-from xpulpnn_sim.explorer.options import CLUSTER, ExploreOptions
+from xpulpnn_sim.explorer.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.paper_cluster import cluster_paper_table, cluster_points
 from xpulpnn_sim.explorer.report.cluster_blocks import block_table
@@ -224,9 +224,8 @@ def _figures(options: ExploreOptions) -> _Figures:
     energies: dict[KernelSpec | None, EnergyStep] = {}
     if options.energy or options.general:
         cells = library(request)
-        energies = {
-            spec: EnergyStep(cells, spec, options.top == "core", options.yosys) for spec in specs if options.energy
-        }
+        on_core = options.component in ("core", *WHOLE_CLUSTERS)
+        energies = {spec: EnergyStep(cells, spec, on_core, options.yosys) for spec in specs if options.energy}
         if options.general:
             energies[None] = EnergyStep(cells, None, yosys=options.yosys)
     return _Figures(

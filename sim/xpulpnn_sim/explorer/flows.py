@@ -10,7 +10,7 @@ from xpulpnn.settings import apply_settings
 from xpulpnn_sim.explorer.cache import cached_flow
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.library import Library, load_library
-from xpulpnn_sim.explorer.options import CLUSTER
+from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.parts import with_macros
 from xpulpnn_sim.explorer.results import EmittedDesign, Flow
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
@@ -110,7 +110,7 @@ class FlowStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        changed = with_macros(design) if design.top in CLUSTER_TOPS and design.top != CLUSTER else design
+        changed = with_macros(design) if design.top in CLUSTER_TOPS and design.top not in WHOLE_CLUSTERS else design
         if self.structures:
             changed = emit_design(design.top, apply_settings(design.config, self.structures))
         output, hit = cached_flow(self.flow, changed)
@@ -171,11 +171,11 @@ def _flows(name: str, request: Request, top: str) -> list[Flow]:
                     repeat=request.repeat,
                     clock_ns=request.clock_ns,
                     yosys=request.yosys,
-                    keep=top == CLUSTER,
+                    keep=top in WHOLE_CLUSTERS,
                 )
                 for script in request.scripts
             ]
-            if top == CLUSTER:
+            if top in WHOLE_CLUSTERS:
                 from xpulpnn_sim.explorer.cluster_flow import ClusterFlow
 
                 return [ClusterFlow(flow) for flow in flows]

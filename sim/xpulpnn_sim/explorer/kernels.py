@@ -23,6 +23,11 @@ _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
 _MOST_CYCLES = 1 << 40
 
+_ONE_CORE = (
+    "Of one core of the cluster, by itself: crossbar, event unit, DMA engine, caches and memories are not in it, nor "
+    "are waits for banks and for other cores."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
@@ -129,6 +134,8 @@ class KernelStep:
 class EnergyStep:
     """Energy of a kernel on the back end or the core of the same configuration, or of general code on its core.
 
+    Of a cluster it is that of one of its cores.
+
     Parameters
     ----------
     library : Library
@@ -164,9 +171,7 @@ class EnergyStep:
         from xpulpnn_sim.explorer.energy.estimate import estimate_with_files
         from xpulpnn_sim.explorer.energy.programs import general_code
 
-        config = design.config
-        if isinstance(config, ClusterConfig):
-            raise InputError(f"--energy must be left out for {design.top}")
+        config = design.config.core if isinstance(design.config, ClusterConfig) else design.config
         if self.spec is None:
             workload = program_workload(general_code(), config)
         else:
@@ -174,4 +179,6 @@ class EnergyStep:
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
         result, files = estimate_with_files(config, workload, self.library, yosys=self.yosys)
+        if isinstance(design.config, ClusterConfig):
+            result = replace(result, conditions=[_ONE_CORE, *result.conditions])
         return StepOutcome(result=result, files=files)

@@ -8,7 +8,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tops import ALL_TOPS, CLUSTER_TOPS
 
 CLUSTER = "cluster"
-"""Component that is mapped part by part."""
+WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")
+"""Components that are mapped part by part, and run kernels."""
 
 DEFAULT_TOP = "ex-stage"
 DEFAULT_PRESET, DEFAULT_CLUSTER_PRESET = "xpulpnn", "cluster"
@@ -143,12 +144,10 @@ class ExploreOptions:
                 raise InputError(f"--{given[0].replace('settings', 'set')} must be left out with --paper")
         elif self.no_energy:
             raise InputError("--no-energy must be left out without --paper")
-        if self.component in CLUSTER_TOPS:
-            given = [name for name in ("energy", "general") if getattr(self, name)]
+        if self.component in CLUSTER_TOPS and self.component not in WHOLE_CLUSTERS:
+            given = [name for name in ("kernel", "energy", "general") if getattr(self, name)]
             if given:
-                raise InputError(f"--{given[0]} must be left out with --top {self.component}")
-            if self.kernel and self.component != CLUSTER:
-                raise InputError(f"--kernel must be left out with --top {self.component}, which runs no programs")
+                raise InputError(f"--{given[0]} must be left out with --top {self.component}, which runs no programs")
         if self.energy and not self.kernel:
             raise InputError("--energy must come with a --kernel whose energy it is")
 

@@ -28,10 +28,13 @@ _HEADER = re.compile(r"^module .*?^\);$", re.MULTILINE | re.DOTALL)
 
 
 def part_instances(design: EmittedDesign) -> dict[str, str]:
-    """Module of each part right below the top, by its instance."""
-    modules = design.manifest["modules"]
-    instances: Mapping[str, str] = modules[design.module]["instances"]
-    return {name: module for name, module in instances.items() if modules[module]["component"] in PARTS}
+    """Module of each part, by its instance below the top, such as ``core0``."""
+    modules, hierarchy = design.manifest["modules"], design.manifest["hierarchy"]
+    return {
+        path.removeprefix(f"{design.module}."): module
+        for path, module in hierarchy.items()
+        if path != design.module and modules[module]["component"] in PARTS
+    }
 
 
 def part(design: EmittedDesign, module: str) -> EmittedDesign:

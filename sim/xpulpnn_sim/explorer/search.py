@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.explorer.objectives import Objective
+from xpulpnn_sim.explorer.options import WHOLE_CLUSTERS
 from xpulpnn_sim.explorer.results import Configuration, PointResult
 from xpulpnn_sim.explorer.space import Point, Skipped, make_point
 from xpulpnn_sim.tops import CLUSTER_TOPS
@@ -46,7 +47,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "mult": frozenset({"multiplier"}),
     "simd-alu": frozenset({"shifter"}),
     "nnrf": frozenset(),
-    **{top: frozenset[str]() for top in CLUSTER_TOPS if top != "cluster"},
+    **{top: frozenset[str]() for top in CLUSTER_TOPS if top not in WHOLE_CLUSTERS},
 }
 """Choices of structure that components have; all others have every one."""
 

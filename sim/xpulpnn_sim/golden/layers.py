@@ -101,6 +101,37 @@ def conv(
     return _wrap(total)
 
 
+def conv1d(
+    sequence: AnyInt,
+    weights: AnyInt,
+    bias: AnyInt | None = None,
+    stride: int = 1,
+    pads: tuple[int, int] = (0, 0),
+    dilation: int = 1,
+) -> I32:
+    """Convolution along one direction with zero padding, ``acc[t, o]``.
+
+    ``bias[o] + sum_{k,c} weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``.
+
+    Parameters
+    ----------
+    sequence : int[L, C]
+    weights : int[O, K, C]
+    bias : int[O] or None
+    stride, dilation : int
+    pads : (before, behind)
+    """
+    if dilation < 1:
+        raise LayerError(f"`dilation` must be at least 1, not {dilation}")
+    outputs, kernel, _ = weights.shape
+    count = output_size(sequence.shape[0], (kernel - 1) * dilation + 1, stride, *pads)
+    padded = np.pad(sequence.astype(np.int64), (pads, (0, 0)))
+    total = np.zeros((count, outputs), np.int64)
+    for t, k in np.ndindex(count, kernel):
+        total[t] += weights[:, k].astype(np.int64) @ padded[t * stride + k * dilation]
+    return _wrap(total if bias is None else total + bias)
+
+
 def _shift_and_clip(value: I32, shift: int, bits: int, *, signed: bool) -> I32:
     if not 0 <= shift < ACCUMULATOR_BITS:
         raise LayerError(f"`shift` must be 0 to {ACCUMULATOR_BITS - 1}, not {shift}")

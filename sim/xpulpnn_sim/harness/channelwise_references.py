@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import channel_layers as golden
-from xpulpnn_sim.golden.layers import Pads
+from xpulpnn_sim.golden.layers import Pads, quantise_bn
 from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
+from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DepthwiseTensors
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
-from xpulpnn_sw.layers.channelwise import AddLayer, MaxPoolLayer, ReluLayer, WindowLayer
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer, WindowLayer
 from xpulpnn_sw.precision import Precision
 
 Results = NDArray[np.int32]
@@ -39,6 +41,20 @@ def _add(layer: AddLayer, tensors: AddTensors, precision: Precision) -> Results:
     return golden.add(first, second, precision.y, signed=signed)
 
 
+def _avgpool(layer: AvgPoolLayer, tensors: AvgPoolTensors, precision: Precision) -> Results:
+    sums, signed = golden.window_sums(tensors.activations, _window(layer)), precision.y_signed
+    if not layer.scaled:
+        return golden.average(sums, layer.area, precision.y, signed=signed)
+    scale = (tensors.factor, tensors.summand, tensors.shift)
+    return golden.scaled_average(sums, layer.area, scale, precision.y, signed=signed)
+
+
+def _depthwise(layer: DepthwiseLayer, tensors: DepthwiseTensors, precision: Precision) -> Results:
+    accumulators = golden.depthwise(tensors.activations, tensors.weights, tensors.bias, _window(layer))
+    after = tensors.requantisation
+    return quantise_bn(accumulators, after.kappa, after.lam, after.shift, precision.y, precision.y_signed)
+
+
 def _maxpool(layer: MaxPoolLayer, tensors: PoolTensors, _: Precision) -> Results:
     return golden.max_pool(tensors.activations, _window(layer))
 
@@ -49,6 +65,8 @@ def _relu(_: ReluLayer, tensors: ReluTensors, __: Precision) -> Results:
 
 CHANNELWISE_REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
     "add": _add,
+    "avgpool": _avgpool,
+    "depthwise": _depthwise,
     "maxpool": _maxpool,
     "relu": _relu,
 }

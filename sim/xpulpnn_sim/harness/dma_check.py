@@ -5,7 +5,7 @@ command; once the engine says that a transfer has ended, no byte of it may be mi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,6 @@ class _Transfer:
         Values of the sources when the command was complete.
     begun : int
         Position in the history of memory then.
-    behind : dict of int to int or None
-        Sources that earlier transfers had yet to write, with the position at which they did.
     ended : int or None
         Cycle of the last byte.
     """
@@ -64,7 +62,6 @@ class _Transfer:
     pending: dict[int, list[int]]
     initial: dict[int, int]
     begun: int
-    behind: dict[int, int | None] = field(default_factory=dict[int, int | None])
     ended: int | None = None
 
 
@@ -191,30 +188,22 @@ class DmaCheck:
                 del transfer.pending[address]
             allowed = self._values(transfer, source)
             if value not in allowed:
-                shown = " or ".join(f"0x{byte:02x}" for byte in sorted(allowed)) or "written after its source"
+                shown = " or ".join(f"0x{byte:02x}" for byte in sorted(allowed))
                 raise _WrongError(
                     f"difference in cycle {cycle}: the DMA engine, transfer {transfer.number}\n"
                     f"  byte at 0x{address:08x} from 0x{source:08x} must be {shown}, not 0x{value:02x}"
                 )
             if not transfer.pending:
                 transfer.ended = cycle
-            for later in self._transfers[self._transfers.index(transfer) + 1 :]:
-                if address in later.behind:
-                    later.behind[address] = self._position
             return
         raise _WrongError(
             f"difference in cycle {cycle}: the DMA engine must write what it is told, not the byte at 0x{address:08x}"
         )
 
     def _values(self, transfer: _Transfer, source: int) -> set[int]:
-        """What a source has held since the command, or since an earlier transfer wrote it."""
-        since, found = transfer.begun, {transfer.initial[source]}
-        if source in transfer.behind:
-            position = transfer.behind[source]
-            if position is None:
-                return set()
-            since, found = position - 1, set[int]()
-        return found | {value for position, value in self._history.get(source, ()) if position > since}
+        """What a source has held since the command."""
+        later = {value for position, value in self._history.get(source, ()) if position > transfer.begun}
+        return later | {transfer.initial[source]}
 
     def _store(self, one: DeviceAccess) -> None:
         port = self._port(one)
@@ -232,6 +221,7 @@ class DmaCheck:
 
     def _begin(self, port: int, words: list[int], cycle: int) -> None:
         """A command is complete."""
+        self._forget()
         made = moves(words)
         sources, targets = (self._wrapped(side).tolist() for side in made)
         pending: dict[int, list[int]] = {}
@@ -245,8 +235,6 @@ class DmaCheck:
         told = everybody if words[0] & DmaCommand.BROADCAST else 1 << port & everybody
         tells = [told if words[0] & flag else 0 for flag in (DmaCommand.EVENT, DmaCommand.INTERRUPT)]
         transfer = _Transfer(self._given.get(port, 0), tells, pending, initial, self._position)
-        awaited = {target for earlier in self._transfers for target in earlier.pending}
-        transfer.behind = {source: None for source in initial if source in awaited}
         transfer.ended = None if pending else cycle
         self._transfers.append(transfer)
 
@@ -311,6 +299,6 @@ class DmaCheck:
 def _missing(transfer: _Transfer, where: str) -> str:
     """The report of a transfer that is said to have ended before it has."""
     return (
-        f"{where}\n  DMA engine: transfer {transfer.number} must not have ended, {len(transfer.pending)} bytes are to be "
-        f"written, the first at 0x{min(transfer.pending):08x}"
+        f"{where}\n  DMA engine: transfer {transfer.number} must not have ended, {len(transfer.pending)} bytes are "
+        f"to be written, the first at 0x{min(transfer.pending):08x}"
     )

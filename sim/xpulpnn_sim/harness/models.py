@@ -85,6 +85,9 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     adapters.append(Adapter(LINES, {field: name for field, name in lines.items() if name in names}))
     for bank in range(banks):
         macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
+        del macro["sharers"]
+        if f"bank_sharers_{bank}" in names:
+            macro["sharers"] = f"bank_sharers_{bank}"
         adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))
     return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated="core")
 

@@ -18,6 +18,8 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.precision import Precision
 
 Results = NDArray[np.int32]
@@ -54,9 +56,26 @@ def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Resu
     return _finished(accumulators, tensors, precision)
 
 
+def _conv1d(layer: Conv1dLayer, tensors: LayerTensors, precision: Precision) -> Results:
+    accumulators = layers.conv1d(
+        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation
+    )
+    return _finished(accumulators, tensors, precision)
+
+
+def _linear(_: LinearLayer, tensors: LayerTensors, precision: Precision) -> Results:
+    exact = tensors.weights.astype(np.int64) @ tensors.activations.astype(np.int64)
+    if tensors.bias is not None:
+        exact = exact + tensors.bias
+    return _finished(exact.astype(np.int32), tensors, precision)
+
+
 REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
     "conv": _conv,
+    "conv1d": _conv1d,
+    "linear": _linear,
     "matmul": _matmul,
+    "pointwise": _conv,
     **CHANNELWISE_REFERENCES,
 }
 """By kernel: the results of a layer with its operands."""

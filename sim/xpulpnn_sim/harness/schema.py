@@ -127,8 +127,8 @@ DEVICE_ACCESS = 64
 the cycle of the grant."""
 
 LINE_EVENT = 128
-"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt and
-timers. ``address`` is the word of the lines."""
+"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
+and timers. ``address`` is the word of the lines."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)
 """Columns of an account."""
@@ -241,7 +241,7 @@ _RETIRE_SEEN = (
     *("mem_addr", "mem_rmask", "mem_wmask"),
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
-BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master"), ("rdata",))
+BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"), ("rdata",))
 DMA = PortKind(
     "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
 )

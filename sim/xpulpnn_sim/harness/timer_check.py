@@ -93,7 +93,8 @@ class TimerCheck:
                 got.append(self._events.popleft())
             if got != expected:
                 wanted, found = (_shown(events) for events in (expected, got))
-                return f"difference in cycle {(got or expected)[0][0]}: the events of the timer must be {wanted}, not {found}"
+                first = (got or expected)[0][0]
+                return f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}"
         return None
 
 

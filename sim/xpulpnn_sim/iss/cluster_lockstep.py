@@ -245,7 +245,7 @@ class ClusterLockstep:
         return None
 
     def _first_half(self, record: tuple[int, ...], address: int, write: int, enables: int, value: int) -> _Half:
-        """The first access of an instruction: what a load finds is kept; a store and the mark of a test&set are made."""
+        """The first access of an instruction: a load's word is kept; a store and the mark of a test&set are made."""
         memory = self._memory
         before = memory.word_bytes(address)
         if write:
@@ -279,4 +279,3 @@ class ClusterLockstep:
             why = "the first of the two words after the access"
             return lockstep.differs(record, MismatchError("mem_wdata", expected, got, why))
         return difference
-

@@ -241,4 +241,3 @@ def _smaller_part(
         return (*phases[:number], changed, *phases[number + 1 :])
 
     return with_part(minimise_list(phases[number].parts[hart], lambda part: fails(with_part(part))))
-

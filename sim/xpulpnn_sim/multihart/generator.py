@@ -25,7 +25,7 @@ BUDGET = 16_000
 
 _ALONE: Mapping[str, float] = {
     "arithmetic": 3,
-    "memory": 8,
+    "memory": 10,
     "Mac&Load": 4,
     "mixed": 6,
     "csr": 1,
@@ -74,9 +74,7 @@ class _Writer:
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
         self._draw, labels = Draw(rng, config.core), Labels()
-        features = Features(
-            interrupts=False, hwloops=config.core.xpulpv2, performance=config.core.performance_counters
-        )
+        features = Features(interrupts=False, hwloops=config.core.xpulpv2, performance=config.core.performance_counters)
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in _ALONE.items()}
         self._control = Control(self._draw, labels, features, weights, 0)
         self._context = Context(loops=frozenset({0, 1}))
@@ -108,7 +106,10 @@ class _Writer:
     def phase(self, budget: int) -> Phase:
         """A phase in which each hart executes about ``budget`` instructions at most."""
         rng = self._rng
-        parts = [self._part(hart, rng.choice((0, budget // 4, budget, budget))) for hart in range(self._config.cores)]
+        parts = [
+            self._part(hart, rng.choice((0, budget // 2, budget, budget, budget, budget)))
+            for hart in range(self._config.cores)
+        ]
         kind = rng.choice([*self._meetings.kinds])
         self._meetings.kinds[kind](parts)
         return Phase(kind, tuple(map(tuple, parts)))

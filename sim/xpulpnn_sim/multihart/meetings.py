@@ -110,9 +110,7 @@ class Meetings:
         event, harts = rng.choice(self._signals), self._some()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
         sender = rng.randrange(len(parts))
-        place, at = rng.choice(
-            ((PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (EVENT_UNIT, SHARED_SW_TRIGGERS))
-        )
+        place, at = rng.choice(((PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (EVENT_UNIT, SHARED_SW_TRIGGERS)))
         lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
         waiting = Block("waits for event", self._waiting([event]))
         for hart in harts:
@@ -126,8 +124,14 @@ class Meetings:
         """One hart pushes words into the dispatch queue, which the harts of the team take."""
         rng = self._rng
         harts, master = self._some(), rng.randrange(len(parts))
-        words = [rng.getrandbits(32) for _ in range(rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1))]
-        lines = [_UNIT, f"li s0, 0x{sum(1 << hart for hart in harts):x}", f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)"]
+        words = [
+            rng.getrandbits(32) for _ in range(rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1))
+        ]
+        lines = [
+            _UNIT,
+            f"li s0, 0x{sum(1 << hart for hart in harts):x}",
+            f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)",
+        ]
         for word in words:
             lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{EventRegister.DISPATCH_FIFO:x}(t1)"]
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
@@ -143,9 +147,7 @@ class Meetings:
         rng = self._rng
         high = rng.randrange(2)
         harts, starter = self._some(), rng.randrange(len(parts))
-        config, compare = (
-            (Timer.CONFIG_HIGH, Timer.COMPARE_HIGH) if high else (Timer.CONFIG_LOW, Timer.COMPARE_LOW)
-        )
+        config, compare = (Timer.CONFIG_HIGH, Timer.COMPARE_HIGH) if high else (Timer.CONFIG_LOW, Timer.COMPARE_LOW)
         settings = TimerConfig.ENABLE | TimerConfig.RESET | TimerConfig.EVENT | TimerConfig.ONE_SHOT
         period = rng.randrange(1, 400)
         if rng.randrange(3) == 0:

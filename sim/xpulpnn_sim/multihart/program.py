@@ -36,8 +36,6 @@ _PADDING = 64
 """Bytes behind the code that a prefetch may touch."""
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What happens between two barriers of all harts.
@@ -107,7 +105,12 @@ class ClusterProgram:
 
     def _prologue(self, hart: int) -> list[str]:
         """Constant registers; hart 0 makes the barrier of all before the others begin."""
-        constants = ((_SP, frame(hart)), (_MASK, WINDOW_MASK), (_BASE, windows(hart)["shared"]), (_SAVE, save_area(hart)))
+        constants = (
+            (_SP, frame(hart)),
+            (_MASK, WINDOW_MASK),
+            (_BASE, windows(hart)["shared"]),
+            (_SAVE, save_area(hart)),
+        )
         lines = [f"li {register}, 0x{value:x}" for register, value in constants]
         if hart:
             return [*lines, f"li t1, 0x{START:x}", f"begin{hart}: lw s0, 0(t1)", f"beq s0, zero, begin{hart}"]
@@ -118,7 +121,7 @@ class ClusterProgram:
         lines: list[str] = []
         for counter, count in sorted(self.counts().items()):
             lines += [f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}", "lw s0, 0(t1)", f"li s1, {count}"]
-            lines += [f"bne s0, s1, wrong"]
+            lines += ["bne s0, s1, wrong"]
         lines += ["addi s0, zero, 1", "jal zero, finish", "wrong: addi s0, zero, 3"]
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 

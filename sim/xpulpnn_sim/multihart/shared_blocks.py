@@ -1,4 +1,4 @@
-"""Pieces of code by which a hart meets others at any time: windows, locks, events, peripherals. None needs a partner."""
+"""Pieces of code by which a hart meets others at any time: windows, locks, events, peripherals; without a partner."""
 
 from random import Random
 
@@ -41,6 +41,8 @@ _READ_TIMER = (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.CONFIG_LOW, Timer.COMPAR
 _READ_CONTROL = (Control.EOC, Control.FETCH_ENABLE, Control.CLOCK_GATE, Control.RETURN)
 _READ_CACHE = (Icache.ENABLE, Icache.PREFETCH, Icache.COUNT)
 
+_READ_BLOCKS = {TIMER: _READ_TIMER, CONTROL: _READ_CONTROL, ICACHE_CONTROL: _READ_CACHE}
+
 
 class SharedBlocks:
     """Writes the blocks.
@@ -76,7 +78,9 @@ class SharedBlocks:
 
     def window(self, hart: int) -> Block:
         """From here on base registers point into another window."""
-        name, address = self._rng.choice([*windows(hart).items()])
+        found = windows(hart)
+        name = self._rng.choice([*found, "shared", "shared test&set"])
+        address = found[name]
         return Block(f"window: {name}", (f"li {_BASE}, 0x{address:x}",))
 
     def lock(self) -> Block:
@@ -177,7 +181,7 @@ class SharedBlocks:
         rng = self._rng
         lines: list[str] = []
         for _ in range(rng.randrange(1, 4)):
-            block, registers = rng.choice(((TIMER, _READ_TIMER), (CONTROL, _READ_CONTROL), (ICACHE_CONTROL, _READ_CACHE)))
+            block, registers = rng.choice([*_READ_BLOCKS.items()])
             if block == ICACHE_CONTROL and not self._config.icache_private:
                 continue
             lines += [f"li t1, 0x{block:x}", f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(registers):x}(t1)"]

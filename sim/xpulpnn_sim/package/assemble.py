@@ -8,6 +8,9 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.backend_testbench import backend_testbench
+from xpulpnn_sim.package.cluster.dma import dma_testbench
+from xpulpnn_sim.package.cluster.event_unit import event_unit_testbench
+from xpulpnn_sim.package.cluster.icache import icache_testbench
 from xpulpnn_sim.package.cluster.tcdm import tcdm_testbench
 from xpulpnn_sim.package.cluster.top import cluster_testbench
 from xpulpnn_sim.package.constraints import CONSTANT, constraints
@@ -32,7 +35,7 @@ _TESTBENCHES = {
 }
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
 
-_WITH_DELAYS = ("core", "backend", "cluster")
+_WITH_DELAYS = ("core", "backend", "cluster", "cluster-axi", "dma", "icache")
 """Components whose testbenches have memories with delays."""
 
 _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
@@ -40,15 +43,36 @@ _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
         cluster_testbench,
         f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
     ),
+    "cluster-axi": (
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster-axi_program.lst` from a memory with AXI4 ports{_DELAYS}",
+    ),
     "tcdm": (
         tcdm_testbench,
         "Its masters make random accesses, checked against a memory of its own; `+cycles=N`, `+seed=N` are options.",
+    ),
+    "event-unit": (
+        event_unit_testbench,
+        "Its cores wait for each other, for events and for mutexes; who is answered, when and with what is checked.",
+    ),
+    "dma": (
+        dma_testbench,
+        f"It gives the transfers of `tb/dma_commands.lst` and compares two memories{_DELAYS}",
+    ),
+    "icache": (
+        icache_testbench,
+        f"Cores fetch from a memory that changes in the middle{_DELAYS}",
     ),
 }
 """Testbenches of the components of a cluster, and what is said of them."""
 
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
 
+
+_BANKS = """
+4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
+   of your technology takes its place."""
+"""Step of those who have the banks outside."""
 
 PACKAGED = ("core", "backend", *BUILDERS, *_OF_CLUSTERS)
 """Components that have a package."""
@@ -147,5 +171,6 @@ def _readme(design: Design) -> str:
         testbench=_said(design.top),
         prefix=prefix,
         clocking=clocking,
+        banks=_BANKS if "banks__0__req" in design.by_name else "",
         constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
     )

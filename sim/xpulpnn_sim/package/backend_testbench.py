@@ -35,7 +35,7 @@ _SYSTEM_BITS, _CAUSE_BITS = 3, 5
 
 def backend_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the back end, by name."""
-    stream = backend_stream(design.config, fetch_errors=_FAILED in design.by_name)
+    stream = backend_stream(design.core, fetch_errors=_FAILED in design.by_name)
     image = [0] * MEMORY_WORDS
     operands = little_endian_words(stream.checks.operands)
     image[OPERANDS_AT // WORD_BYTES : OPERANDS_AT // WORD_BYTES + len(operands)] = operands

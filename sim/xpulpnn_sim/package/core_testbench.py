@@ -35,7 +35,7 @@ _BUSES = ("instr__", "data__")
 
 def core_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the core, by name."""
-    program = core_program(design.config)
+    program = core_program(design.core)
     ports = design.ports
     name = design.top
     return {

@@ -84,6 +84,18 @@ class Design:
         return self.emitted.manifest["top"]
 
     @property
+    def core(self) -> CoreConfig:
+        """The configuration of a component of a core."""
+        assert isinstance(self.config, CoreConfig), self.top
+        return self.config
+
+    @property
+    def cluster(self) -> ClusterConfig:
+        """The configuration of a component of a cluster."""
+        assert isinstance(self.config, ClusterConfig), self.top
+        return self.config
+
+    @property
     def identifier(self) -> str:
         """``top`` as an identifier."""
         return self.top.replace("-", "_")

@@ -19,7 +19,7 @@ _COMPARISON = """\
 
 def unit_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for a unit, by name."""
-    rows = unit_vectors(design.top, design.config, design.by_name)
+    rows = unit_vectors(design.top, design.core, design.by_name)
     inputs = [port for port in design.ports if port.is_input and not port.is_clocking]
     outputs = [port for port in design.ports if not port.is_input]
     wires = [_declared(port, port.name) for port in (*inputs, *outputs)]

@@ -14,7 +14,6 @@ from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
 
-
 _FEW = 5
 """Temporaries that there are registers for in any case."""
 
@@ -117,7 +116,7 @@ class KernelCode:
             terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._ahead()))}
         for pixel in range(1, len(inner.activations)):
             terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
-        if self._im2col is None:
+        if self._im2col is None and not blocking.by_channels:
             terms["group_bytes"] = Argument("row_stride") * npx
         for lane in sorted(set(inner.lanes)):
             terms[f"weights{lane}"] = Argument("weights") + Argument("weight_stride") * lane
@@ -198,7 +197,7 @@ class KernelCode:
             for operation in inner.group_prefetch:
                 b(*operation)
             self._channels()
-            if self._im2col is None:
+            if self._im2col is None and not self._blocking.by_channels:
                 self._next_rows()
         if self._blocking.by_channels:
             b.place(end)

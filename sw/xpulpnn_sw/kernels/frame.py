@@ -313,7 +313,7 @@ class Frame:
         elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
             result = pool.pop(0)
             self._b(_IMMEDIATE[mnemonic], result, a, constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant.bit_count() == 1:
+        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
             result = pool.pop(0)
             self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
         else:

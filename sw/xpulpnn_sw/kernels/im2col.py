@@ -161,6 +161,10 @@ class _Group:
         for name in _PER_PIXEL:
             if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
                 self._held[name] = Held(self._spare.pop(0))
+        if self.im2col.variant.npx == 1:
+            # the only one there is
+            self._pixel()
+            return
         with b.loop(self.im2col.variant.npx, self.pixels):
             self._pixel()
             self._next_pixel()

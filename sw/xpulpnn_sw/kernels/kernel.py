@@ -56,6 +56,8 @@ class KernelRun:
         Where the results are afterwards.
     placement : "padded" or "aligned"
         Of the weight streams, and of what each core has for itself.
+    rule : Rule, optional
+        How the results of a MatMul come of its accumulators.
     """
 
     name: str
@@ -69,6 +71,7 @@ class KernelRun:
     image: Image
     output: OutputLayout
     placement: Placement
+    rule: Rule | None = None
 
     @property
     def stack_stride(self) -> int:
@@ -123,4 +126,5 @@ def kernel_run(
             signed=precision.y_signed,
         ),
         placement=placement,
+        rule=blocking.rule,
     )

@@ -7,10 +7,16 @@ from xpulpnn_sw.kernels.channelwise.kinds import CHANNELWISE
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.layers.conv1d import conv1d_kernel, random_conv1d
+from xpulpnn_sw.kernels.layers.linear import linear_kernel, linear_precision, random_linear
+from xpulpnn_sw.kernels.layers.pointwise import pointwise_kernel
 from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import random_tensors
-from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layers.pointwise import PointwiseLayer
 from xpulpnn_sw.precision import Precision
 
 PAPER_VARIANTS = ("xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
@@ -35,6 +41,43 @@ KINDS: Mapping[str, Kind] = {
             usual_variants=PAPER_VARIANTS,
             random=random_tensors,
             build=conv_kernel,
+        ),
+        Kind(
+            name="conv1d",
+            help="convolution along one direction, dilated",
+            layer=Conv1dLayer,
+            form="LxC:OxK[:s=,p=,d=]",
+            usual="256x32:64x9:p=4",
+            usual_in_cluster="256x32:64x9:p=4",
+            variants=VARIANTS,
+            usual_variants=PAPER_VARIANTS,
+            random=random_conv1d,
+            build=conv1d_kernel,
+        ),
+        Kind(
+            name="pointwise",
+            help="convolution of single pixels, in place",
+            layer=PointwiseLayer,
+            form="HxWxC:O[:s=,p=]",
+            usual="16x16x32:64",
+            usual_in_cluster="16x16x32:64",
+            variants=VARIANTS,
+            usual_variants=PAPER_VARIANTS,
+            random=random_tensors,
+            build=pointwise_kernel,
+        ),
+        Kind(
+            name="linear",
+            help="fully connected layer",
+            layer=LinearLayer,
+            form="I:O[:raw]",
+            usual="512:64",
+            usual_in_cluster="512:64",
+            variants=ONE_PIXEL,
+            usual_variants=tuple(name for name in ONE_PIXEL if name != "rv32im_4x1"),
+            precision=linear_precision,
+            random=random_linear,
+            build=linear_kernel,
         ),
         Kind(
             name="matmul",

@@ -6,7 +6,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.rows import activation_rows, element_order, ordered
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import variant
+from xpulpnn_sw.kernels.variants import for_pixels, variant
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Placement, pack_words
 from xpulpnn_sw.precision import Precision
@@ -26,16 +26,19 @@ def matmul_kernel(
 
     Memory symbols: ``input`` (rows of activations in groups of ``npx`` pixels), ``weights``, ``parameters``,
     ``output`` (``[pixel][channel]``), ``arguments``, ``stack``. A specialised function is for this layer only.
-    ``placement`` is that of weight streams and stacks in a banked memory.
+    ``placement`` is that of weight streams and stacks in a banked memory. A single row is computed by a variant for
+    such.
     """
     chosen = variant(name)
     chosen.check_precision(precision)
     tensors.check(layer, precision)
+    chosen = for_pixels(chosen, layer.pixels)
     order = element_order(chosen, precision)
     rows = pack_words(ordered(tensors.weights, order), precision.w)
     words = rows.shape[1]
-    activations = activation_rows(tensors.activations, chosen, precision, words)
-    row_words = words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision)
+    plane_words = -(-words // chosen.unrolled) * chosen.unrolled
+    activations = activation_rows(tensors.activations, chosen, precision, plane_words)
+    row_words = plane_words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision)
     blocking = Blocking(chosen, precision, tensors.rule)
     memory = ImageBuilder()
     arguments = {

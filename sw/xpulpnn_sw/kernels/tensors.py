@@ -64,30 +64,37 @@ class LayerTensors:
         """How results come of the accumulators; None: they are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
 
-    def check(self, layer: ProductLayer, precision: Precision) -> None:
-        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
+    def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
+        """Raise :class:`LayerError` unless activations and weights have these shapes."""
+        _check_shape("activations", self.activations, activations)
+        _check_shape("weights", self.weights, weights)
+
+    def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
+        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``.
+
+        Activations may have another shape than those of the layer.
+        """
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         if isinstance(layer, ConvLayer):
-            activations = (layer.height, layer.width, layer.channels)
+            shape = (layer.height, layer.width, layer.channels)
             weights = (layer.out_channels, layer.kernel_height, layer.kernel_width, layer.channels)
         else:
-            activations = (layer.pixels, layer.reduction)
+            shape = (layer.pixels, layer.reduction)
             weights = (layer.out_channels, layer.reduction)
-        shapes: dict[str, tuple[Ints, tuple[int, ...]]] = {
-            "activations": (self.activations, activations),
-            "weights": (self.weights, weights),
-        }
+        self.check_shapes(activations or shape, weights)
+        per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
         if self.bias is not None:
-            shapes["bias"] = (self.bias, (layer.out_channels,))
-        if self.requantisation is not None:
-            for name, values in self.requantisation.per_channel().items():
-                shapes[name] = (values, (layer.out_channels,))
+            per_channel["bias"] = self.bias
+        for name, values in per_channel.items():
+            _check_shape(name, values, (layer.out_channels,))
         if isinstance(self.requantisation, Thresholds):
-            shapes["thresholds"] = (self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
-        for name, (array, shape) in shapes.items():
-            if array.shape != shape:
-                raise LayerError(f"shape of {name} must be {shape}, not {array.shape}")
+            _check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
+
+
+def _check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
 
 def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
@@ -95,7 +102,8 @@ def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding
-    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + np.arange(layer.kernel_height)
+    taps = np.linspace(0, layer.reach - 1, layer.kernel_height).round().astype(np.int64)
+    y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + taps
     x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
     rows = ((y >= 0) & (y < layer.height)).mean(axis=0)
     columns = ((x >= 0) & (x < layer.width)).mean(axis=0)

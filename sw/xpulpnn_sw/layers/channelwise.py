@@ -1,7 +1,7 @@
 """Layers that keep channels apart: depthwise convolution, pooling, and what is done element by element."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 from xpulpnn.errors import LayerError
@@ -10,6 +10,7 @@ from xpulpnn_sw.layer import check_elements, check_size, join, number, options_o
 WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
 AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
 MAP_FORM = "HxWxC"
+_SCALED = ":scaled"
 ADD_FORM = "HxWxC[:shift]"
 
 
@@ -137,9 +138,45 @@ class MaxPoolLayer(WindowLayer):
     """Greatest element of each window; what lies outside the map is not looked at."""
 
 
+MAX_AREA = 4096
+"""Most elements of a window that is averaged."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPoolLayer(WindowLayer):
-    """Sum over each window over the whole window's area; what lies outside the map adds nothing."""
+    """Sum over each window over the whole window's area; what lies outside the map adds nothing.
+
+    Parameters
+    ----------
+    height, width, channels, kernel_height, kernel_width, stride, padding
+        As of :class:`WindowLayer`.
+    scaled : bool
+        Whether the sum is multiplied before and requantised after the division.
+    """
+
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject sizes that describe no computation, or windows too large for the sums."""
+        # dataclasses with slots are other classes than the one that super() would mean
+        WindowLayer.__post_init__(self)
+        if self.area > MAX_AREA:
+            raise LayerError(f"window must be at most {MAX_AREA} elements, not {self.area}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:KyxKx[:s=S,p=P][:scaled]``."""
+        scaled = text.endswith(_SCALED)
+        try:
+            plain = WindowLayer.parse(text.removesuffix(_SCALED))
+        except LayerError as error:
+            known = str(error).replace(WINDOW_FORM, AVERAGE_FORM)
+            raise LayerError(known.removesuffix(text.removesuffix(_SCALED)) + text if scaled else known) from None
+        return cls(**{item.name: getattr(plain, item.name) for item in fields(plain)}, scaled=scaled)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        return WindowLayer.__str__(self) + (_SCALED if self.scaled else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,12 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.im2col import Im2col
-from xpulpnn_sw.kernels.kernel import STACK_BYTES, Blocking, KernelCode, KernelRun
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import Symbol
@@ -204,7 +207,7 @@ def tiled_program(
     }
     steps = schedule(plan.tiles, overlap=plan.overlap)
     outside = Outside(OUTSIDE_DATA)
-    places = _places(replace(product, arguments={**run.arguments, **inside.arguments}), tensors, plan, outside, buffers)
+    places = _places(replace(product, arguments={**run.arguments, **inside.arguments}), plan, outside, buffers)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
     content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)
@@ -225,7 +228,7 @@ def tiled_program(
     data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
     run = replace(product, image=image)
     if specialise:
-        run = _specialised(run, places, steps)
+        run = _specialised(run, tensors.rule, places, steps)
     entry, text = _text(run, inside, cores)
     return TiledProgram(
         entry=entry,
@@ -297,29 +300,27 @@ class _Inside:
         return moves
 
 
-def _places(
-    run: Product, tensors: LayerTensors, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]
-) -> Places:
+def _places(run: Product, plan: Plan, outside: Outside, buffers: dict[Operand, tuple[int, ...]]) -> Places:
     """Put the operands outside."""
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     source = outside.place("input", run.image.view("input").tobytes())
     filters: dict[range, tuple[int, Filters]] = {}
     for tile in plan.tiles:
         if tile.channels not in filters:
-            part = filters_of(run, tensors, tile.channels)
+            part = filters_of(run, tile.channels)
             content = part.words.astype("<u4").tobytes()
             assert len(content) <= plan.buffers[Operand.WEIGHTS][1]
             filters[tile.channels] = outside.place(f"filters{tile.channels.start}", content), part
     return Places(run=run, input=source, output=output, filters=filters, buffers=buffers)
 
 
-def _specialised(run: Product, places: Places, steps: list[Step]) -> Product:
+def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[Step]) -> Product:
     """The kernel with a function for these tiles only: what is the same in all of them is a constant."""
     known = {field.name for field in run.structure.fields if not field.pointer}
     found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
     constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
-    im2col = Im2col(run.variant, run.precision.w) if isinstance(run.layer, ConvLayer) else None
-    function = KernelCode(Blocking(run.variant, run.precision), run.structure, constants, im2col).write()
+    im2col = Im2col(run.variant, run.precision) if isinstance(run.layer, ConvLayer) else None
+    function = KernelCode(Blocking(run.variant, run.precision, rule), run.structure, constants, im2col).write()
     return replace(run, function=function, specialised=True)
 
 

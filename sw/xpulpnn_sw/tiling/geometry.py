@@ -4,10 +4,11 @@ from dataclasses import dataclass, fields
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import Blocking, KernelRun
-from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.layout import BANKED_WORDS, banked_words, padded_channels
+from xpulpnn_sw.layout import banked_words, padded_channels
 from xpulpnn_sw.tiling.plan import Footprint, Rates
 from xpulpnn_sw.tiling.shape import Shape, Tile
 
@@ -21,7 +22,7 @@ _WORD_CYCLES = 2.5
 _STEP_CYCLES = 150
 """Of commands, barrier and the start of the function."""
 
-_BYTES_PER_CYCLE = 5.5
+_BYTES_PER_CYCLE = 6.0
 """That the DMA engine moves beside the cores."""
 
 
@@ -31,6 +32,39 @@ class Product(KernelRun):
 
     layer: ConvLayer | MatmulLayer
     variant: Variant
+
+    @property
+    def filter_words(self) -> int:
+        """Words of a packed filter."""
+        row = self.arguments["row_stride"] // WORD
+        widened = self.variant.row_bits(self.precision.w) // self.precision.w
+        return row // (widened * self.variant.planes(self.precision))
+
+    @property
+    def stream_words(self) -> int:
+        """Words of a stream of filters for each block of channels."""
+        return self.variant.nch // self.variant.weight_streams * self.filter_words
+
+    @property
+    def in_line(self) -> int:
+        """Bytes of an input line."""
+        if isinstance(self.layer, ConvLayer):
+            return self.arguments["width"] * self.arguments["pixel_bytes"]
+        return self.variant.npx * self.arguments["row_stride"]
+
+    @property
+    def channel_step(self) -> int:
+        """Output channels of which all are computed."""
+        return Blocking(self.variant, self.precision, None).channel_step
+
+    def blocks(self, channels: int) -> int:
+        """Blocks that are computed for so many channels."""
+        return -(-channels // self.channel_step) * self.channel_step // self.variant.nch
+
+    def pixel_bytes(self, channels: int) -> int:
+        """Bytes of an output pixel of so many channels."""
+        width = self.precision.y if self.precision.requantised else self.precision.w
+        return padded_channels(channels, width) * self.precision.y // BYTE_BITS
 
 
 def product_of(run: KernelRun) -> Product:
@@ -63,51 +97,33 @@ def shape_of(run: Product) -> Shape:
     )
 
 
-def row_words(run: Product) -> int:
-    """Words of a packed filter."""
-    arguments = run.arguments
-    if isinstance(run.layer, ConvLayer):
-        return run.layer.kernel_height * run.layer.kernel_width * arguments["pixel_bytes"] // WORD
-    return arguments["row_words"]
-
-
-def in_line_bytes(run: Product) -> int:
-    """Bytes of an input line."""
-    arguments = run.arguments
-    if isinstance(run.layer, ConvLayer):
-        return arguments["width"] * arguments["pixel_bytes"]
-    return run.variant.npx * arguments["row_stride"]
-
-
 def footprint_of(run: Product, fixed: int) -> Footprint:
     """Bytes that tiles of a kernel take beside ``fixed``."""
-    blocking, variant = Blocking(run.variant, run.precision), run.variant
-    rest = banked_words(1, run.placement) % BANKED_WORDS
+    all_blocks = run.blocks(run.layer.out_channels)
     return Footprint(
         fixed=fixed,
-        in_line=in_line_bytes(run),
+        in_line=run.in_line,
         in_spare=WORD,
-        channel_bits=run.precision.y,
-        channel_step=blocking.channel_step,
-        group=variant.npx,
-        filter_words=row_words(run),
-        streams=variant.weight_streams,
-        stream_unit=BANKED_WORDS,
-        stream_rest=rest,
-        stream_spare=variant.nch,
-        parameter_words=3 if run.precision.requantised else 1,
+        group=run.variant.npx,
+        blocks=run.blocks,
+        pixel=run.pixel_bytes,
+        streams=run.variant.weight_streams,
+        stream=lambda blocks: banked_words(blocks * run.stream_words, run.placement) * WORD,
+        spare=run.variant.nch * WORD,
+        parameters=run.image.symbols["parameters"].length // all_blocks,
     )
 
 
 def rates_of(run: Product) -> Rates:
     """About how fast a kernel is."""
-    words, variant, blocking = row_words(run), run.variant, Blocking(run.variant, run.precision)
+    variant = run.variant
     # an innermost loop for each block of a channel step
-    inner = int(run.function.inner.sum()) * variant.nch // blocking.channel_step
-    copied = words * variant.row_bits(run.precision.w) // run.precision.w if isinstance(run.layer, ConvLayer) else 0
+    loops = run.channel_step // variant.nch
+    inner = int(run.function.inner.sum()) // loops
+    iterations = run.filter_words // variant.unrolled
+    copied = run.arguments["row_stride"] // WORD if isinstance(run.layer, ConvLayer) else 0
     return Rates(
-        block=words * inner + _BLOCK_CYCLES,
-        block_channels=variant.nch,
+        block=iterations * inner + _BLOCK_CYCLES,
         group=int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES,
         step=_STEP_CYCLES,
         bytes_per_cycle=_BYTES_PER_CYCLE,

@@ -1,16 +1,15 @@
 """A layer's operands in the memory outside the cluster, and the commands that move tiles between the memories."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
-from xpulpnn_sw.kernels.kinds import kind_of
-from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
-from xpulpnn_sw.layout import Image, Symbol, Words
-from xpulpnn_sw.tiling.geometry import Product, in_line_bytes
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layout import Image, Symbol, Words, banked_words
+from xpulpnn_sw.tiling.geometry import Product
 from xpulpnn_sw.tiling.plan import ALIGNMENT, aligned
 from xpulpnn_sw.tiling.schedule import Move, Operand
 from xpulpnn_sw.tiling.shape import Tile
@@ -38,37 +37,23 @@ class Filters:
     arguments: dict[str, int]
 
 
-def filters_of(run: Product, tensors: LayerTensors, channels: range) -> Filters:
-    """The filters of some of a kernel's channels, as the kernel of a layer with these channels alone has them."""
-    part = slice(channels.start, channels.stop)
-    quantised = tensors.requantisation
-    chosen = replace(
-        tensors,
-        weights=tensors.weights[part],
-        bias=None if tensors.bias is None else tensors.bias[part],
-        requantisation=None
-        if quantised is None
-        else replace(quantised, kappa=quantised.kappa[part], lam=quantised.lam[part]),
-    )
-    layer = run.layer
-    if isinstance(layer, ConvLayer):
-        # filters do not depend on the map, which is as small as it can be
-        window = (layer.kernel_height, layer.kernel_width)
-        small: ConvLayer | MatmulLayer = replace(
-            layer, height=window[0], width=window[1], padding=(0, 0, 0, 0), stride=(1, 1), out_channels=len(channels)
-        )
-        activations = (*window, layer.channels)
-    else:
-        small = replace(layer, pixels=1, out_channels=len(channels))
-        activations = (1, layer.reduction)
-    chosen = replace(chosen, activations=np.zeros(activations, np.int64))
-    part_run = kind_of(small).build(small, run.precision, run.variant.name, chosen, placement=run.placement)
-    weights, parameters = (part_run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
-    fields = ("out_channels", "out_stride", "weight_stride")
+def filters_of(run: Product, channels: range) -> Filters:
+    """The filters of some of a kernel's channels, laid out as if there were no others."""
+    count, blocks = run.variant.weight_streams, range(channels.start // run.variant.nch, run.blocks(channels.stop))
+    weights, parameters = (run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
+    streams = weights[: count * run.arguments["weight_stride"] // WORD].reshape(count, -1)
+    own = streams[:, blocks.start * run.stream_words : blocks.stop * run.stream_words]
+    words = banked_words(own.shape[1], run.placement)
+    filled = np.pad(np.pad(own, ((0, 0), (0, words - own.shape[1]))).reshape(-1), (0, run.variant.nch))
+    of_blocks = parameters.reshape(run.blocks(run.layer.out_channels), -1)[blocks.start : blocks.stop]
     return Filters(
-        words=np.concatenate([weights, parameters]),
-        weight_bytes=weights.nbytes,
-        arguments={field: part_run.arguments[field] for field in fields},
+        words=np.append(filled, of_blocks.reshape(-1)).astype(np.uint32),
+        weight_bytes=filled.size * WORD,
+        arguments={
+            "out_channels": len(channels),
+            "out_stride": run.pixel_bytes(len(channels)),
+            "weight_stride": words * WORD,
+        },
     )
 
 
@@ -184,7 +169,7 @@ class Places:
             address, filters = self.filters[tile.channels]
             return Transfer(inside=inside, outside=address, line=filters.words.nbytes, inwards=True)
         if move.operand is Operand.INPUT:
-            line = in_line_bytes(self.run)
+            line = self.run.in_line
             outside = self.input + tile.in_lines.start * line
             size = len(tile.in_lines) * line
             return Transfer(inside=inside, outside=outside, line=size, inwards=True)

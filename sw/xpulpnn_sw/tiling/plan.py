@@ -1,6 +1,6 @@
 """Which tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -27,59 +27,46 @@ class Footprint:
         Of what there is once for all tiles: im2col buffers, stacks, reports.
     in_line, in_spare : int
         Of an input line, and after the last one of a tile.
-    channel_bits : int
-        Bits of a channel of an output pixel.
-    channel_step : int
-        Output channels of which all are computed.
     group : int
         Output pixels that are computed together.
-    filter_words : int
-        Words of a packed filter.
-    streams, stream_unit, stream_rest : int
-        Streams that the filters are divided among; the words of each are the next number that ``stream_unit`` divides
-        with the rest ``stream_rest``.
-    stream_spare : int
-        Words after the last stream.
-    parameter_words : int
-        Words of a channel beside its filter.
+    blocks : callable
+        Of so many channels the blocks that are computed.
+    pixel : callable
+        Bytes of an output pixel of so many channels.
+    streams : int
+        Streams that the filters are divided among.
+    stream : callable
+        Bytes of each for so many blocks.
+    spare : int
+        Bytes after the last stream.
+    parameters : int
+        Of a block beside its filters.
     """
 
     fixed: int
     in_line: int
     in_spare: int
-    channel_bits: int
-    channel_step: int
     group: int
-    filter_words: int
+    blocks: Callable[[int], int]
+    pixel: Callable[[int], int]
     streams: int
-    stream_unit: int
-    stream_rest: int
-    stream_spare: int
-    parameter_words: int
-
-    def stepped(self, channels: int) -> int:
-        """Channels that are computed for so many."""
-        return -(-channels // self.channel_step) * self.channel_step
+    stream: Callable[[int], int]
+    spare: int
+    parameters: int
 
     def weights(self, channels: int) -> int:
         """Of filters and parameters."""
-        computed = self.stepped(channels)
-        words = computed // self.streams * self.filter_words
-        stream = -(-(words - self.stream_rest) // self.stream_unit) * self.stream_unit + self.stream_rest
-        return 4 * (self.streams * stream + self.stream_spare + computed * self.parameter_words)
+        blocks = self.blocks(channels)
+        return self.streams * self.stream(blocks) + self.spare + blocks * self.parameters
 
-    def pixel(self, channels: int, unit: int) -> int:
-        """From one output pixel of a tile to the next."""
-        return -(-channels // unit) * unit * self.channel_bits // 8
-
-    def size(self, operand: Operand, tile: Tile, unit: int) -> int:
+    def size(self, operand: Operand, tile: Tile) -> int:
         """Of a buffer for an operand of a tile."""
         channels = len(tile.channels)
         if operand is Operand.WEIGHTS:
             return aligned(self.weights(channels))
         if operand is Operand.INPUT:
             return aligned(len(tile.in_lines) * self.in_line + self.in_spare)
-        return aligned(-(-tile.pixels // self.group) * self.group * self.pixel(channels, unit))
+        return aligned(-(-tile.pixels // self.group) * self.group * self.pixel(channels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +76,7 @@ class Rates:
     Parameters
     ----------
     block : int
-        Of a group of pixels and the channels that are computed together with it.
-    block_channels : int
-        Those channels.
+        Of a group of pixels and a block of channels.
     group : int
         Of a group of pixels besides.
     step : int
@@ -101,7 +86,6 @@ class Rates:
     """
 
     block: int
-    block_channels: int
     group: int
     step: int
     bytes_per_cycle: float
@@ -197,7 +181,7 @@ def planned(shape: Shape, footprint: Footprint, rates: Rates, cores: int, memory
         channels_first=channels_first,
         overlap=demand.overlap,
         tiles=tiles,
-        buffers=_buffers(tiles, footprint, shape.channel_unit, overlap=demand.overlap),
+        buffers=_buffers(tiles, footprint, overlap=demand.overlap),
         fixed=footprint.fixed,
         estimate=cost,
     )
@@ -249,18 +233,15 @@ def _bytes(shape: Shape, footprint: Footprint, lines: int, channels: int, *, ove
     several = {Operand.INPUT: rows, Operand.WEIGHTS: columns, Operand.OUTPUT: rows * columns}
     tile = _largest(shape, lines, channels)
     return footprint.fixed + sum(
-        (2 if overlap and count > 1 else 1) * footprint.size(operand, tile, shape.channel_unit)
-        for operand, count in several.items()
+        (2 if overlap and count > 1 else 1) * footprint.size(operand, tile) for operand, count in several.items()
     )
 
 
-def _buffers(
-    tiles: tuple[Tile, ...], footprint: Footprint, unit: int, *, overlap: bool
-) -> dict[Operand, tuple[int, int]]:
+def _buffers(tiles: tuple[Tile, ...], footprint: Footprint, *, overlap: bool) -> dict[Operand, tuple[int, int]]:
     return {
         operand: (
             slots_needed(tiles, operand, overlap=overlap),
-            max(footprint.size(operand, tile, unit) for tile in tiles),
+            max(footprint.size(operand, tile) for tile in tiles),
         )
         for operand in Operand
     }
@@ -286,13 +267,13 @@ def _cost(
     for number, pixels in ((rows - 1, lines * shape.line_pixels), (1, last_pixels)):
         groups = -(-pixels // (footprint.group * cores))
         for times, width in ((columns - 1, channels), (1, last_channels)):
-            blocks = footprint.stepped(width) // rates.block_channels
+            blocks = footprint.blocks(width)
             computed += number * times * groups * (rates.group + blocks * rates.block)
     all_input = rows * shape.most_in_lines(lines) * footprint.in_line
     all_weights = columns * footprint.weights(channels)
     moved = all_input * (columns if rows > 1 and not channels_first else 1)
     moved += all_weights * (rows if columns > 1 and channels_first else 1)
-    moved += shape.pixels * footprint.pixel(shape.channels, shape.channel_unit)
+    moved += shape.pixels * footprint.pixel(shape.channels)
     transferred = int(moved / rates.bytes_per_cycle)
     edges = transferred // count
     total = max(computed, transferred) if overlap else computed + transferred

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The cluster with AXI4 ports."""
 
 from amaranth.hdl import Module
@@ -58,8 +59,11 @@ class ClusterAxi(wiring.Component):
         self.config = config
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
-        bridges = {"ext": AxiBridge(XLEN), "dma": AxiBridge(EXT_DATA_BITS), "refill": AxiRefill()}
-        self.bridges = {name: bridge for name, bridge in bridges.items() if name in cluster.signature.members}
+        self.bridges = {"ext": AxiBridge(XLEN)}
+        if config.dma:
+            self.bridges["dma"] = AxiBridge(EXT_DATA_BITS)
+        if config.icache_private:
+            self.bridges["refill"] = AxiRefill()
         ports = dict(cluster.signature.members.items())
         ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}
         super().__init__(ports)

@@ -38,26 +38,46 @@ class AxiSignature(wiring.Signature):
 
     Members
     -------
-    awid, arid : Out(1)
-        Identifier, always 0: everything is answered in its order.
-    awaddr, araddr : Out(32)
-        Byte address of the first transfer, a multiple of the width.
-    awlen, arlen : Out(8)
-        Transfers of the burst, less one.
-    awsize, arsize : Out(3)
-        Logarithm of the bytes of a transfer, constant.
-    awburst, arburst : Out(2)
-        Constant 1: addresses increase.
-    awlock, arlock : Out(1)
-        Constant 0: no exclusive access.
-    awcache, arcache : Out(4)
-        Memory attributes, constant 2: not cached, may be buffered.
-    awprot, arprot : Out(3)
-        Protection, constant: 0, but 4 on a port for instructions.
-    awvalid, arvalid : Out(1)
-        There is an address; it stays until it is taken.
-    awready, arready : In(1)
-        The address is taken in this cycle.
+    awid : Out(1)
+        Identifier of a burst that writes, always 0: everything is answered in its order.
+    awaddr : Out(32)
+        Byte address of the first transfer of a burst that writes, a multiple of the width.
+    awlen : Out(8)
+        Transfers of a burst that writes, less one.
+    awsize : Out(3)
+        Logarithm of the bytes of a transfer of a burst that writes, constant.
+    awburst : Out(2)
+        Constant 1: addresses of a burst that writes increase.
+    awlock : Out(1)
+        Constant 0: a burst that writes is no exclusive access.
+    awcache : Out(4)
+        Memory attributes of a burst that writes, constant 2: not cached, may be buffered.
+    awprot : Out(3)
+        Protection of a burst that writes, constant: 0.
+    awvalid : Out(1)
+        There is the address of a burst that writes; it stays until it is taken.
+    awready : In(1)
+        The address of a burst that writes is taken in this cycle.
+    arid : Out(1)
+        Identifier of a burst that reads, always 0: everything is answered in its order.
+    araddr : Out(32)
+        Byte address of the first transfer of a burst that reads, a multiple of the width.
+    arlen : Out(8)
+        Transfers of a burst that reads, less one.
+    arsize : Out(3)
+        Logarithm of the bytes of a transfer of a burst that reads, constant.
+    arburst : Out(2)
+        Constant 1: addresses of a burst that reads increase.
+    arlock : Out(1)
+        Constant 0: a burst that reads is no exclusive access.
+    arcache : Out(4)
+        Memory attributes of a burst that reads, constant 2: not cached, may be buffered.
+    arprot : Out(3)
+        Protection of a burst that reads, constant: 0, but 4 on a port for instructions.
+    arvalid : Out(1)
+        There is the address of a burst that reads; it stays until it is taken.
+    arready : In(1)
+        The address of a burst that reads is taken in this cycle.
     wdata : Out
         Data to write, in their byte lanes.
     wstrb : Out

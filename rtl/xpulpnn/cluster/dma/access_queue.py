@@ -15,6 +15,9 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 OUTSTANDING = 16
 """Accesses under way at most, per port."""
 
+PLACES = 3
+"""Accesses that wait for grants at most."""
+
 HALVES = WINDOW_BYTES // WORD_BYTES
 """Ports to the TCDM, one per word of a window."""
 
@@ -26,11 +29,11 @@ def access_layout(writes):
 
 
 class AccessQueue(wiring.Component):
-    """Two accesses that wait for their grants.
+    """Accesses that wait for their grants.
 
     An access goes to the port outside, or word by word to the two ports of the TCDM. A port that has been granted its
-    word of the first access goes on with the second, so that a lost arbitration stops one port only. Up to one access
-    per cycle; it is requested from the cycle after it was taken on.
+    word of an access goes on with the next, so that a lost arbitration stops the other port only when there is no place
+    left. Up to one access per cycle; it is requested from the cycle after it was taken on.
 
     Parameters
     ----------
@@ -61,43 +64,57 @@ class AccessQueue(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Build both places and the ports."""
+        """Build the places and the ports."""
         m = Module()
         layout = access_layout(self.writes)
         ports = [*self.tcdm, self.ext]
-        first, second = (Signal(layout, name=name) for name in ("first", "second"))
-        # for each port whether the access still has to be granted there; a place that needs none is empty
-        first_needs, second_needs, needs = (
-            Signal(len(ports), name=name) for name in ("first_needs", "second_needs", "needs")
+        places = [Signal(layout, name=f"place{place}") for place in range(PLACES)]
+        # for each port whether the access in the place still has to be granted there, and what is left of that
+        needs, left = (
+            [Signal(len(ports), name=f"{name}{place}") for place in range(PLACES)] for name in ("needs", "left")
         )
-        first_after, second_after, granted = (
-            Signal(len(ports), name=name) for name in ("first_after", "second_after", "granted")
-        )
+        granted = Signal(len(ports))
+        occupied = Signal(range(PLACES + 1))
         new = self.access.payload
         words = [new.be.word_select(half, WORD_BYTES).any() if self.writes else 1 for half in range(HALVES)]
+        new_needs = Signal(len(ports))
         m.d.comb += [
-            needs.eq(Mux(new.external, 1 << HALVES, Cat(words))),
-            self.access.ready.eq(~second_needs.any()),
-            first_after.eq(first_needs & ~granted),
-            second_after.eq(second_needs & ~(granted & ~first_needs)),
+            new_needs.eq(Mux(new.external, 1 << HALVES, Cat(words))),
+            self.access.ready.eq(occupied != PLACES),
         ]
+        earlier = Const(0, len(ports))
+        for still, wanted in zip(left, needs, strict=True):
+            m.d.comb += still.eq(wanted & ~(granted & ~earlier))
+            earlier = earlier | wanted
         waiting = self._answers(m, ports, granted)
-        m.d.comb += self.idle.eq(~Cat(first_needs, second_needs, *waiting).any())
-        taken = Signal()
-        m.d.comb += taken.eq(self.access.valid & self.access.ready)
-        m.d.sync += [first_needs.eq(first_after), second_needs.eq(second_after)]
-        with m.If(~first_after.any()):
-            m.d.sync += [first.eq(second), first_needs.eq(second_after), second_needs.eq(0)]
-            with m.If(taken):
-                m.d.sync += [first.eq(new), first_needs.eq(needs)]
-        with m.Elif(taken):
-            m.d.sync += [second.eq(new), second_needs.eq(needs)]
+        m.d.comb += self.idle.eq(~Cat(occupied, *waiting).any())
+        taken, leaves = Signal(), Signal()
+        behind = Signal.like(occupied)
+        m.d.comb += [
+            taken.eq(self.access.valid & self.access.ready),
+            leaves.eq((occupied != 0) & ~left[0].any()),
+            behind.eq(occupied - leaves),
+        ]
+        m.d.sync += occupied.eq(behind + taken)
+        for place in range(PLACES):
+            m.d.sync += needs[place].eq(left[place])
+            with m.If(leaves):
+                is_last = place == PLACES - 1
+                m.d.sync += needs[place].eq(0 if is_last else left[place + 1])
+                if not is_last:
+                    m.d.sync += places[place].eq(places[place + 1])
+            with m.If(taken & (behind == place)):
+                m.d.sync += [places[place].eq(new), needs[place].eq(new_needs)]
 
         for number, (port, under_way) in enumerate(zip(ports, waiting, strict=True)):
             shown = Signal(layout, name=f"shown{number}")
+            wanted = [flags[number] for flags in needs]
+            m.d.comb += shown.eq(places[-1])
+            for place, wants in reversed(list(zip(places[:-1], wanted[:-1], strict=True))):
+                with m.If(wants):
+                    m.d.comb += shown.eq(place)
             m.d.comb += [
-                shown.eq(Mux(first_needs[number], first, second)),
-                port.req.eq((first_needs[number] | second_needs[number]) & (under_way != OUTSTANDING)),
+                port.req.eq(Cat(wanted).any() & (under_way != OUTSTANDING)),
                 port.we.eq(int(self.writes)),
                 granted[number].eq(port.req & port.gnt),
             ]

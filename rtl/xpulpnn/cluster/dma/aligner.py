@@ -64,9 +64,9 @@ class Aligner(wiring.Component):
         heads = Signal(EXT_DATA_BITS)
         m.d.comb += [
             turn_in.eq(write - row.offset),
-            entering.eq(_rotated(row.data, turn_in)),
+            entering.eq(_rotated(m, "entering", row.data, turn_in)),
             turn_out.eq(self.offset - read),
-            self.data.eq(_rotated(heads, turn_out)),
+            self.data.eq(_rotated(m, "leaving", heads, turn_out)),
         ]
         for lane, places in enumerate(lanes):
             index = Signal(OFFSET_BITS, name=f"index{lane}")
@@ -86,8 +86,12 @@ def _deep(position, lane):
     return position[OFFSET_BITS] ^ (position[:OFFSET_BITS] > lane)
 
 
-def _rotated(value, bytes_left):
-    """A window with every byte so many lanes further up, round."""
+def _rotated(m, name, value, bytes_left):
+    """A window with every byte so many lanes further up, round; the stages but the last are called after ``name``."""
     for bit in range(OFFSET_BITS):
-        value = Mux(bytes_left[bit], value.rotate_left(BYTE_BITS << bit), value)
+        turned = Mux(bytes_left[bit], value.rotate_left(BYTE_BITS << bit), value)
+        if bit == OFFSET_BITS - 1:
+            return turned
+        value = Signal(EXT_DATA_BITS, name=f"{name}_turned_{1 << bit}")
+        m.d.comb += value.eq(turned)
     return value

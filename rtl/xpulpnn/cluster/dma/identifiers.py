@@ -67,7 +67,8 @@ class Identifiers(wiring.Component):
         allocated = Signal(self.count)
         active = Signal(self.count)
         chosen = Signal(self.count)
-        unused = ~(allocated | active)
+        unused = Signal(self.count)
+        m.d.comb += unused.eq(~(allocated | active))
         for number in reversed(range(self.count)):
             with m.If(unused[number]):
                 m.d.comb += [self.number.eq(number), chosen.eq(1 << number)]

@@ -39,8 +39,10 @@ class Dma(wiring.Component):
         Ports that read the even and the odd words of the TCDM, ports that write them.
     ext : Out(DmaPortSignature)
         Port outside.
-    events, interrupts : Out(N)
-        A transfer has ended, for each core; pulses.
+    events : Out(N)
+        A transfer with the event bit has ended, for each core; pulses.
+    interrupts : Out(N)
+        A transfer with the interrupt bit has ended, for each core; pulses.
     busy : Out(1)
         A transfer waits or is under way.
     """

@@ -52,9 +52,11 @@ class MutexUnit(wiring.Component):
         locked = Signal()
         m.d.comb += self.granted.eq(lowest(self.waiting) & (~locked).replicate(len(self.waiting)))
         # of the assignments that apply the last one counts
-        for access in reversed(list(self.accesses)):
+        for core, access in reversed(list(enumerate(self.accesses))):
+            unlocks = Signal(name=f"unlocks{core}")
             here = access.offset == Cat(Const(0, WORD_SHIFT), self.number, Const(MUTEX_REGION))
-            with m.If(access.write & here):
+            m.d.comb += unlocks.eq(access.write & here)
+            with m.If(unlocks):
                 m.d.sync += [locked.eq(0), self.message.eq(access.data)]
         with m.If(self.granted.any()):
             m.d.sync += locked.eq(1)

@@ -36,8 +36,10 @@ class EventUnit(wiring.Component):
         Private views; bits 9:0 of the address count.
     shared : In(ObiSignature)
         Shared view; bits 12:0 of the address count.
-    dma_events, dma_interrupts : In(cores)
-        Event lines 8 and 9 of each core; with a DMA only.
+    dma_events : In(cores)
+        Event line 8 of each core; with a DMA only.
+    dma_interrupts : In(cores)
+        Event line 9 of each core; with a DMA only.
     timer_events : In(2)
         Event lines 10 and 11 of all cores.
     cluster_events : In(2)

@@ -1,6 +1,6 @@
 """Registers of the instruction caches."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,8 +17,8 @@ class CacheControl(wiring.Component):
 
     The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle in which it is
     written; writing ``ENABLE`` is one too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read
-    as 0. Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap.
-    Answers in the next cycle.
+    as 0. Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap; an
+    event is counted one cycle after it happens. Answers in the next cycle.
 
     Parameters
     ----------
@@ -71,12 +71,15 @@ class CacheControl(wiring.Component):
                 first + WORD_BYTES * IcacheCounter.MISSES: counts["misses"],
                 first + WORD_BYTES * IcacheCounter.CONGESTION: counts["waits"],
             }
-            counters += [(counts[name], value) for name, value in events.items()]
+            for name, value in events.items():
+                # fetches are granted late in the cycle: the sum of events takes the next one
+                seen = Signal.like(value, name=f"{level}_{name}_seen")
+                m.d.sync += seen.eq(Mux(count, value, 0))
+                counters.append((counts[name], seen))
         written = serve(m, port, values)
-        with m.If(count):
-            m.d.sync += [counter.eq(counter + sum(bits)) for counter, bits in counters]
+        m.d.sync += [counter.eq(counter + sum(bits)) for counter, bits in counters]
         with m.If(written[Icache.CLEAR_COUNTERS]):
-            m.d.sync += [counter.eq(0) for counter, _ in counters]
+            m.d.sync += [signal.eq(0) for pair in counters for signal in pair]
         settings = {Icache.ENABLE: enable, Icache.COUNT: count}
         if self.config.prefetch:
             settings[Icache.PREFETCH] = prefetch

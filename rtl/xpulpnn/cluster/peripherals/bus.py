@@ -72,11 +72,12 @@ class PeripheralBus(wiring.Component):
         m.d.comb += selected.gnt.eq(Cat(grants).any())
         for number, initiator in enumerate(self.initiators):
             request = funnel.requests[number]
-            mine = [peripheral.rvalid & (owner == number) for peripheral, owner in answers]
+            mine = Signal(len(answers), name=f"answered{number}")
             m.d.comb += [
+                mine.eq(Cat(peripheral.rvalid & (owner == number) for peripheral, owner in answers)),
                 *(getattr(request, name).eq(getattr(initiator, name)) for name in ("req", *REQUEST_FIELDS)),
                 initiator.gnt.eq(request.gnt),
-                initiator.rvalid.eq(Cat(mine).any()),
+                initiator.rvalid.eq(mine.any()),
             ]
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):

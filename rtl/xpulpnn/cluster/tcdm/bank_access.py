@@ -48,6 +48,8 @@ class BankAccess(wiring.Component):
         The bank.
     master : Out(5)
         Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
+    sharers : Out(masters)
+        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
@@ -62,6 +64,8 @@ class BankAccess(wiring.Component):
         }
         if config.rvfi:
             ports["master"] = Out(MASTER_BITS)
+            if config.broadcast:
+                ports["sharers"] = Out(masters)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -100,6 +104,8 @@ class BankAccess(wiring.Component):
         if self.config.rvfi:
             number = chosen(wins, list(range(self.masters)))
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))
+            if self.config.broadcast:
+                m.d.comb += self.sharers.eq(self.gnt & ~wins)
         return m
 
     def _yielding(self, m, req, wins):

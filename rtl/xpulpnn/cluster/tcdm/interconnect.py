@@ -35,6 +35,8 @@ class TcdmInterconnect(wiring.Component):
         The banks.
     bank_masters : Out(5).array(banks)
         Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
+    bank_sharers : Out(masters).array(banks)
+        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
@@ -46,6 +48,8 @@ class TcdmInterconnect(wiring.Component):
         }
         if config.rvfi:
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
+            if config.broadcast:
+                ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -82,6 +86,8 @@ class TcdmInterconnect(wiring.Component):
             ]
             if self.config.rvfi:
                 m.d.comb += self.bank_masters[number].eq(place.master)
+                if self.config.broadcast:
+                    m.d.comb += self.bank_sharers[number].eq(place.sharers)
             granted.append(place.gnt)
         answers = Array(bank.rdata for bank in self.banks)
         for number, (port, bank) in enumerate(zip(self.ports, wanted, strict=True)):

@@ -33,6 +33,8 @@ class Tcdm(wiring.Component):
         The banks, if they are outside.
     bank_masters : Out(5).array(banks)
         Number of the master whose access each bank does, 31 for the write of a test&set; with ``rvfi``.
+    bank_sharers : Out(masters).array(banks)
+        The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
@@ -43,6 +45,8 @@ class Tcdm(wiring.Component):
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
+            if config.broadcast:
+                ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -59,4 +63,6 @@ class Tcdm(wiring.Component):
                 connect(m, bank, memory.port)
             if self.config.rvfi:
                 m.d.comb += self.bank_masters[number].eq(crossbar.bank_masters[number])
+                if self.config.broadcast:
+                    m.d.comb += self.bank_sharers[number].eq(crossbar.bank_sharers[number])
         return m

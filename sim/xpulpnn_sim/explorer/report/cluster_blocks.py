@@ -18,7 +18,7 @@ BLOCKS = {
 """Blocks by the names of their instances in the cluster."""
 
 REST = "rest"
-"""Gates of the cluster itself, and those that serve several blocks."""
+"""Gates of the cluster itself, those that serve several blocks, and bridges around it."""
 
 _PER_KILO = 1000.0
 _KIBIT = 1024
@@ -29,7 +29,7 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
     top = flow.modules[0]
     areas = dict.fromkeys(BLOCKS, 0.0)
     for module in flow.modules[1:]:
-        name = module.path.removeprefix(f"{top.path}.")
+        name = module.path.removeprefix(f"{top.path}.").removeprefix("cluster.")
         for block, pattern in BLOCKS.items():
             if pattern.fullmatch(name):
                 areas[block] += module.total_ge / _PER_KILO

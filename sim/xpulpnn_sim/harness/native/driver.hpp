@@ -117,6 +117,8 @@ class Driver {
   private:
     static constexpr uint32_t FAULT_DATA = 0xBADACCE5;
     static constexpr bool TOGETHER = HARTS > 1 || BANKS;  // a hart that rests may be woken by others, or by a device
+    // At most in a cycle: of each hart to a bank or another device, marks of test&set, ports of DMA engine and host, event lines.
+    static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
@@ -145,13 +147,16 @@ class Driver {
     void log(const Grant& grant) {
         if (!settings.collect) return;
         grants[status.grants++] = grant;
-        if (status.grants + DATA_PORTS + BANKS + HARTS + 2 * DMA_PORTS + 3 * LINE_PORTS > grant_capacity) status.events |= RECORDS_FULL;
+        if (status.grants + CYCLE_GRANTS > grant_capacity) status.events |= RECORDS_FULL;
     }
 
     void access(uint64_t cycle, uint32_t bank, const BankOut& out) {
         const uint32_t address = banks_.address(bank, out);
         banks_.access(address, out, driven.bank[bank].rdata);
         log({cycle, out.master, address, out.we, out.be, out.wdata, 0});
+        for (uint32_t rest = out.sharers; rest; rest &= rest - 1) {
+            log({cycle, static_cast<uint32_t>(__builtin_ctz(rest)), address, 0, 0, 0, 0});
+        }
         if (DMA_PORTS && out.master >= HARTS) still_ = 0;
         if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
     }

@@ -27,8 +27,7 @@ def _bank(config: ClusterConfig) -> str:
 
 def tcdm_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the shared memory, by name."""
-    config = design.config
-    assert isinstance(config, ClusterConfig)
+    config = design.cluster
     words = config.tcdm_bytes // WORD_BYTES
     nets = Nets(design, ("ports",))
     longest = 0 if config.arbiter == "fixed" else _PATIENCE * config.masters

@@ -2,11 +2,11 @@
 
 from random import Random
 
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, Control
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.package.cluster.memories import banks, obi_port
+from xpulpnn_sim.package.cluster.memories import banks
+from xpulpnn_sim.package.cluster.outside import axi_outside, obi_outside
 from xpulpnn_sim.package.cluster.wiring import Nets
 from xpulpnn_sim.package.core_testbench import SIMULATED_NS, described, sparse_hex
 from xpulpnn_sim.package.design import Design
@@ -23,53 +23,18 @@ _CYCLES_PER_CORE, _CYCLES = 2000, 20_000
 
 _DRIVEN = ("cluster_id", "boot_addr", "fetch_enable", "events", "host")
 
-_DMA_WRITES = """\
-        for (k = 0; k < 8; k = k + 1)
-            if (dma_accept && dma_we && dma_be[k] && dma_place < WORDS)
-                mem[dma_place + k / 4][8*(k % 4) +: 8] <= dma_wdata[8*k +: 8];"""
-
-
-def _fetches(nets: Nets) -> str:
-    """The ports for instructions."""
-    count = nets.elements("instr")
-    if not count:
-        place = "(refill_addr - BASE) >> 2"
-        word = "{mem[refill_place + 1], mem[refill_place]}"
-        return f"    wire [31:0] refill_place = {place};\n" + obi_port(
-            "refill", 64, word, 1, fails="refill_place >= WORDS"
-        )
-    lines: list[str] = []
-    for number in range(count):
-        address = "instr_addr" if count == 1 else f"instr_addr[{32 * number} +: 32]"
-        net = f"instr_place{number}"
-        lines.append(f"    wire [31:0] {net} = ({address} - BASE) >> 2;\n")
-        place = None if count == 1 else number
-        lines.append(obi_port("instr", 32, f"mem[{net}]", number + 3, place=place, fails=f"{net} >= WORDS"))
-    return "".join(lines)
-
 
 def cluster_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the cluster, by name."""
-    config = design.config
-    assert isinstance(config, ClusterConfig)
+    config = design.cluster
     rng = Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
     nets = Nets(design, _DRIVEN)
-    memories = [
-        obi_port("ext", 32, "mem[ext_place]", 0, accept="ext_accept", fails="ext_place >= WORDS"),
-        _fetches(nets),
-    ]
-    if config.dma:
-        word = "{mem[dma_place + 1], mem[dma_place]}"
-        memories += [
-            "    wire [31:0] dma_place = (dma_addr - BASE) >> 2;\n    wire        dma_accept;\n",
-            obi_port("dma", 64, word, 2, accept="dma_accept", fails="dma_place >= WORDS"),
-        ]
-    memories.append(banks(nets, config))
+    has_axi = design.top == "cluster-axi"
+    outside = (axi_outside if has_axi else obi_outside)(nets, config)
     insns = tuple(enabled(config.core.extensions, config.core.widths))
     texts = [*(f"sum of core {core}" for core in range(config.cores)), "sum of all"]
     files = {
-        "obi_port.v": template("obi_port.v"),
         f"{design.identifier}_tb.v": fill(
             "cluster_tb.v",
             module=design.module,
@@ -87,15 +52,20 @@ def cluster_testbench(design: Design) -> dict[str, str]:
             half_period=SIMULATED_NS // 2,
             path="tb",
             wires=nets.declarations(),
-            memories="\n".join(memories),
+            memories=f"{outside.instances}\n{banks(nets, config)}",
+            leaves=outside.leaves,
             connections=nets.connections(),
-            dma_writes=_DMA_WRITES if config.dma else "",
+            writes=outside.writes,
         ),
         f"{design.top}_program.hex": sparse_hex(program.image(_WORDS)),
         f"{design.top}_program.lst": listing(program.assembled, program.source, insns),
         f"{design.top}_expected.hex": hex_words(program.results),
         f"{design.top}_expected.lst": described(program.results, texts),
     }
+    if has_axi:
+        files["axi_port.v"] = template("axi_port.v")
+    if not has_axi or not config.icache_private:
+        files["obi_port.v"] = template("obi_port.v")
     if config.memories == "ports":
         files["sram.v"] = template("sram.v")
     return files

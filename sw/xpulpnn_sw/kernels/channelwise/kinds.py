@@ -1,15 +1,29 @@
 """The kernels that keep channels apart, for the table of all kernels."""
 
 from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
+from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
+from xpulpnn_sw.kernels.channelwise.depthwise_kernel import depthwise_kernel, random_depthwise
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel, relu_precision
 from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.layers.channelwise import ADD_FORM, MAP_FORM, WINDOW_FORM, AddLayer, MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.channelwise import (
+    ADD_FORM,
+    AVERAGE_FORM,
+    MAP_FORM,
+    WINDOW_FORM,
+    AddLayer,
+    AvgPoolLayer,
+    DepthwiseLayer,
+    MaxPoolLayer,
+    ReluLayer,
+)
 from xpulpnn_sw.precision import Precision
 
 _MAXPOOL_LAYER = "32x32x32:3x3:s=2,p=0x1x0x1"
 """The first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge."""
+
+_AVGPOOL_LAYER = "32x32x32:2x2:s=2"
 
 _USUAL = ("xpulpv2", "xpulpnn")
 
@@ -32,6 +46,31 @@ CHANNELWISE = (
         uniform=unsigned,
         random=random_add,
         build=add_kernel,
+    ),
+    Kind(
+        name="avgpool",
+        help="average pooling, with or without requantisation",
+        layer=AvgPoolLayer,
+        form=AVERAGE_FORM,
+        usual=_AVGPOOL_LAYER,
+        usual_in_cluster=_AVGPOOL_LAYER,
+        variants=LEVELS,
+        usual_variants=_USUAL,
+        uniform=unsigned,
+        random=random_avgpool,
+        build=avgpool_kernel,
+    ),
+    Kind(
+        name="depthwise",
+        help="depthwise convolution",
+        layer=DepthwiseLayer,
+        form=WINDOW_FORM,
+        usual="16x16x32:3x3",
+        usual_in_cluster="16x16x32:3x3",
+        variants=LEVELS,
+        usual_variants=_USUAL,
+        random=random_depthwise,
+        build=depthwise_kernel,
     ),
     Kind(
         name="maxpool",

@@ -109,7 +109,9 @@ class Pooling(ABC):
         self.registers.take(len(ARGUMENT_REGISTERS))
         take = self.registers.take
         self._out, self._x, self._rows, self._row, self._remaining = take(5)
-        self._pixel, self._row_bytes, self._out_pixel, self._next_window = self._distances = take(4)
+        # no window follows another where there is no unrolled loop
+        self._distances = dict(zip(_DISTANCES, take(len(_DISTANCES) - (not self.is_unrolled)), strict=False))
+        self._pixel, self._row_bytes, self.out_pixel, *_ = self._distances.values()
         self._pointers = take(layer.kernel_height) if self.is_unrolled else []
         # of the unrolled loop, or of a window at the edge; the arguments are then no longer needed
         self.values = [*ARGUMENT_REGISTERS, *take(_EDGE_REGISTERS - len(ARGUMENT_REGISTERS))]
@@ -152,7 +154,7 @@ class Pooling(ABC):
 
     def store(self, word: int, out: int, bits: int = WORD_BITS) -> None:
         """Store a result, the last one of a pixel there, at ``out`` and move that to the next pixel."""
-        self.code.store(word, out, Held(self._out_pixel), bits=bits)
+        self.code.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
         """Load the next words of each row into registers; returns those of each column.
@@ -162,7 +164,7 @@ class Pooling(ABC):
         height = len(pointers)
         columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
         for number, column in enumerate(columns, 1):
-            step = self._next_window if skips and number == count else self._pixel
+            step = self._distances["next_window"] if skips and number == count else self._pixel
             for register, pointer in zip(column, pointers, strict=True):
                 self.code.load(register, pointer, Held(step))
         return columns
@@ -216,7 +218,7 @@ class Pooling(ABC):
             self._structure,
             self._known,
             self._terms() | extra,
-            dict(zip(_DISTANCES, self._distances, strict=True)),
+            self._distances,
             self.registers,
             wanted=(*extra, "source", "target", "y", "left", "count", "height", "width"),
             calls=True,

@@ -1,0 +1,1 @@
+"""Designs that go wrong on request, to see whether checks find it."""

@@ -1,0 +1,133 @@
+"""A cluster that goes wrong on request."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Mux, Signal
+
+from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.event_unit.unit import EventUnit
+from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE, EventLine
+
+FAULT_WORD = TCDM_BASE + 0xF7FC
+"""A store of the number of a fault by core 0 begins it."""
+
+_SELDOM = 5
+"""Low bits of a word that select the accesses that go wrong now and then."""
+
+
+class Fault(IntEnum):
+    """What goes wrong."""
+
+    NONE = 0
+    LOST_EVENT = 1
+    """Core 1 is not told of barriers."""
+    EARLY_BARRIER = 2
+    """Barrier 0 takes the trigger of core 1 for that of core 2 too."""
+    DROPPED_GRANT = 3
+    """Requests of core 3 do not reach the TCDM."""
+    SWAPPED_BANKS = 4
+    """Of the banks 0 and 1."""
+    WRONG_STORE = 5
+    """The lowest bit of what is written into bank 2 is inverted."""
+    UNMARKED = 6
+    """A test&set marks nothing."""
+    SILENT_ACCESS = 7
+    """Now and then bank 1 grants an access and does not make it."""
+    LOST_MARK = 8
+    """Of a test&set now and then."""
+    DMA_BYTE = 9
+    """Now and then the DMA engine leaves a byte out."""
+    DMA_EVENT = 10
+    """The DMA engine tells nobody of the end of a transfer."""
+    DMA_STATUS = 11
+    """Identifiers of transfers under way look as if these had ended."""
+    TIMER_STEP = 12
+    """The timer tells of its end a cycle early."""
+    ANY_MUTEX = 13
+    """Mutex 0 is given to whoever waits, taken or not."""
+
+
+EVENT_FAULTS = Fault.EARLY_BARRIER
+"""Faults up to this one are those of the event unit, which sees them on its lines from outside the cluster."""
+
+
+class FaultyEventUnit(EventUnit):
+    """Loses the barrier's events of a core, or takes the trigger of one core for that of another too.
+
+    Which, the events from outside the cluster say, which nobody waits for.
+    """
+
+    def elaborate(self, platform):
+        """Put the faults behind what the event unit says."""
+        m = super().elaborate(platform)
+        units = [getattr(m.submodules, f"core_{core}") for core in range(self.config.cores)]
+        barrier = m.submodules.barrier_0
+        for unit in units:
+            m.d.comb += unit.events[EventLine.CLUSTER : EventLine.CLUSTER + len(self.cluster_events)].eq(0)
+        with m.If(self.cluster_events == Fault.LOST_EVENT):
+            m.d.comb += units[1].events[EventLine.BARRIER].eq(0)
+        with m.If(self.cluster_events == Fault.EARLY_BARRIER):
+            m.d.comb += [
+                getattr(barrier.accesses[2], name).eq(getattr(units[1].access, name)) for name in ("offset", "read")
+            ]
+        with m.If(self.cluster_events == 3):
+            m.d.comb += [unit.granted[0].eq(unit.locking[0]) for unit in units]
+        return m
+
+
+class FaultyCluster(Cluster):
+    """A cluster of at least four cores that goes wrong once core 0 has stored a :class:`Fault` at :data:`FAULT_WORD`.
+
+    Parameters and members are those of the cluster.
+    """
+
+    def _event_unit(self):
+        return FaultyEventUnit(self.config)
+
+    def elaborate(self, platform):
+        """Put the faults behind what the cluster says."""
+        m = super().elaborate(platform)
+        fault, seldom = Signal(range(max(Fault) + 1)), Signal(_SELDOM)
+        port, tcdm = m.submodules.core0.data, m.submodules.tcdm
+        m.d.sync += seldom.eq(seldom + 1)
+        with m.If(port.req & port.gnt & port.we & (port.addr == FAULT_WORD)):
+            m.d.sync += fault.eq(port.wdata)
+        in_unit = Mux(fault <= EVENT_FAULTS, fault, Mux(fault == Fault.ANY_MUTEX, EVENT_FAULTS + 1, 0))
+        m.d.comb += m.submodules.event_unit.cluster_events.eq(in_unit)
+        with m.If(fault == Fault.DROPPED_GRANT):
+            m.d.comb += [tcdm.ports[3].req.eq(0), m.submodules.demux3.tcdm.gnt.eq(0)]
+        with m.If(fault == Fault.SWAPPED_BANKS):
+            for one, other in ((0, 1), (1, 0)):
+                for name in ("req", "we", "be", "addr", "wdata"):
+                    m.d.comb += getattr(self.banks[one], name).eq(getattr(tcdm.banks[other], name))
+                m.d.comb += getattr(self, f"bank_master_{one}").eq(tcdm.bank_masters[other])
+                m.d.comb += tcdm.banks[one].rdata.eq(self.banks[other].rdata)
+        with m.If(fault == Fault.WRONG_STORE):
+            m.d.comb += self.banks[2].wdata.eq(tcdm.banks[2].wdata ^ 1)
+        with m.If((fault == Fault.SILENT_ACCESS) & (seldom == 0)):
+            m.d.comb += self.banks[1].req.eq(0)
+        lost = (fault == Fault.UNMARKED) | (fault == Fault.LOST_MARK) & (seldom < 2)
+        for bank in range(self.config.banks):
+            with m.If(lost & (tcdm.bank_masters[bank] == NO_MASTER)):
+                m.d.comb += self.banks[bank].req.eq(0)
+        with m.If((fault == Fault.TIMER_STEP) & m.submodules.timer.armed.any()):
+            m.d.comb += m.submodules.event_unit.timer_events.eq(m.submodules.timer.armed)
+        if self.config.dma:
+            self._dma_faults(m, fault, seldom)
+        return m
+
+    def _dma_faults(self, m, fault, seldom):
+        """Those of the DMA engine."""
+        dma, event_unit, first = m.submodules.dma, m.submodules.event_unit, self.config.cores
+        ports = m.submodules.tcdm.ports
+        for number in range(first, len(ports) - 1):
+            with m.If((fault == Fault.DMA_BYTE) & (seldom < 2)):
+                m.d.comb += ports[number].be.eq(dma.tcdm[number - first].be & ~1)
+        with m.If(fault == Fault.DMA_EVENT):
+            m.d.comb += event_unit.dma_events.eq(0)
+        for number in range(first):
+            with m.If(fault == Fault.DMA_STATUS):
+                demux = getattr(m.submodules, f"demux{number}")
+                told = dma.cores[number].rdata
+                # what has no allocated identifiers is an identifier
+                m.d.comb += demux.dma.rdata.eq(Mux(told[16:].any(), told & 0xFFFF_0000, told))

@@ -1,0 +1,340 @@
+"""Average pooling: sums over windows, divided by the window's area, towards zero.
+
+The elements of each word are spread over several words of wider fields, in which whole windows add up. Signed elements
+get half the range added before, which makes them unsigned, and their sums are corrected at the end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.channelwise.division import Division
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.maxpool import random_map
+from xpulpnn_sw.kernels.channelwise.packed import FORMATS, IMMEDIATE_FORMATS, repeated
+from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_arguments, window_name
+from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
+from xpulpnn_sw.kernels.frame import Argument, Term
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layers.channelwise import AvgPoolLayer
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
+from xpulpnn_sw.precision import Precision
+
+AVGPOOL_ARGUMENTS = Structure("xp_avgpool_arguments", POOL_FIELDS)
+"""Of a plain average pooling."""
+
+AVGPOOL_SCALED_ARGUMENTS = Structure(
+    "xp_avgpool_scaled_arguments",
+    (
+        *POOL_FIELDS,
+        Field("factor", "factor of a window's sum, not negative"),
+        Field("summand", "added to the quotient"),
+        Field("shift", "right shift of the result"),
+    ),
+)
+"""Of an average pooling with requantisation."""
+
+_FIELD_BITS = (4, 8, 16, 32)
+
+_TURNS = 0x06020400
+"""Selector of ``pv.shuffle2.b`` for the even bytes of two words by turns."""
+
+_FACTOR_BITS = 8
+"""Of random factors."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AvgPoolTensors:
+    """What an average pooling computes with.
+
+    Parameters
+    ----------
+    activations : array of int
+        The map, ``[height][width][channel]``.
+    factor, summand, shift : int
+        Of the requantisation ``clip((sum * factor / area + summand) >> shift)``, if there is one. The factor is not
+        negative, and products with it have 32 bits.
+    """
+
+    activations: Ints
+    factor: int
+    summand: int
+    shift: int
+
+    def __post_init__(self) -> None:
+        """Reject a factor or shift the instructions cannot do."""
+        if self.factor < 0:
+            raise LayerError(f"factor must be at least 0, not {self.factor}")
+        if not 0 <= self.shift < WORD_BITS:
+            raise LayerError(f"shift must be 0..{WORD_BITS - 1}, not {self.shift}")
+
+
+def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
+    """A random map; a scale such that the results spread over their range."""
+    factor = int(rng.integers(3 << (_FACTOR_BITS - 2), 1 << _FACTOR_BITS))
+    shift = _FACTOR_BITS
+    if precision.y > precision.x:
+        factor <<= precision.y - precision.x
+    else:
+        shift += precision.x - precision.y
+    half = 1 << shift + precision.y - 1
+    offset = {(True, False): half, (False, True): -half}.get((precision.x_signed, precision.y_signed), 0)
+    return AvgPoolTensors(
+        activations=random_map(layer, precision, rng),
+        factor=factor,
+        summand=offset + int(rng.integers(0, 1 << shift)),
+        shift=shift,
+    )
+
+
+def avgpool_kernel(
+    layer: AvgPoolLayer,
+    precision: Precision,
+    name: str,
+    tensors: AvgPoolTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+    placement: Placement = "padded",
+) -> KernelRun:
+    """The pooling of ``tensors`` for the level ``name``, with stacks for ``cores`` cores.
+
+    The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
+    ``arguments``, ``stack``.
+    """
+    level = LEVELS[name]
+    level.check_precision(precision)
+    memory = ImageBuilder()
+    maps = Maps(memory, layer.channels, precision.x, precision.y)
+    arguments = {
+        "input": maps.place("input", tensors.activations, precision.x),
+        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
+        "pixel_bytes": maps.pixel_bytes(precision.x),
+        "out_pixel_bytes": maps.pixel_bytes(precision.y),
+        **window_arguments(layer),
+        "factor": tensors.factor,
+        "summand": tensors.summand,
+        "shift": tensors.shift,
+    }
+    kind = "avgpool_scaled" if layer.scaled else "avgpool"
+    return finished(
+        layer,
+        precision,
+        level,
+        Options(name=f"{kind}_{window_name(layer)}", cores=cores, specialise=specialise, placement=placement),
+        AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS,
+        memory,
+        arguments,
+        maps.pixel_bytes(precision.y),
+        lambda known: _AvgPooling(level, precision, layer, known).write(),
+    )
+
+
+def field_bits(bits: int, area: int) -> int:
+    """Width of fields in which ``area`` elements of ``bits`` bits add up, as narrow as possible."""
+    return next(width for width in _FIELD_BITS if width > bits and area * ((1 << bits) - 1) < 1 << width)
+
+
+class _AvgPooling(Pooling):
+    """Writes the function."""
+
+    def __init__(
+        self, level: ElementLevel, precision: Precision, layer: AvgPoolLayer, known: Mapping[str, int]
+    ) -> None:
+        structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
+        super().__init__(level, precision, layer, structure, known, repeats_rows=False)
+        self._scaled, self._bits = layer.scaled, precision.x
+        self._width = field_bits(precision.x, layer.area)
+        take = self.registers.take
+        self._sums = take(self._width // self._bits)
+        self._work, self._mask = take(2)
+        self._flip = take(1)[0] if precision.x_signed else ZERO
+        # of use only when a window's words are through
+        self._offset = self.values[-1]
+        self._half = 1 << (precision.x - 1) if precision.x_signed else 0
+        greatest = layer.area * ((1 << precision.x) - 1)
+        self._division = Division(
+            self.code, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
+        )
+        # two fields: the sum of whole words, less the upper field, is the lower one
+        self._is_split = len(self._sums) == 2
+        self._pending: int | None = None
+        # elements of two words that take turns
+        self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
+
+    @property
+    def extra_terms(self) -> dict[str, Term]:
+        if not self._scaled:
+            return {}
+        # one shift for the division and the requantisation of what is not negative
+        place = self._division.shift if self._is_folded else 0
+        return {
+            "factor": Argument("factor"),
+            "summand": Argument("summand") * (1 << (place or 0)),
+            "shift": Argument("shift") + (place or 0),
+        }
+
+    @property
+    def _is_folded(self) -> bool:
+        return self._scaled and not self._half and self._division.shift is not None
+
+    def begin(self) -> None:
+        b = self.code.b
+        # where words are shuffled, no field needs a mask
+        b.li(self._mask, _TURNS if self._is_shuffled else repeated((1 << self._bits) - 1, self._width))
+        if self._half:
+            b.li(self._flip, repeated(self._half, self._bits))
+        self._division.begin()
+
+    def start(self, pointer: int) -> None:
+        for register in self._sums:
+            self.code.b.mv(register, ZERO)
+
+    def take(self, word: int) -> None:
+        self._add(word, is_first=False)
+
+    def finish(self, out: int, rows: int, columns: int) -> None:
+        if self._half:
+            b = self.code.b
+            b("mul", self._offset, rows, columns)
+            b("slli", self._offset, self._offset, self._bits - 1)
+        self._results(out)
+
+    def prepare(self, pointers: list[int]) -> None:
+        """Windows inside have nothing in common."""
+
+    def inside(self, pointers: list[int], out: int) -> None:
+        missing, is_first = self.layer.kernel_width, True
+        while missing:
+            count = min(missing, self.most_columns)
+            missing -= count
+            for column in self.load_columns(pointers, count, skips=not missing):
+                for word in column:
+                    self._add(word, is_first=is_first)
+                    is_first = False
+                self._settle()
+        if self._half:
+            self.code.b.li(self._offset, self.layer.area * self._half)
+        self._results(out)
+
+    def _add(self, word: int, *, is_first: bool) -> None:
+        """Add the elements of a word to the sums, or let them be the sums."""
+        b = self.code.b
+        if self._half:
+            b("xor", word, word, self._flip)
+        for number, total in enumerate(self._sums):
+            if number == 0 and self._is_split:
+                source = word
+                if is_first:
+                    # the next word is added to it
+                    self._pending = word
+                    continue
+                if self._pending is not None:
+                    b("add", total, self._pending, word)
+                    self._pending = None
+                    continue
+            else:
+                source = total if is_first else self._work
+                self._field(source, word, number)
+            if not is_first:
+                b("add", total, total, source)
+
+    def _settle(self) -> None:
+        """Keep a word that no other one has been added to, before its register is used again."""
+        if self._pending is not None:
+            self.code.b.mv(self._sums[0], self._pending)
+            self._pending = None
+
+    def _field(self, rd: int, word: int, number: int) -> None:
+        """The elements that belong to the sums ``number``."""
+        b, place = self.code.b, number * self._bits
+        is_top = number == len(self._sums) - 1
+        if is_top and self._width == WORD_BITS:
+            b("srli", rd, word, place)
+        elif is_top and self.code.xpulp and self._width in IMMEDIATE_FORMATS:
+            b(f"pv.srl.sci.{FORMATS[self._width]}", rd, word, place)
+        elif place:
+            b("srli", rd, word, place)
+            b("and", rd, rd, self._mask)
+        else:
+            b("and", rd, word, self._mask)
+
+    def _results(self, out: int) -> None:
+        """Divide, and store."""
+        b, precision = self.code.b, self.precision
+        if self._is_split:
+            b("slli", self._work, self._sums[1], self._bits)
+            b("sub", self._sums[0], self._sums[0], self._work)
+        is_shift = self._division.shift is not None
+        if is_shift and not self._scaled and not self._half and not precision.y_signed and precision.x == precision.y:
+            self._shifted(self._division.shift or 0)
+            self.store(self._sums[0], out)
+        else:
+            self._each(out)
+
+    def _shifted(self, shift: int) -> None:
+        """All quotients at once, in the first sum."""
+        b = self.code.b
+        first, *others = self._sums
+        for number, total in enumerate(self._sums):
+            if self.code.xpulp and self._width in IMMEDIATE_FORMATS:
+                b(f"pv.srl.sci.{FORMATS[self._width]}", total, total, shift)
+            else:
+                b("srli", total, total, shift)
+                b("and", total, total, self._mask)
+            if number and not self._is_shuffled:
+                b("slli", total, total, number * self._bits)
+        if self._is_shuffled:
+            b("pv.shuffle2.b", first, others[0], self._mask)
+            return
+        for total in others:
+            b("or", first, first, total)
+
+    def _each(self, out: int) -> None:
+        """The quotients one by one."""
+        code, b, precision = self.code, self.code.b, self.precision
+        value, work, word, other, third, *_ = self.values
+        signed = precision.y_signed
+        lanes, bits = WORD_BITS // self._bits, precision.y
+        per_word = min(lanes, WORD_BITS // bits)
+        for lane in range(lanes):
+            number, place = lane % len(self._sums), lane // len(self._sums) * self._width
+            code.extract(value, self._sums[number], self._width, place, signed=False)
+            if self._half:
+                b("sub", value, value, self._offset)
+            if self._is_folded:
+                factor = self.frame.register("factor", work)
+                code.multiply_add(other, value, factor, self.frame.register("summand", third))
+                b("sra", value, other, self.frame.register("shift", work))
+            elif self._scaled:
+                b("mul", value, value, self.frame.register("factor", work))
+                self._division.emit(value, work, other)
+                b("add", value, value, self.frame.register("summand", work))
+                b("sra", value, value, self.frame.register("shift", work))
+            else:
+                self._division.emit(value, work, other)
+            position = lane % per_word * bits
+            target = value if position else word
+            if self._scaled or (precision.x, precision.x_signed) != (bits, signed):
+                code.clip(target, value, bits, work, signed=signed)
+            elif target != value:
+                b.mv(target, value)
+            code.insert(word, target, bits, position)
+            if lane == lanes - 1:
+                self._store_last(word, out, lanes * bits)
+            elif lane % per_word == per_word - 1:
+                b("sw", word, lane // per_word * WORD, out)
+
+    def _store_last(self, word: int, out: int, bits: int) -> None:
+        """Store the last word of the results, which have so many bits together."""
+        if bits <= WORD_BITS:
+            self.store(word, out, bits)
+            return
+        last = bits // BYTE_BITS - WORD
+        self.code.b("sw", word, last, out)
+        self.code.b("add", out, out, self.out_pixel)

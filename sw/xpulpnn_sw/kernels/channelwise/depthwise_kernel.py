@@ -1,0 +1,182 @@
+"""Operands of depthwise convolutions, and their kernels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseCode
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS
+from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
+from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation
+from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, banked_words, pack_words
+from xpulpnn_sw.precision import Precision
+
+DEPTHWISE_ARGUMENTS = Structure(
+    "xp_depthwise_arguments",
+    (
+        Field("input", "activations, a feature map of one channel after the other", pointer=True),
+        Field("weights", "filter rows, each of whole words of bytes", pointer=True),
+        Field("parameters", "lambda, the bias's share included, and kappa of each channel", pointer=True),
+        Field("output", "results", pointer=True),
+        Field("buffer", "rows of core 0, then those of the others", pointer=True),
+        Field("buffer_stride", "bytes from one core's rows to the next's"),
+        Field("channels", "channels"),
+        Field("row_bytes", "bytes from one input row to the next"),
+        Field("out_pixel_bytes", "bytes of an output pixel"),
+        Field("shift", "right shift of the requantisation"),
+        Field("height", "input rows"),
+        Field("width", "input columns"),
+        Field("out_height", "output rows"),
+        Field("out_width", "output columns"),
+        Field("kernel_height", "filter rows"),
+        Field("kernel_width", "filter columns"),
+        Field("stride_y", "step in y"),
+        Field("stride_x", "step in x"),
+        Field("pad_top", "zero rows above the input"),
+        Field("pad_left", "zero columns left of the input"),
+        Field("pad_right", "zero columns right of the input"),
+    ),
+)
+"""Of a depthwise convolution."""
+
+_MOST_KEPT = 3
+"""Rows and columns of filters that are kept in registers."""
+
+_MAX_KAPPA_BITS = 8
+
+_READ_AHEAD = 2
+"""Words behind the input that may be read."""
+
+_DEVIATIONS = 4
+"""Standard deviations that fill the range of the results."""
+
+_UNIFORM_VARIANCE = 1 / 12
+"""Of a number out of an interval of length 1."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DepthwiseTensors:
+    """What a depthwise convolution computes with.
+
+    Parameters
+    ----------
+    activations : array of int
+        ``[height][width][channel]``.
+    weights : array of int
+        ``[channel][ky][kx]``.
+    bias : array of int
+        Start of each channel's accumulator, int32.
+    requantisation : Requantisation
+        Of the accumulators.
+    """
+
+    activations: Ints
+    weights: Ints
+    bias: Ints
+    requantisation: Requantisation
+
+
+def random_depthwise(layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator) -> DepthwiseTensors:
+    """Uniform operands over their whole range; kappa, lambda and shift such that the results spread over theirs."""
+    x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
+    w_least = -(1 << (precision.w - 1)) if precision.w_signed else 0
+    activations = rng.integers(x_least, x_least + (1 << precision.x), (layer.height, layer.width, layer.channels))
+    filters = (layer.channels, layer.kernel_height, layer.kernel_width)
+    weights = rng.integers(w_least, w_least + (1 << precision.w), filters)
+    squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
+    spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
+    bias = rng.integers(-spreads.astype(np.int64), spreads.astype(np.int64), endpoint=True)
+    # kappa of the channel with the narrowest sums still has few bits
+    scales = (1 << precision.y) / (_DEVIATIONS * spreads)
+    shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
+    kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
+    middle = x_least + ((1 << precision.x) - 1) / 2
+    mean = (weights.sum(axis=(1, 2)) * middle).astype(np.int64) + bias
+    centre = 0 if precision.y_signed else 1 << (precision.y - 1)
+    lam = (centre << shift) - kappa * mean
+    return DepthwiseTensors(
+        activations=activations,
+        weights=weights,
+        bias=bias,
+        requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift),
+    )
+
+
+def depthwise_kernel(
+    layer: DepthwiseLayer,
+    precision: Precision,
+    name: str,
+    tensors: DepthwiseTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+    placement: Placement = "padded",
+) -> KernelRun:
+    """The convolution of ``tensors`` for the level ``name``, with buffers and stacks for ``cores`` cores.
+
+    Filters of up to three columns with steps of one column have a function for their number of rows, all others the
+    same one. Memory symbols: ``input`` (CHW), ``weights``, ``parameters``, ``buffer``, ``output`` (HWC), ``arguments``,
+    ``stack``.
+    """
+    level = LEVELS[name]
+    level.check_precision(precision)
+    expected = (layer.height, layer.width, layer.channels)
+    if tensors.activations.shape != expected:
+        raise LayerError(f"shape of activations must be {expected}, not {tensors.activations.shape}")
+    memory = ImageBuilder()
+    maps = Maps(memory, layer.channels, precision.y)
+    top, bottom, left, right = layer.padding
+    rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
+    after = tensors.requantisation
+    lam = after.lam + after.kappa * tensors.bias.astype(np.int64)
+    parameters = np.stack([lam, after.kappa], axis=-1).astype(np.int64) & 0xFFFF_FFFF
+    pitch = row_pitch(layer.width, left, right)
+    buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
+    buffer_stride = banked_words(-(-buffer_bytes // 4), placement) * 4
+    arguments = {
+        "input": memory.place("input", rows, spare=_READ_AHEAD),
+        "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
+        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
+        "buffer": memory.reserve("buffer", cores * buffer_stride),
+        "buffer_stride": buffer_stride,
+        "channels": layer.channels,
+        "row_bytes": rows.shape[-1] * 4,
+        "out_pixel_bytes": maps.pixel_bytes(precision.y),
+        "shift": after.shift,
+        "height": layer.height,
+        "width": layer.width,
+        "out_height": layer.out_height,
+        "out_width": layer.out_width,
+        "kernel_height": layer.kernel_height,
+        "kernel_width": layer.kernel_width,
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+        "pad_right": right,
+    }
+    is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
+    kept = layer.kernel_height if is_kept else None
+    return finished(
+        layer,
+        precision,
+        level,
+        Options(
+            name="depthwise" if kept is None else f"depthwise_{kept}x{_MOST_KEPT}_s1",
+            cores=cores,
+            specialise=specialise,
+            placement=placement,
+        ),
+        DEPTHWISE_ARGUMENTS,
+        memory,
+        arguments,
+        maps.pixel_bytes(precision.y),
+        lambda known: DepthwiseCode(level, precision, DEPTHWISE_ARGUMENTS, known, kept).write(),
+    )

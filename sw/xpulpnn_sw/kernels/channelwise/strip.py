@@ -1,0 +1,208 @@
+"""Copies rows of one channel, with the padding around them, as bytes into a buffer.
+
+From there on neither the width of the inputs nor the padding matters. Words are copied two at a time, and what a row
+has too much of is replaced by the padding right of it or by the next row.
+"""
+
+from dataclasses import dataclass
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.channelwise.code import Code
+from xpulpnn_sw.kernels.channelwise.packed import repeated
+from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Term
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+REGISTERS = 19
+"""Registers a copy needs."""
+
+SPARE_BYTES = 32
+"""Bytes behind the last row of the buffer that may be written and read."""
+
+_INTERLEAVED = (0x05010400, 0x07030602)
+"""Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
+
+_UPPER_HALVES = 0x00030001
+"""Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The copy.
+
+    Parameters
+    ----------
+    code : Code
+        Takes the instructions.
+    bits : int
+        Width of the inputs.
+    signed : bool
+        Whether they are two's complement.
+    """
+
+    code: Code
+    bits: int
+    signed: bool
+
+    def terms(self) -> dict[str, Term]:
+        """What the copy needs of the arguments."""
+        left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")
+        pitch_words = (left + right + width + (WORD - 1)) // WORD
+        # what is loaded at a time
+        unit = 2 * WORD_BITS // self.bits if self.bits == BYTE_BITS else WORD_BITS // self.bits
+        loads = (width + (unit - 1)) // unit if self.code.xpulp else (width * self.bits + (BYTE_BITS - 1)) // BYTE_BITS
+        return {
+            "pitch_words": pitch_words,
+            "pitch": Name("pitch_words") * WORD,
+            "row_bytes": Argument("row_bytes"),
+            "height": Argument("height"),
+            "left_words": (left + (WORD - 1)) // WORD,
+            "right_words": (right + (WORD - 1)) // WORD,
+            "pad_left": left,
+            "pad_top": Argument("pad_top"),
+            "loads": loads,
+            "data_end": left + width,
+        }
+
+    def emit(self, frame: Frame, registers: list[int]) -> None:
+        """Fill the buffer with ``inputs`` rows from row ``first_y`` on, of the channel at ``source``."""
+        b = self.code.b
+        source, row, y, rows, read, write, counter, work, *others = registers
+        self._begin(others)
+        frame.load("inputs", rows)
+        frame.load("first_y", y)
+        frame.load("buffer", row)
+        b("mul", source, y, frame.register("row_bytes", work))
+        b("add", source, source, frame.register("channel_source", work))
+        start, outside, done = Label(), Label(), Label()
+
+        def write_outside() -> None:
+            b.place(outside)
+            b.mv(write, row)
+            self._zeros(frame, "pitch_words", write, counter)
+            b.jump(done)
+
+        b.place(start)
+        b.below(work, y, frame.value("height", work))
+        b.branch("beq", work, ZERO, outside)
+        b.aside(write_outside)
+        b.mv(write, row)
+        self._zeros(frame, "left_words", write, counter)
+        b.mv(write, row)
+        b.add(write, frame.value("pad_left", work), counter)
+        b.mv(read, source)
+        self.code.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
+        b.mv(write, row)
+        b.add(write, frame.value("data_end", work), counter)
+        self._zeros(frame, "right_words", write, counter)
+        b.place(done)
+        b.add(row, frame.value("pitch", work), counter)
+        b.add(source, frame.value("row_bytes", work), counter)
+        b("addi", y, y, 1)
+        b("addi", rows, rows, -1)
+        b.branch("bne", rows, ZERO, start)
+
+    def _zeros(self, frame: Frame, count: str, write: int, counter: int) -> None:
+        """Write so many words of zeros, byte by byte where an address may be no multiple of four without XpulpV2."""
+
+        def word() -> None:
+            if self.code.xpulp:
+                self.code.store(ZERO, write, WORD)
+                return
+            for number in range(WORD):
+                self.code.b("sb", ZERO, number, write)
+            self.code.b("addi", write, write, WORD)
+
+        self.code.repeat(frame.value(count, counter), counter, word, level=0)
+
+    def _begin(self, registers: list[int]) -> None:
+        """Load the constants."""
+        b = self.code.b
+        if self.code.xpulp and self.bits < BYTE_BITS:
+            mask, low, high, halves, *_ = registers
+            b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
+            b.li(low, _INTERLEAVED[0])
+            b.li(high, _INTERLEAVED[1])
+            if BYTE_BITS // self.bits > len(_INTERLEAVED):
+                b.li(halves, _UPPER_HALVES)
+
+    def _copy(self, read: int, write: int, registers: list[int]) -> None:
+        """Copy the next elements."""
+        code, b = self.code, self.code.b
+        if not code.xpulp:
+            self._copy_byte(read, write, registers)
+            return
+        if self.bits == BYTE_BITS:
+            words = registers[:2]
+            for word in words:
+                code.load(word, read, WORD)
+        else:
+            _, low, high, halves, word, *rest = registers
+            code.load(word, read, WORD)
+            fields = rest[: BYTE_BITS // self.bits]
+            spare = rest[len(fields) :]
+            for number, field in enumerate(fields):
+                self._field(field, word, number, registers[0])
+            pairs = [
+                self._interleave(b, fields[first], fields[first + 1], copy, (low, high))
+                for first, copy in zip(range(0, len(fields), 2), spare[: len(fields) // 2], strict=True)
+            ]
+            words = pairs[0]
+            if len(pairs) > 1:
+                # the upper halves in place, the lower ones in what is no longer needed
+                free = [word, fields[1]]
+                words = []
+                for ab, cd, lower in zip(*pairs, free, strict=True):
+                    b("pv.pack.h", lower, cd, ab)
+                    b("pv.shuffle2.h", ab, cd, halves)
+                    words += [lower, ab]
+        for register in words:
+            code.store(register, write, WORD)
+
+    def _field(self, rd: int, word: int, number: int, mask: int) -> None:
+        """Of each byte the element ``number``, as a byte."""
+        b, above = self.code.b, BYTE_BITS - self.bits
+        place = number * self.bits
+        if self.signed:
+            if place < above:
+                b("pv.sll.sci.b", rd, word, above - place)
+            b("pv.sra.sci.b", rd, rd if place < above else word, above)
+        elif place == above:
+            b("pv.srl.sci.b", rd, word, place)
+        elif place:
+            b("srli", rd, word, place)
+            b("and", rd, rd, mask)
+        else:
+            b("and", rd, word, mask)
+
+    @staticmethod
+    def _interleave(b: Builder, even: int, odd: int, copy: int, selectors: tuple[int, int]) -> list[int]:
+        """Two words with the bytes of ``even``, which is lost, and ``odd`` by turns."""
+        b.mv(copy, even)
+        b("pv.shuffle2.b", even, odd, selectors[0])
+        b("pv.shuffle2.b", copy, odd, selectors[1])
+        return [even, copy]
+
+    def _copy_byte(self, read: int, write: int, registers: list[int]) -> None:
+        """Copy the elements of a byte."""
+        byte, element, *_ = registers
+        self.code.load(byte, read, 1, bits=BYTE_BITS)
+        count = BYTE_BITS // self.bits
+        for number in range(count):
+            source = byte
+            if self.bits < BYTE_BITS:
+                self.code.extract(element, byte, self.bits, number * self.bits, signed=self.signed)
+                source = element
+            self.code.b("sb", source, number, write)
+        self.code.b("addi", write, write, count)
+
+
+def row_pitch(width: int, left: int, right: int) -> int:
+    """Bytes of a row in the buffer."""
+    return -(-(left + width + right) // WORD) * WORD
+
+
+def copied_bytes(rows: int, pitch: int) -> int:
+    """Bytes of the buffer for so many rows."""
+    return rows * pitch + SPARE_BYTES
+
+

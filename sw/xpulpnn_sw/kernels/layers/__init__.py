@@ -1,0 +1,1 @@
+"""Kernels by the layer they compute."""

@@ -1,0 +1,54 @@
+"""Convolution of single pixels, and the text that names it."""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layer import ConvLayer, join, number, options_of, spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseLayer(ConvLayer):
+    """Convolution with filters of one pixel, without padding unless said.
+
+    Parameters
+    ----------
+    kernel_height, kernel_width : int
+        1.
+    """
+
+    kernel_height: int = 1
+    kernel_width: int = 1
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every input pixel gives an output pixel, in their order."""
+        return self.stride == (1, 1) and not any(self.padding)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:O[:s=S,p=P]``, options as of a convolution, but the padding 0 unless given."""
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)(?::(.*))?", text, re.ASCII)
+        if match is None:
+            raise LayerError(f"layer must be HxWxC:O[:s=,p=], not {text}")
+        height, width, channels, filters = map(number, match.groups()[:4])
+        options = options_of(text, match[5])
+        stride = spread("s", options.get("s", "1"), 2)
+        padding = spread("p", options.get("p", "0"), 4)
+        return cls(
+            height=height,
+            width=width,
+            channels=channels,
+            out_channels=filters,
+            stride=(stride[0], stride[1]),
+            padding=(padding[0], padding[1], padding[2], padding[3]),
+        )
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        text = f"{self.height}x{self.width}x{self.channels}:{self.out_channels}"
+        given = {"s": (self.stride, (1, 1)), "p": (self.padding, (0, 0, 0, 0))}
+        options = [f"{key}={join(value)}" for key, (value, usual) in given.items() if value != usual]
+        return f"{text}:{','.join(options)}" if options else text

@@ -1,0 +1,94 @@
+"""Table II for the cluster and the blocks of clusters: rows and sums from given figures."""
+
+import pytest
+
+from xpulpnn.config import CLUSTER_PRESETS
+from xpulpnn_sim.explorer import paper_cluster
+from xpulpnn_sim.explorer.flows import Request
+from xpulpnn_sim.explorer.report.cluster_blocks import REST, block_areas, block_table
+from xpulpnn_sim.explorer.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
+
+pytestmark = pytest.mark.unit
+
+INSTANCES = {"core0": 50e3, "core1": 50e3, "demux0": 1e3, "external": 2e3, "tcdm": 30e3, "dma": 40e3, "(shared)": 500.0}
+FO4_PS = 50.0
+
+
+def flow(scale: float = 1.0) -> FlowResult:
+    sizes = {f"cluster.{name}": scale * size for name, size in INSTANCES.items()}
+    modules = [
+        ModuleArea(path="cluster", module="cluster", own_ge=100, total_ge=100 + sum(sizes.values()), own_cells=9)
+    ]
+    for path, size in sizes.items():
+        modules.append(ModuleArea(path=path, module="m", own_ge=size, total_ge=size, own_cells=1))
+    modules.append(ModuleArea(path="cluster.core0.lsu", module="lsu", own_ge=7e3, total_ge=7e3, own_cells=1))
+    path = CriticalPath(tool="t", netlist="mapped", start="a", end="b", delay_ps=5000.0 * scale)
+    return FlowResult(
+        flow="asic",
+        script="area",
+        tools={},
+        conditions=[],
+        area_kge=modules[0].total_ge / 1e3,
+        delay_ps=6000.0 * scale,
+        delay_fo4=6000.0 * scale / FO4_PS,
+        modules=modules,
+        memory_bits=2 << 20,
+        grant=GrantPath(path=path, request_ps=1000.0, grant_ps=2500.0, fo4=path.delay_ps / FO4_PS),
+    )
+
+
+def point(label: str, scale: float = 1.0) -> PointResult:
+    return PointResult(
+        label=label, top="cluster", preset=label, settings={}, configuration={}, folder="", flows=[flow(scale)]
+    )
+
+
+def test_blocks_add_up() -> None:
+    areas = block_areas(flow())
+    assert areas == {
+        "cores": 100.0,
+        "crossbar": 30.0,
+        "event unit": 0.0,
+        "DMA": 40.0,
+        "caches": 0.0,
+        "peripherals": 0.0,
+        "demuxes, ports": 3.0,
+        REST: pytest.approx(0.6),
+    }
+    table = block_table([point("cluster")])
+    assert table is not None
+    (row,) = table.rows
+    named = dict(zip([column.name for column in table.columns], row, strict=True))
+    assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
+    assert [named[part] for part in ("request", "to grant", "onwards", "all")] == pytest.approx([20, 30, 50, 100])
+
+
+def test_without_clusters_there_are_no_blocks() -> None:
+    alone = point("core")
+    assert (
+        block_table([PointResult(**{**{name: getattr(alone, name) for name in alone.__slots__}, "flows": []})]) is None
+    )
+
+
+def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_cluster, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
+    request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
+    space, steps = paper_cluster.cluster_points(request)
+    assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4"]
+    assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
+    assert steps == [["cluster-area", "cluster-speed"]] * 3
+
+
+def test_overheads_beside_those_of_the_paper() -> None:
+    table = paper_cluster.cluster_paper_table(
+        [point("cluster-ri5cy"), point("cluster", 1.02), point("cluster-bf4", 1.05)]
+    )
+    rows = {(row[0], row[1]): row[2:] for row in table.rows}
+    without, more, percent, published, ratio = rows["extension of the cores", "area [kGE], asic-area"]
+    assert (without, more) == (pytest.approx(173.6), pytest.approx(177.07))
+    assert percent == pytest.approx(100 * (177.07 / 173.6 - 1))
+    assert (published, ratio) == (4.1, pytest.approx(percent / 4.1))
+    delay = rows["32 instead of 16 banks", "delay [FO4], asic-area"]
+    assert delay == [pytest.approx(122.4), pytest.approx(126.0), pytest.approx(100 * (1.05 / 1.02 - 1)), None, None]
+    assert rows["32 instead of 16 banks", "grant path [FO4], asic-area"][:2] == [pytest.approx(102), pytest.approx(105)]
+    assert len(rows) == 6
