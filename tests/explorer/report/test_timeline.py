@@ -15,8 +15,16 @@ def step(tile, begin, computed, end, moving):
 
 
 RECORD = {
-    **{"kernel": "conv", "layer": "4x4x4:4x3x3", "precision": "8x8x8", "variant": "nn_4x4", "cores": 8},
-    **{"banks": 16, "arbiter": "counter", "placement": "padded", "cycles": 300, "macs_per_cycle": 12.5},
+    "kernel": "conv",
+    "layer": "4x4x4:4x3x3",
+    "precision": "8x8x8",
+    "variant": "nn_4x4",
+    "cores": 8,
+    "banks": 16,
+    "arbiter": "counter",
+    "placement": "padded",
+    "cycles": 300,
+    "macs_per_cycle": 12.5,
     "tiling": {
         "tiles": 2,
         "unit": "rows",
