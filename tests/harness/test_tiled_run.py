@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.cluster_run import ClusterCase
-from xpulpnn_sim.harness.kernel_run import Case, short_precision
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors, short_precision, wrong_results
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.tiled_run import TiledFigures, run_case_on_cluster
+from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import tiled
 from xpulpnn_sw.programs.tiled import Tiling
 
@@ -58,6 +62,38 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     tiling_figures = figures.tiling
     assert tiling_figures.tiles == len([step for step in tiling_figures.steps if step.tile is not None]) > 1
     assert tiling_figures.overlap
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant", "tiling"),
+    [
+        ("pointwise", "3x2x20:22", "8x2xi2", "xpulpv2_1x2", Tiling(rows=4, channels=16)),
+        ("pointwise", "6x4x12:8:s=2,p=1", "8x8x8", "nn_4x4", Tiling(rows=1)),
+        ("conv1d", "15x6:8x3:s=2,p=2,d=2", "4x8x8", "nn_4x4", Tiling(rows=3)),
+        ("linear", "33:24", "8x4x8", "nn_4x1", Tiling(channels=8)),
+        ("linear", "50:40:raw", "8x8x8", "cu_4x1", Tiling(channels=16, overlap=False)),
+    ],
+)
+def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, variant, tiling):
+    kind = KINDS[kernel]
+    layer = kind.layer.parse(text)
+    alone = Case(
+        layer=layer,
+        precision=kind.precision(layer, Precision.parse(precision)),
+        variant=variant,
+        config=FOUR.core,
+    )
+    chosen = ClusterCase(case=alone, cluster=FOUR, tiling=tiling)
+    tensors = case_tensors(alone)
+    program = chosen.tiles(chosen.kernel(tensors), tensors)
+    assert program is not None
+    assert len(program.plan.tiles) > 1
+    session = ClusterSession(chosen.executable(program), FOUR, output=lambda _: None)
+    assert session.run(200_000).ok
+    image = program.run.image
+    outside = np.frombuffer(session.memory.read_bytes(image.base, image.data.size), np.uint8)
+    assert wrong_results(program.run, outside, alone, tensors) is None
 
 
 @pytest.mark.cosim

@@ -51,9 +51,9 @@ def cosim_cluster(
 ) -> tuple[Result, ...]:
     """Run a kernel on clusters in every combination of what is given, and check it.
 
-    The cores share the work; operands and results lie in the TCDM. Where they do not fit, those of a convolution or a
-    matrix product lie in the memory outside, and the DMA engine moves tiles of them while others are computed. The
-    first run of a cluster compiles a model, which takes about a minute.
+    The cores share the work; operands and results lie in the TCDM. Where they do not fit, those of a layer with filters
+    lie in the memory outside, and the DMA engine moves tiles of them while others are computed. The first run of a
+    cluster compiles a model, which takes about a minute.
 
     Parameters
     ----------

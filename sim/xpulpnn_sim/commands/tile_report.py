@@ -18,7 +18,7 @@ _COLUMNS = (
 def print_tiles(console: Console, record: Mapping[str, Any]) -> None:
     """Print how the layer of a record was divided, and its steps."""
     tiling = record["tiling"]
-    unit = "rows" if record["kernel"] == "conv" else "pixels"
+    unit = tiling["unit"]
     how = "two buffers for what changes" if tiling["overlap"] else "one buffer each, nothing moved meanwhile"
     text = (
         f"{record['kernel']} {record['layer']} {record['precision']} {record['variant']} on {record['cores']} cores: "

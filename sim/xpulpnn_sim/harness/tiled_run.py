@@ -12,7 +12,7 @@ from xpulpnn_sim.harness.machine import Memory
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sw.programs.tiled import TIMES, TiledProgram
-from xpulpnn_sw.tiling.geometry import rows_of
+from xpulpnn_sw.tiling.geometry import rows_of, unit_of
 from xpulpnn_sw.tiling.schedule import Step
 
 _RELEASED, _BEGIN, _DONE, _READY = range(len(TIMES))
@@ -71,7 +71,9 @@ class TilingFigures:
     tiles : int
         Their number.
     rows, channels : int
-        Of a tile: output rows (of a matrix product: pixels) and channels.
+        Of a tile: output rows and channels.
+    unit : str
+        What is meant by rows: ``rows``, or ``pixels`` where the input is a row for each of them.
     order : str
         What comes first, ``rows`` or ``channels``: after a tile the next rows of the same channels, or the other way
         round.
@@ -94,6 +96,7 @@ class TilingFigures:
     tiles: int
     rows: int
     channels: int
+    unit: str
     order: str
     overlap: bool
     tcdm_bytes: int
@@ -169,6 +172,7 @@ def _tiling(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64])
         tiles=len(plan.tiles),
         rows=len(rows_of(program.run, plan.tiles[0])),
         channels=plan.channels,
+        unit=unit_of(program.run),
         order="channels" if plan.channels_first else "rows",
         overlap=plan.overlap,
         tcdm_bytes=len(program.data),

@@ -18,6 +18,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.im2col import Im2col
@@ -25,10 +26,9 @@ from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.tiling.geometry import Product, footprint_of, lines_of, product_of, rates_of, shape_of
+from xpulpnn_sw.tiling.geometry import Form, Product, footprint_of, lines_of, product_of, rates_of, shape_of
 from xpulpnn_sw.tiling.operands import MOST_BYTES, Filters, Outside, Places, Transfer, command_words, filters_of
 from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
 from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
@@ -141,7 +141,7 @@ class Tiling:
     Parameters
     ----------
     rows : int or None
-        Output rows of a tile, of a matrix product its pixels; None: as it takes least time.
+        Output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time.
     channels : int or None
         Output channels of a tile; None: likewise.
     overlap : bool
@@ -319,7 +319,8 @@ def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[St
     known = {field.name for field in run.structure.fields if not field.pointer}
     found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
     constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
-    im2col = Im2col(run.variant, run.precision) if isinstance(run.layer, ConvLayer) else None
+    dilated = run.structure is CONV1D_ARGUMENTS
+    im2col = Im2col(run.variant, run.precision, dilated=dilated) if run.form is Form.MAP else None
     function = KernelCode(Blocking(run.variant, run.precision, rule), run.structure, constants, im2col).write()
     return replace(run, function=function, specialised=True)
 

@@ -1,16 +1,20 @@
 """What the kernels' layouts mean for tiles: shape, bytes and speed of a layer, from its kernel."""
 
 from dataclasses import dataclass, fields
+from enum import Enum
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, LINEAR_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
-from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import banked_words, padded_channels
 from xpulpnn_sw.tiling.plan import Footprint, Rates
 from xpulpnn_sw.tiling.shape import Shape, Tile
+
+_AHEAD = 2
+"""Words that may be read behind an input."""
 
 _BLOCK_CYCLES = 45
 """Of the accumulators' start, requantisation and stores."""
@@ -26,16 +30,53 @@ _BYTES_PER_CYCLE = 6.0
 """That the DMA engine moves beside the cores."""
 
 
+class Form(Enum):
+    """What a kernel takes for its input, by its argument structure."""
+
+    MAP = "a feature map, through im2col"
+    ROWS = "a row for each pixel"
+    VECTOR = "a single row, whose outputs the cores share"
+
+
+_FORMS = {
+    CONV_ARGUMENTS.name: Form.MAP,
+    CONV1D_ARGUMENTS.name: Form.MAP,
+    MATMUL_ARGUMENTS.name: Form.ROWS,
+    LINEAR_ARGUMENTS.name: Form.VECTOR,
+}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Product(KernelRun):
-    """A kernel whose layer can be divided: a convolution or a matrix product."""
+    """A kernel whose layer can be divided: it is made of products with filters."""
 
-    layer: ConvLayer | MatmulLayer
     variant: Variant
+
+    @property
+    def form(self) -> Form:
+        """What its input is."""
+        return _FORMS[self.structure.name]
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of the layer."""
+        if self.form is Form.MAP:
+            return self.arguments["out_height"] * self.line_pixels
+        return self.arguments["pixels"] if self.form is Form.ROWS else 1
+
+    @property
+    def line_pixels(self) -> int:
+        """Output pixels of a line: of a row of the map, of a group, or the only one."""
+        if self.form is Form.MAP:
+            return self.arguments["out_width"]
+        return self.variant.npx if self.form is Form.ROWS else 1
 
     @property
     def filter_words(self) -> int:
         """Words of a packed filter."""
+        if self.form is not Form.MAP:
+            words = self.arguments["row_words"]
+            return -(-words // self.variant.unrolled) * self.variant.unrolled
         row = self.arguments["row_stride"] // WORD
         widened = self.variant.row_bits(self.precision.w) // self.precision.w
         return row // (widened * self.variant.planes(self.precision))
@@ -48,9 +89,11 @@ class Product(KernelRun):
     @property
     def in_line(self) -> int:
         """Bytes of an input line."""
-        if isinstance(self.layer, ConvLayer):
+        if self.form is Form.MAP:
             return self.arguments["width"] * self.arguments["pixel_bytes"]
-        return self.variant.npx * self.arguments["row_stride"]
+        if self.form is Form.ROWS:
+            return self.variant.npx * self.arguments["row_stride"]
+        return self.image.symbols["input"].length
 
     @property
     def channel_step(self) -> int:
@@ -69,36 +112,44 @@ class Product(KernelRun):
 
 def divides(run: KernelRun) -> bool:
     """Whether the layer of a kernel can be divided."""
-    return isinstance(run.layer, ConvLayer | MatmulLayer)
+    return isinstance(run.variant, Variant) and run.structure.name in _FORMS
 
 
 def product_of(run: KernelRun) -> Product:
     """A kernel as one whose layer can be divided; raises :class:`LayerError` for any other."""
     if not divides(run):
-        raise LayerError(f"layer in tiles must be of a convolution or a matrix product, not {run.layer} of {run.name}")
+        raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
     return Product(**{item.name: getattr(run, item.name) for item in fields(run)})
 
 
 def shape_of(run: Product) -> Shape:
     """How the layer of a kernel divides."""
-    layer, npx = run.layer, run.variant.npx
     # results of a tile begin at a byte, and with a whole word
     narrowest = min(run.precision.x, run.precision.w, run.precision.y)
-    channels = {"channels": layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
-    if isinstance(layer, ConvLayer):
+    channels = {"channels": run.layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
+    arguments = run.arguments
+    if run.form is Form.MAP:
+        distance = arguments["dilation"] if run.structure is CONV1D_ARGUMENTS else 1
         return Shape(
-            lines=layer.out_height,
-            line_pixels=layer.out_width,
-            pixels=layer.pixels,
-            in_lines=layer.height,
-            step=layer.stride[0],
-            window=layer.kernel_height,
-            top=layer.padding[0],
+            lines=arguments["out_height"],
+            line_pixels=run.line_pixels,
+            pixels=run.pixels,
+            in_lines=arguments["height"],
+            step=arguments["stride_y"],
+            window=(arguments["kernel_height"] - 1) * distance + 1,
+            top=arguments["pad_top"],
             **channels,
         )
-    groups = -(-layer.pixels // npx)
+    groups = -(-run.pixels // run.line_pixels)
     return Shape(
-        lines=groups, line_pixels=npx, pixels=layer.pixels, in_lines=groups, step=1, window=1, top=0, **channels
+        lines=groups,
+        line_pixels=run.line_pixels,
+        pixels=run.pixels,
+        in_lines=groups,
+        step=1,
+        window=1,
+        top=0,
+        **channels,
     )
 
 
@@ -108,7 +159,7 @@ def footprint_of(run: Product, fixed: int) -> Footprint:
     return Footprint(
         fixed=fixed,
         in_line=run.in_line,
-        in_spare=WORD,
+        in_spare=_AHEAD * WORD,
         group=run.variant.npx,
         blocks=run.blocks,
         pixel=run.pixel_bytes,
@@ -126,7 +177,7 @@ def rates_of(run: Product) -> Rates:
     loops = run.channel_step // variant.nch
     inner = int(run.function.inner.sum()) // loops
     iterations = run.filter_words // variant.unrolled
-    copied = run.arguments["row_stride"] // WORD if isinstance(run.layer, ConvLayer) else 0
+    copied = run.arguments["row_stride"] // WORD if run.form is Form.MAP else 0
     return Rates(
         block=iterations * inner + _BLOCK_CYCLES,
         group=int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES,
@@ -136,20 +187,26 @@ def rates_of(run: Product) -> Rates:
 
 
 def lines_of(run: Product, rows: int) -> int:
-    """Lines of a tile of so many output rows, or of so many pixels of a matrix product; raises :class:`LayerError`."""
-    if isinstance(run.layer, ConvLayer):
-        what, most, unit = "rows", run.layer.out_height, 1
-    else:
-        what, most, unit = "pixels", run.layer.pixels, run.variant.npx
+    """Lines of a tile of so many output rows, or of so many pixels where there are no rows.
+
+    Raises :class:`LayerError` for what is no number of lines.
+    """
+    is_map = run.form is Form.MAP
+    most, unit = (run.arguments["out_height"], 1) if is_map else (run.pixels, run.line_pixels)
     if not 1 <= rows <= most or (rows % unit and rows != most):
         multiple = "" if unit == 1 else f", a multiple of {unit} or all"
-        raise LayerError(f"{what} of a tile must be 1 to {most}{multiple}, not {rows}")
+        raise LayerError(f"{unit_of(run)} of a tile must be 1 to {most}{multiple}, not {rows}")
     return -(-rows // unit)
 
 
 def rows_of(run: Product, tile: Tile) -> range:
-    """Output rows of a tile, or pixels of a matrix product."""
-    if isinstance(run.layer, ConvLayer):
+    """Output rows of a tile, or pixels where there are no rows."""
+    if run.form is Form.MAP:
         return tile.lines
-    first = tile.lines.start * run.variant.npx
+    first = tile.lines.start * run.line_pixels
     return range(first, first + tile.pixels)
+
+
+def unit_of(run: Product) -> str:
+    """What is counted in rows of a tile."""
+    return "rows" if run.form is Form.MAP else "pixels"

@@ -7,9 +7,8 @@ import numpy as np
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layout import Image, Symbol, Words, banked_words
-from xpulpnn_sw.tiling.geometry import Product
+from xpulpnn_sw.tiling.geometry import Form, Product
 from xpulpnn_sw.tiling.plan import ALIGNMENT, aligned
 from xpulpnn_sw.tiling.schedule import Move, Operand
 from xpulpnn_sw.tiling.shape import Tile
@@ -191,8 +190,7 @@ class Places:
         )
 
     def _first_pixel(self, tile: Tile) -> int:
-        layer = self.run.layer
-        return tile.lines.start * (layer.out_width if isinstance(layer, ConvLayer) else self.run.variant.npx)
+        return tile.lines.start * self.run.line_pixels
 
     def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
         """Fields of the argument structure for a tile."""
@@ -206,7 +204,7 @@ class Places:
             "parameters": weights + filters.weight_bytes,
             "output": output,
         }
-        if isinstance(self.run.layer, ConvLayer):
+        if self.run.form is Form.MAP:
             return values | {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
         return values | {"pixels": tile.pixels}
 

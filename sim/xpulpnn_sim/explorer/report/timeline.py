@@ -49,7 +49,7 @@ def timeline_figure(record: Record) -> dict[str, Any]:
     The bar of the DMA engine begins with its step and is as long as it moved data in it.
     """
     steps = record["tiling"]["steps"]
-    unit = "rows" if record["kernel"] == "conv" else "pixels"
+    unit = record["tiling"]["unit"]
     bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANES}
     for step in steps:
         if step["tile"] is not None:
