@@ -137,8 +137,8 @@ def test_paths_go_through_all_parts(output: FlowOutput, library: Library) -> Non
     assert grant.path.end.startswith(("core0.", "core1."))
     assert grant.path.steps[-1].arrival_ps == grant.path.delay_ps
     assert sum(step.delay_ps for step in grant.path.steps) == pytest.approx(grant.path.delay_ps, rel=0.1)
-    # the other tool times the same netlist by other conventions for slews
-    assert all(other == pytest.approx(path.delay_ps, rel=0.1) for other in path.others.values())
+    # OpenSTA, where it is installed, times the same netlist
+    assert all(other == pytest.approx(path.delay_ps, rel=0.01) for other in path.others.values())
 
 
 def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool]:

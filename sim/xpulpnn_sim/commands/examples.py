@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn explore --preset ri5cy,xpulpnn --kernel matmul:8:nn_4x4", "two configurations side by side"),
         ("xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib", "a sweep, your cells"),
         ("xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5", "on FPGAs"),
+        ("xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4", "whole clusters, minutes each"),
     ),
     "equivalence": (
         ("xpulpnn equivalence", "all structures of the dot-product unit against its definition"),
