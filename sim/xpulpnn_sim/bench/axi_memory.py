@@ -113,10 +113,13 @@ class AxiRules(Background):
     -------
     bursts : dict
         Transfers of each burst, by channel.
+    addresses : set of int
+        Where bursts that read begin.
     """
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         self._clk, self._rst, self._longest = dut.clk, dut.rst, longest
+        self.addresses: set[int] = set()
         self.bursts: dict[str, list[int]] = {"aw": [], "ar": []}
         channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
         self._handles = {
@@ -161,7 +164,9 @@ class AxiRules(Background):
         assert size <= self._longest[channel], what
         assert address // BOUNDARY == (address + size - 1) // BOUNDARY, what
         self.bursts[channel].append(transfers)
-        if channel == "aw":
+        if channel == "ar":
+            self.addresses.add(address)
+        else:
             self._writes.append(transfers)
 
     def _data(self, last: int) -> None:

@@ -43,6 +43,9 @@ _PLACES = 32
 _WAITER_AT = 0x1C00
 """Place of the program that waits for events, in bytes from the start of L2."""
 
+_DETOUR_AT = 0x1E00
+"""Place of a jump to the program."""
+
 _SEEN = TCDM_USED
 """Place in the TCDM where that program counts, a word per core; behind them what it was told last."""
 
@@ -109,9 +112,10 @@ class Surroundings:
             MASK=int(EventRegister.MASK),
             WAIT_CLEAR=int(EventRegister.WAIT_CLEAR),
         )
-        words = assemble(text, L2_BASE + _WAITER_AT).words
-        place = _WAITER_AT // WORD_BYTES
-        self.l2[place : place + len(words)] = words
+        for at, source in ((_WAITER_AT, text), (_DETOUR_AT, f"    .equ program, {L2_BASE}; j program")):
+            words = assemble(source, L2_BASE + at).words
+            place = at // WORD_BYTES
+            self.l2[place : place + len(words)] = words
 
     def __enter__(self) -> "Surroundings":
         """Begin."""
@@ -189,13 +193,14 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         assert not sample(dut.busy), "busy while nothing but the start is awaited"
         assert not sample(dut.eoc), "the end without the other cores"
         with HostTraffic(parts) as traffic:
-            await parts.boot(L2_BASE, parts.all_cores)
+            await parts.boot(L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
             for _ in range(_PATIENCE):
                 await FallingEdge(dut.clk)
                 if sample(dut.eoc):
                     break
             await RisingEdge(dut.clk)
         assert sample(dut.eoc), f"no end of computation after {_PATIENCE} cycles"
+        assert L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
         assert traffic.accesses > 50, f"{traffic.accesses} accesses of the host"
         assert sample(dut.return_value) == parts.program.return_value
         # an access of the traffic may still be under way: the next one comes behind it
