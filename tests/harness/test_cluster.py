@@ -324,7 +324,7 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     assert {core for _cycle, core in when} == set(range(CORES))
     printed = capfd.readouterr()
     assert "cycles by core" in printed.out
-    assert "ri5cy tcdm_bytes=4096 dma=0, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
+    assert "ri5cy tcdm_bytes=65536, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
 
 
 def test_the_command_fails_with_the_program(cluster_command, capfd):
