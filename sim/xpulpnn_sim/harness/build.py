@@ -31,8 +31,10 @@ _VERILATOR_FLAGS = (
     *("--cc", "--exe", "--build", "-Mdir", "obj"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
-# Both would name variables and tables of each instance of a module differently, which makes each a function of its own.
-_ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
+ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
+"""For a design with a repeated module: both passes would name variables and tables of each instance differently, which
+makes each a function of its own."""
+
 # Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
 _OPTIMISATION = "OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
 # "python" is not on the path of every environment.
@@ -133,7 +135,7 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()
     flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
-    flags += _ALIKE_FLAGS if rig.repeated else ()
+    flags += ALIKE_FLAGS if rig.repeated else ()
     flags += ["--trace-fst", "--trace-structs"] if trace else []
     flags += ["-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
     make_flags = f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}"

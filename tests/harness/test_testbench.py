@@ -1,0 +1,40 @@
+"""The wrapper of a design with a repeated module: what the simulator makes of its instances."""
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn_sim.harness.build import ALIKE_FLAGS
+from xpulpnn_sim.harness.models import cached_emission, cluster_rig, simulated
+from xpulpnn_sim.harness.testbench import CONTROL, TOP
+from xpulpnn_sim.verilator import require_verilator
+
+pytestmark = pytest.mark.cosim
+
+CORES = 3
+
+
+def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
+    config = ClusterConfig(core=preset("ri5cy"), cores=CORES, banks=2, dma=False, memories="ports", rvfi=True)
+    rig = replace(cluster_rig(*cached_emission("cluster", simulated(config), both_edges=True)), both_edges=True)
+    for name, text in {"design.v": rig.verilog, **rig.sources()}.items():
+        (tmp_path / name).write_text(text)
+    root = require_verilator()
+    command = (str(root / "bin" / "verilator"), "--cc", "-O3", *ALIKE_FLAGS, "-Wno-fatal", "-Wno-lint", "-Wno-style")
+    done = subprocess.run(
+        (*command, "--top-module", TOP, "-Mdir", "obj", CONTROL, f"{TOP}.sv", "design.v"),
+        cwd=tmp_path,
+        env={**os.environ, "VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # a loop through bits of one variable would be evaluated until nothing changes any more
+    assert "UNOPTFLAT" not in done.stdout + done.stderr
+    text = "".join(path.read_text() for path in (tmp_path / "obj").glob("*.cpp"))
+    functions = set(re.findall(r"^void V\w+_core\w*nba\w+DOT__core(\d)__\d+\(", text, re.MULTILINE))
+    assert functions == {"0"}
