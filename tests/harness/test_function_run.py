@@ -7,11 +7,11 @@ import pytest
 
 from xpulpnn.config import CoreConfig, DotpConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.packed_products import Point, run_point
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.harness.function_run import run_function
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.packed_products import Point, run_point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.methods import METHODS, methods

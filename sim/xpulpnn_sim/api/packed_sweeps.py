@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.api.packed_products import Point
+from xpulpnn_sim.harness.packed_products import Point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.methods import ISAS, Method, methods
 from xpulpnn_sw.ulppack.packing import Scheme, legal_depths, most_depth, most_iterations

@@ -10,7 +10,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
 from xpulpnn_sim.api.kernel_campaign import random_cases
-from xpulpnn_sim.commands import cosim_cluster, cosim_ulppack
+from xpulpnn_sim.commands import cosim_bnn, cosim_cluster, cosim_ulppack
+from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -41,6 +42,10 @@ from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate,
 from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
+
+_OTHERS = (cosim_ulppack, cosim_bnn)
+"""Modules of kernels with options and tables of their own."""
 
 _BEFORE, _AFTER = 50, 20
 """Instructions in the waveforms before and after a mismatch."""
@@ -53,7 +58,7 @@ _BEGINNING = 2000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    add_kernel(parser, {cosim_ulppack.NAME: cosim_ulppack.HELP})
+    add_kernel(parser, {one.NAME: one.HELP for one in _OTHERS})
     parser.add_argument(
         "--layer",
         action="append",
@@ -101,14 +106,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wave-window", metavar="FROM:TO", help="cycles of the first kernel to write instead")
     add_json(parser)
     cosim_cluster.add_arguments(parser)
-    cosim_ulppack.add_arguments(parser)
+    for one in _OTHERS:
+        one.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
-    if arguments.kernel == cosim_ulppack.NAME:
-        return cosim_ulppack.run(arguments, _usual(arguments.kernel))
-    cosim_ulppack.refuse_its_options(arguments)
+    for one in _OTHERS:
+        if arguments.kernel != one.NAME:
+            one.refuse_its_options(arguments)
+    for one in _OTHERS:
+        if arguments.kernel == one.NAME:
+            return one.run(arguments, _usual(arguments.kernel))
     cosim_cluster.require_its_options(arguments)
     cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
     cases = _cases(arguments, simulated_configuration(arguments) if cluster is None else cluster.core)
@@ -132,7 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
         for report in result.reports:
             name = "{kernel} {layer} {precision} {variant}".format(**result.record)
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
-    console.print(_table([result.record for result in results]))
+    shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
+    console.print(shown([result.record for result in results]))
     write_json(arguments.json, [result.record for result in results])
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)

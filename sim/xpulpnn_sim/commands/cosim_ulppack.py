@@ -8,7 +8,6 @@ from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.api.packed_products import run_points
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -24,6 +23,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.explorer.report.packed_grids import Grid, bytes_cycles, grids
 from xpulpnn_sim.explorer.report.packed_plots import write_packed_plots
 from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.packed_products import run_points
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.methods import ISAS
 
@@ -111,6 +111,7 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
     if "table" in names:
         console.print(_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
+        console.print(f"\n{grid.title}", markup=False, soft_wrap=True)
         console.print(_grid(grid))
     write_json(arguments.json, records)
     if plot is not None:
@@ -183,7 +184,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
 
 
 def _grid(grid: Grid) -> Table:
-    shown = Table(box=None, title=grid.title, title_justify="left")
+    shown = Table(box=None)
     shown.add_column(grid.corner, no_wrap=True)
     for heading in grid.columns:
         shown.add_column(heading, justify="right", no_wrap=True)

@@ -15,6 +15,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4", "one small MatMul"),
         ("xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2", "on the whole core"),
         ("xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --plot build/cores.html", "shared by eight cores"),
+        ("xpulpnn cosim ulppack", "products of packed operands, bit-serial and ordinary ones side by side"),
+        ("xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2", "one pair of widths"),
+        ("xpulpnn cosim ulppack --sweep all --plot build/ulppack.html", "the maps and curves of the ULPPACK paper"),
     ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),

@@ -1,14 +1,14 @@
 """A kernel as a program of a cluster: all cores start together, share the kernel, and core 0 reports to the host."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_EVENT_UNIT, Barrier, EventLine, EventRegister
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram
+from xpulpnn_sw.programs.bare import ALIGNMENT, KEPT, BareProgram, Callable
 
 _REPORT = ("begin", "done", "end")
 """Words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs."""
@@ -75,6 +75,15 @@ wrong:
 the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
 
 
+class SharedKernel(Callable, Protocol):
+    """A kernel function that several cores share."""
+
+    @property
+    def stack_stride(self) -> int:
+        """Bytes from one core's stack to the next one's."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterProgram(BareProgram):
     """Memory contents and addresses of a kernel's program; ``cycles`` is where the cores report, one after the other.
@@ -102,7 +111,7 @@ class ClusterProgram(BareProgram):
         return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
 
 
-def cluster_program(run: KernelRun, cores: int, passes: int = 1) -> ClusterProgram:
+def cluster_program(run: SharedKernel, cores: int, passes: int = 1) -> ClusterProgram:
     """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
 
     Programs that differ in nothing but the passes do the same in each of them.

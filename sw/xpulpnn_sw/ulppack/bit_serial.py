@@ -9,13 +9,12 @@ import numpy as np
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
-from xpulpnn_sw.kernels.kernel import STACK_BYTES
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.function import Function
+from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.ulppack.methods import METHODS, Block
 
 BLOCK = Block(nch=4, npx=2)
@@ -56,7 +55,7 @@ def bit_serial_gemm(
         "output": memory.reserve("output", pixels * channels * WORD),
     }
     memory.place("arguments", np.array([addresses[name] for name in _FIELDS], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_BYTES)
+    memory.reserve("stack", cores * STACK_STRIDE)
     return Function(
         name=f"bit_serial_w{w}a{a}",
         function=_Code(words, pixels, channels, w, a).write(),

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import STACK_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.ulppack.function import Function
+from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.ulppack.gemm_code import FIELDS, GemmCode
 from xpulpnn_sw.ulppack.plan import Plan
 
@@ -88,7 +87,7 @@ def gemm(plan: Plan, weights: Ints, activations: Ints, *, signed: bool = False, 
         "output": memory.reserve("output", geometry.pixels * geometry.out_stride),
     }
     memory.place("arguments", np.array([addresses[name] for name in FIELDS], dtype=np.uint32))
-    memory.reserve("stack", cores * STACK_BYTES)
+    memory.reserve("stack", cores * STACK_STRIDE)
     name = f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}"
     return Function(
         name=name,

@@ -1,7 +1,7 @@
 """Which packing computes a matrix product soonest, and how its row of packed words is cut into chunks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.frame import FREE
@@ -99,6 +99,11 @@ class Plan:
         return self.chunk * self.word_cycles <= MOST_UNROLLED
 
     @property
+    def unrolled(self) -> "Plan":
+        """The same with as many iterations as need no loop."""
+        return replace(self, iterations=min(self.iterations, MOST_UNROLLED // self.word_cycles))
+
+    @property
     def sums_in_memory(self) -> bool:
         """Whether the sums of the chunks wait in memory, as the results will."""
         return self.chunks > 1 and self.block.npx > _FACTORS
@@ -172,7 +177,9 @@ def plans(
     iterations: int | None = None,
     block: str | None = None,
 ) -> Iterator[Plan]:
-    """Every legal scheme and depth, each with as many iterations as it can, in every block with enough registers.
+    """Every legal scheme and depth in every block with enough registers.
+
+    Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
 
     Parameters
     ----------
@@ -199,15 +206,17 @@ def plans(
                 if depth not in (None, d) or (iterations or 1) > packing.iterations:
                     continue
                 for size in method.blocks:
-                    plan = Plan(
+                    most = Plan(
                         layer=layer,
                         method=method,
                         packing=packing,
                         iterations=packing.iterations if iterations is None else iterations,
                         block=size,
                     )
-                    if block in (None, str(size)) and plan.registers <= len(FREE):
-                        yield plan
+                    some = most if iterations is not None or most.is_unrolled else most.unrolled
+                    for plan in dict.fromkeys((most, some)):
+                        if block in (None, str(size)) and plan.registers <= len(FREE):
+                            yield plan
 
 
 def best_plan(

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from xpulpnn_sw.ulppack.methods import ISAS
+
 Record = Mapping[str, Any]
 """Figures of a product, under the names of its JSON record."""
 
@@ -68,7 +70,7 @@ def _overflow(records: Sequence[Record]) -> list[Grid]:
     for record in records:
         name = record["scheme"]
         if name not in found:
-            grid = Grid("overflow", f"{name}: largest depth (iterations), all run at the largest operands", "weights")
+            grid = Grid("overflow", f"{name}: largest depth (iterations), each run at the largest operands", "weights")
             grid.rows, grid.columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
             found[name] = grid
         text = f"{record['most_depth']} ({record['most_iterations']}){'' if record['mismatches'] == 0 else ' wrong'}"
@@ -107,7 +109,7 @@ def _best(records: Sequence[Record]) -> list[Grid]:
                 packing = f"{record['scheme']} {record['depth']} {min(record['iterations'], _SHOWN)}"
                 more = "+" if record["iterations"] > _SHOWN else ""
                 found[name].put(row, column, f"{packing}{more} {ratio:.2f}x", ratio)
-    return list(found.values())
+    return [found[name] for name in (*ISAS, "bit-serial") if name in found]
 
 
 _SHOWN = 99

@@ -8,6 +8,9 @@ from xpulpnn_sw.kernels.kernel import STACK_BYTES
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.layout import Image, OutputLayout
 
+STACK_STRIDE = STACK_BYTES + STACK_ALIGNMENT
+"""Bytes from one core's stack to the next one's, which begins in another bank."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function:
@@ -36,6 +39,11 @@ class Function:
     output: OutputLayout
     macs: int
 
+    @property
+    def stack_stride(self) -> int:
+        """Bytes from one core's stack to the next one's."""
+        return STACK_STRIDE
+
     def stack_top(self, core: int = 0) -> int:
         """Stack pointer of the caller on a core."""
-        return self.image.symbols["stack"].address + (core + 1) * STACK_BYTES & -STACK_ALIGNMENT
+        return self.image.symbols["stack"].address + STACK_BYTES + core * STACK_STRIDE & -STACK_ALIGNMENT

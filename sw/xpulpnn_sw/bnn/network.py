@@ -1,0 +1,107 @@
+"""The binarised vehicle classifier: its sizes, random weights, and how they lie in memory.
+
+96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully connected
+layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, a 1 bit or a 0 bit; a dot product of ``n`` of
+them is ``n`` less twice the bits that differ.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.layout import Ints, Words, pack_words
+
+SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
+"""Pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window."""
+BORDER = WINDOW // 2
+HIDDEN, CLASSES = 100, 4
+THRESHOLDS = (127, 100, 70)
+"""A colour above its own is +1."""
+
+POOLED = SIDE // POOL
+LAST = POOLED // POOL
+FEATURES = LAST * LAST * CHANNELS
+TAPS = WINDOW * WINDOW
+MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + HIDDEN * (FEATURES + HIDDEN + CLASSES)
+"""Multiplications of an image."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Weights:
+    """Weights, each +1 or -1.
+
+    Parameters
+    ----------
+    conv1 : array [32, 5, 5, 3]
+        Of the first convolution.
+    conv2 : array [32, 5, 5, 32]
+        Of the second.
+    fc1, fc2, fc3 : array [100, 18432], [100, 100], [4, 100]
+        Of the fully connected layers; the first reads rows, columns, channels in this order.
+    """
+
+    conv1: Ints
+    conv2: Ints
+    fc1: Ints
+    fc2: Ints
+    fc3: Ints
+
+
+def random_weights(random: np.random.Generator) -> Weights:
+    """Weights by chance."""
+
+    def signs(*shape: int) -> Ints:
+        return random.integers(0, 2, shape) * 2 - 1
+
+    return Weights(
+        conv1=signs(CHANNELS, WINDOW, WINDOW, COLOURS),
+        conv2=signs(CHANNELS, WINDOW, WINDOW, CHANNELS),
+        fc1=signs(HIDDEN, FEATURES),
+        fc2=signs(HIDDEN, HIDDEN),
+        fc3=signs(CLASSES, HIDDEN),
+    )
+
+
+def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:
+    """An image [96, 96, 3] of smooth shades, a bright box and noise."""
+    rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
+    phases = random.uniform(0, 2 * np.pi, COLOURS)
+    shades = [100 + 60 * np.sin((rows + 2 * columns) / 20 + phase) for phase in phases]
+    image = np.stack(shades, axis=-1)
+    top, left = random.integers(10, 40, 2)
+    image[top : top + 40, left : left + 45] += 50
+    return np.clip(image + random.normal(0, 25, image.shape), 0, 255).astype(np.uint8)
+
+
+def _bits(values: Ints) -> Ints:
+    return (values > 0).astype(np.int64)
+
+
+ROW_BITS = WINDOW * COLOURS
+"""Bits of a filter row of the first convolution; two rows share a word."""
+
+
+def first_filters(weights: Weights) -> Words:
+    """Words ``[channel][3]`` of the first convolution, the last channel first: rows 0 and 1, 2 and 3, 4."""
+    rows = pack_words(_bits(weights.conv1).reshape(CHANNELS, WINDOW, ROW_BITS), 1)[..., 0]
+    words = np.stack([rows[:, 0] | rows[:, 1] << ROW_BITS, rows[:, 2] | rows[:, 3] << ROW_BITS, rows[:, 4]], axis=1)
+    return words[::-1].astype(np.uint32)
+
+
+def second_filters(weights: Weights, together: int) -> Words:
+    """Words of the second convolution, the last channel first; ``together`` channels alternate tap by tap."""
+    words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
+    return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
+
+
+def dense(rows: Ints, together: int) -> Words:
+    """Rows of a fully connected layer, ``together`` of which alternate word by word."""
+    words = pack_words(_bits(rows), 1)
+    return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)
+
+
+def dense_words(inputs: int) -> int:
+    """Words of so many bits."""
+    return -(-inputs // WORD_BITS)

@@ -1,0 +1,118 @@
+"""``xpulpnn cosim ulppack``: tables, sweeps, plots, and one line for bad input."""
+
+import json
+
+import pytest
+
+from xpulpnn_sim import cli
+from xpulpnn_sim.explorer.report.packed_grids import grids
+from xpulpnn_sim.harness.packed_products import Point
+from xpulpnn_sw.layer import MatmulLayer
+
+SMALL = ["--matmul", "4x36x4", "--jobs", "1"]
+
+
+@pytest.mark.cosim
+def test_a_pair_of_widths(tmp_path, capsys):
+    path = tmp_path / "records.json"
+    arguments = ["cosim", "ulppack", "--weights", "2", "--activations", "1", *SMALL, "--json", str(path), "--signed"]
+    assert cli.main(arguments) == 0
+    records = json.loads(path.read_text())
+    assert [record["product"] for record in records] == [
+        *("mul", "p.mac", "pv.sdotup.h", "pv.sdotup.b", "p.cnt", "mul", "pv.sdotup.b"),
+        *("rv32im_2x2", "xpulpv2_4x2", "nn_4x4", "nn_4x4", "nn_4x4"),
+    ]
+    assert not any(record["mismatches"] for record in records)
+    for record in records:
+        assert record["cycles_per_mac"] == pytest.approx(record["cycles"] / (4 * 36 * 4), abs=1e-4)
+    assert "12 products, 0 wrong" in capsys.readouterr().out
+
+
+@pytest.mark.cosim
+def test_sweeps_and_their_plots(tmp_path, capsys):
+    page = tmp_path / "plots.html"
+    arguments = ["cosim", "ulppack", "--sweep", "iter", "--isa", "rv32im", "--scheme", "P1-32", *SMALL]
+    assert cli.main([*arguments, "--plot", str(page)]) == 0
+    shown = capsys.readouterr().out
+    assert "W1A1 rv32im mul P1-32: times faster than bytes" in shown
+    assert next(row for row in shown.splitlines() if row.startswith(" depth 8")).count("-") == 12
+    assert page.read_text().count('"type":"scatter"') + page.read_text().count("lines+markers") > 0
+
+
+def record(**changes):
+    """A record with what grids need."""
+    usual = {"kind": "ulppack", "sweep": "best", "isa": "xpulpv2", "product": "p.mac", "scheme": "P1-32", "depth": 4}
+    usual |= {"iterations": 7, "weights": 2, "activations": 3, "cycles": 100, "cycles_per_mac": 0.5, "mismatches": 0}
+    return usual | {"matmul": "1x2x3"} | changes
+
+
+@pytest.mark.unit
+def test_the_fastest_packing_is_shown():
+    records = [
+        record(),
+        record(scheme="P2-16", product="pv.sdotup.h", depth=2, iterations=455, cycles=50),
+        record(kind="bytes", scheme="bytes", cycles=75),
+        record(kind="bit-serial", scheme=None, cycles=200),
+    ]
+    best, rival = grids(records)
+    assert best.texts == {("W2", "A3"): "P2-16 2 99+ 1.50x"}
+    assert rival.texts == {("W2", "A3"): "P2-16 2 99+ 4.00x"}
+    assert (best.rows, best.columns) == ([f"W{n}" for n in range(1, 8)], [f"A{n}" for n in range(1, 8)])
+
+
+@pytest.mark.unit
+def test_equal_widths_hold_for_what_is_narrower():
+    records = [
+        record(sweep="bits", weights=1, activations=1),
+        record(sweep="bits", weights=4, activations=4, cycles_per_mac=0.75),
+        record(sweep="bits", kind="library", product="nn_4x4", weights=4, cycles_per_mac=0.25),
+    ]
+    (grid,) = grids(records)
+    assert grid.numbers["nn_4x4 4 bit", "1"] == grid.numbers["nn_4x4 4 bit", "4"] == 0.25
+    assert grid.numbers["xpulpv2 p.mac", "4"] == 0.75
+
+
+BAD_INPUT = {
+    "no activations": (["--weights", "2"], "--weights must be given together with --activations, not by itself"),
+    "width": (["--weights", "9", "--activations", "1"], "--weights must be a list out of 1,2,3,4,5,6,7,8, not 9"),
+    "depth": (["--depth", "0"], "--depth must be at least 1, not 0"),
+    "isa": (["--isa", "arm"], "--isa must be a list out of rv32im,xpulpv2, not arm"),
+    "matmul": (["--matmul", "4x4"], "layer must be CxKxP, not 4x4"),
+    "sweep": (["--sweep", "colour"], "--sweep must be a list out of table,overflow,best,iter,bits,k, not colour"),
+    "option of layers": (["--layer", "4x4x4"], "--layer must be left out with ulppack"),
+    "option of clusters": (["--cores", "2"], "--cores must be left out with ulppack"),
+    "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "folder": (["--plot", "/dev/null/plot.html"], None),
+    "illegal": (
+        ["--weights", "7", "--activations", "7", "--depth", "3"],
+        "packing must be one of scheme depth (iter up to): P1-32 2 (2); not W7A7 depth 3",
+    ),
+    "too wide": (
+        ["--weights", "8", "--activations", "8"],
+        "packing must be one of scheme depth (iter up to): operands that fit into a register twice; not W8A8",
+    ),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_code_2(case, capsys):
+    arguments, message = BAD_INPUT[case]
+    assert cli.main(["cosim", "ulppack", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message is None or captured.err == f"error: {message}\n"
+
+
+@pytest.mark.unit
+def test_its_options_are_for_it_alone(capsys):
+    assert cli.main(["cosim", "matmul", "--depth", "2"]) == 2
+    assert capsys.readouterr().err == "error: --depth must be left out with matmul: it is for ulppack\n"
+
+
+@pytest.mark.unit
+def test_extreme_operands():
+    point = Point(layer=MatmulLayer.parse("1x2x1"), w=3, a=2, signed=True, extreme=True)
+    weights, activations = point.operands(0)
+    assert (weights.tolist(), activations.tolist()) == ([[3, 3]], [[3, 3]])
