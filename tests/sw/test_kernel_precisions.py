@@ -252,6 +252,18 @@ def test_results_lie_like_inputs_of_their_width(text: str, expected: int):
     assert kind("conv").build(layer, precision, "simd_4x2", tensors).output.pixel_bytes == expected
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_only_the_needed_extensions(name: str):
+    """Whatever is done to operands and results, nothing needs more than the variant says."""
+    layer = kind("conv").layer.parse("2x3x8:4x2x2")
+    for text, rule in (("i8x2xi4", Rule.BN64), ("i2x8x4", Rule.THRESHOLDS), ("4x2x8", Rule.MULTIPLY)):
+        precision = Precision.parse(text)
+        tensors = kind("conv").tensors(layer, precision, np.random.default_rng(0), rule)
+        function = kind("conv").build(layer, precision, name, tensors).function
+        used = {insn.extension for insn in function.insns if insn.extension.value[0] == "X"}
+        assert used <= VARIANTS[name].extensions
+
+
 def test_a_pointwise_layer_needs_no_buffer():
     layer = kind("pointwise").layer.parse("2x2x8:4")
     for text, names in (("8x8x8", {"nn_4x4", "simd_4x2", "rv32im_2x2"}), ("4x4x4", {"nn_4x4", "cu_4x2"})):
