@@ -54,7 +54,7 @@ def test_slow_memory_is_part_of_the_machine():
 @pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
-        ({"kernel": "pool"}, InputError, "kernel must be one of conv, matmul, not pool"),
+        ({"kernel": "pool"}, InputError, "kernel must be one of conv, conv1d, pointwise, linear, matmul, "),
         ({"engine": "fast"}, InputError, "engine must be one of stream, core, not fast"),
         ({"config": "riscy"}, ConfigError, "preset must be one of"),
         ({"layers": ["1x2"]}, LayerError, "layer must be"),

@@ -32,7 +32,7 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
     )
     end = session.run(ENOUGH)
     memory = np.frombuffer(session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
-    return end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision.y)
+    return end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ LIMIT = 1 << 21
 OWN = ("im2col", "output", "stack")
 """Memory a kernel may write."""
 
-ROUNDS = 14
+ROUNDS = 10
 """Random layers of each kernel."""
 
 
@@ -242,6 +242,26 @@ def test_instructions(kernel: str, text: str, precision: str, name: str, most: f
     tensors = kind(kernel).tensors(layer, chosen, np.random.default_rng(0))
     _, _, instructions = run_on(layer, chosen, name, tensors)
     assert instructions <= most
+
+
+@pytest.mark.parametrize(("text", "expected"), [("8x4x8", 12), ("8x2x4", 8), ("2x8x2", 4), ("4x4x32", 64)])
+def test_results_lie_like_inputs_of_their_width(text: str, expected: int):
+    """Nine channels take whole words, of accumulators those that inputs as wide as the weights would fill up."""
+    layer, precision = kind("conv").layer.parse("2x2x4:9x1x1:p=0"), Precision.parse(text)
+    tensors = kind("conv").tensors(layer, precision, np.random.default_rng(0))
+    assert kind("conv").build(layer, precision, "simd_4x2", tensors).output.pixel_bytes == expected
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_only_the_needed_extensions(name: str):
+    """Whatever is done to operands and results, nothing needs more than the variant says."""
+    layer = kind("conv").layer.parse("2x3x8:4x2x2")
+    for text, rule in (("i8x2xi4", Rule.BN64), ("i2x8x4", Rule.THRESHOLDS), ("4x2x8", Rule.MULTIPLY)):
+        precision = Precision.parse(text)
+        tensors = kind("conv").tensors(layer, precision, np.random.default_rng(0), rule)
+        function = kind("conv").build(layer, precision, name, tensors).function
+        used = {insn.extension for insn in function.insns if insn.extension.value[0] == "X"}
+        assert used <= VARIANTS[name].extensions
 
 
 def test_a_pointwise_layer_needs_no_buffer():
