@@ -217,7 +217,7 @@ class _Addition:
         return code.b.finish()
 
     def _small_tables(self) -> dict[str, int]:
-        """Registers of the tables of one word, which each core copies to its stack: all in one bank would meet there."""
+        """Registers of the tables of one word, which each core copies to its stack: all cores would meet in a bank."""
         tables = zip(("first_table", "second_table"), self._scales, (self._precision.x, self._precision.w), strict=True)
         return {name: register for name, register, bits in tables if BYTE_BITS << bits == WORD_BITS}
 

@@ -4,8 +4,8 @@ from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
 from xpulpnn_sw.kernels.channelwise.depthwise_kernel import depthwise_kernel, random_depthwise
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
-from xpulpnn_sw.kernels.channelwise.maxpool import maxpool_kernel, random_maxpool
-from xpulpnn_sw.kernels.channelwise.relu import random_relu, relu_kernel, relu_precision
+from xpulpnn_sw.kernels.channelwise.maxpool import check_maxpool, maxpool_kernel, random_maxpool
+from xpulpnn_sw.kernels.channelwise.relu import check_relu, random_relu, relu_kernel, relu_precision
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.layers.channelwise import (
     ADD_FORM,
@@ -82,6 +82,7 @@ CHANNELWISE = (
         variants=LEVELS,
         usual_variants=_USUAL,
         uniform=unsigned,
+        precision=check_maxpool,
         random=random_maxpool,
         build=maxpool_kernel,
     ),
@@ -95,6 +96,7 @@ CHANNELWISE = (
         variants=LEVELS,
         usual_variants=_USUAL,
         uniform=relu_precision,
+        precision=check_relu,
         random=random_relu,
         build=relu_kernel,
     ),

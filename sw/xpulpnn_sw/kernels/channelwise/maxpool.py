@@ -49,6 +49,13 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
     return np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
 
 
+def check_maxpool(_: MaxPoolLayer, precision: Precision) -> Precision:
+    """The precision; raises :class:`LayerError` unless a maximum pooling can have it."""
+    if (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
+        raise LayerError(f"precision of maxpool must be inputs and outputs of one width and sign, not {precision}")
+    return precision
+
+
 def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> PoolTensors:
     """A random map."""
     return PoolTensors(activations=random_map(layer, precision, rng))
@@ -71,8 +78,7 @@ def maxpool_kernel(
     """
     level = LEVELS[name]
     level.check_precision(precision)
-    if (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
-        raise LayerError(f"precision of maxpool must be inputs and outputs of one width and sign, not {precision}")
+    check_maxpool(layer, precision)
     memory = ImageBuilder()
     maps = Maps(memory, layer.channels, precision.x)
     arguments = {

@@ -51,6 +51,13 @@ def relu_precision(bits: int) -> Precision:
     return Precision(bits, bits, bits, x_signed=True, y_signed=True)
 
 
+def check_relu(_: ReluLayer, precision: Precision) -> Precision:
+    """The precision; raises :class:`LayerError` unless a ReLU can have it."""
+    if not precision.x_signed or (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
+        raise LayerError(f"precision of relu must be signed inputs and outputs of one width, not {precision}")
+    return precision
+
+
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> ReluTensors:
     """Elements over their whole range, one quarter of them negative so that the results spread over theirs."""
     half = 1 << (precision.x - 1)
@@ -75,8 +82,7 @@ def relu_kernel(
     """
     level = LEVELS[name]
     level.check_precision(precision)
-    if not precision.x_signed or (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
-        raise LayerError(f"precision of relu must be signed inputs and outputs of one width, not {precision}")
+    check_relu(layer, precision)
     memory = ImageBuilder()
     maps = Maps(memory, layer.channels, precision.x)
     pixels = layer.height * layer.width
