@@ -78,11 +78,37 @@ BAD_INPUT = {
     ),
     "width without kernel": (
         ["cosim", "conv", "--bits", "16", "--variant", "xpulpv2_4x2"],
-        "precision of xpulpv2_4x2 must be one of 8x8x8, 4x4x4, 2x2x2, not 16x16x16",
+        "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 16x16x16",
     ),
     "mixed precision": (
-        ["cosim", "conv", "--precision", "8x4x8", "--variant", "nn_4x4"],
-        "precision of nn_4x4 must be one of 16x16x16, 8x8x8, 4x4x4, 2x2x2, not 8x4x8",
+        ["cosim", "conv", "--precision", "16x8x8", "--variant", "nn_4x4"],
+        "inputs and weights must both be 16 bits wide or neither, not 16x8x8",
+    ),
+    "signs that Compute&Update lacks": (
+        ["cosim", "linear", "--precision", "i8xu8x8", "--variant", "cu_4x1"],
+        "weights of cu_4x1 must be signed where inputs are, not i8xu8x8",
+    ),
+    "no linear layer": (["cosim", "linear", "--layer", "512x64"], "layer must be I:O[:raw], not 512x64"),
+    "no one-dimensional layer": (
+        ["cosim", "conv1d", "--layer", "16x8:4"],
+        "layer must be LxC:OxK[:s=,p=,d=], not 16x8:4",
+    ),
+    "option that a pointwise layer lacks": (
+        ["cosim", "pointwise", "--layer", "4x4x8:4:d=2"],
+        "layer options must be s= and p=, each at most once, not d=2 in 4x4x8:4:d=2",
+    ),
+    "rule of a kernel without": (
+        ["cosim", "relu", "--requantise", "shift"],
+        "--requantise must be left out with relu",
+    ),
+    "random layers and a layer": (
+        ["cosim", "conv", "--random", "2", "--layer", "4x4x4:4x1x1"],
+        "--layer must be left out with --random",
+    ),
+    "no random layers": (["cosim", "conv", "--random", "0"], "--random must be at least 1, not 0"),
+    "C program of a linear layer": (
+        ["kernel", "linear", "--variant", "nn_4x1", "--no-build"],
+        "kernel must be conv or matmul for a C program, not linear_8x8x8_nn_4x1",
     ),
     "no precision": (
         ["cosim", "conv", "--precision", "8x"],

@@ -188,8 +188,8 @@ def test_the_path_is_taken_from_the_run_with_the_median_delay(
 ) -> None:
     delays, mapped, timed = iter((300.0, 100.0, 200.0)), list[MappedNetlist](), list[MappedNetlist]()
 
-    def remember(found: NetlistModule, cells: Mapping[str, LibraryCell]) -> MappedNetlist:
-        mapped.append(mapped_module(found, cells))
+    def remember(found: NetlistModule, cells: Mapping[str, LibraryCell], apart: frozenset[str]) -> MappedNetlist:
+        mapped.append(mapped_module(found, cells, apart))
         return mapped[-1]
 
     monkeypatch.setattr(asic, "delay_ps", lambda folder, log: next(delays))

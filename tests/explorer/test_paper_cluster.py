@@ -1,11 +1,13 @@
 """Table II for the cluster and the blocks of clusters: rows and sums from given figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.explorer import paper_cluster
 from xpulpnn_sim.explorer.flows import Request
-from xpulpnn_sim.explorer.report.cluster_blocks import REST, block_areas, block_table
+from xpulpnn_sim.explorer.report.cluster_blocks import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.explorer.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
 
 pytestmark = pytest.mark.unit
@@ -55,19 +57,20 @@ def test_blocks_add_up() -> None:
         "demuxes, ports": 3.0,
         REST: pytest.approx(0.6),
     }
-    table = block_table([point("cluster")])
-    assert table is not None
-    (row,) = table.rows
-    named = dict(zip([column.name for column in table.columns], row, strict=True))
+    sizes, paths = cluster_tables([point("cluster")])
+    named = dict(zip([column.name for column in sizes.columns], sizes.rows[0], strict=True))
     assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
-    assert [named[part] for part in ("request", "to grant", "onwards", "all")] == pytest.approx([20, 30, 50, 100])
+    assert paths.rows[0][3:7] == pytest.approx([20, 30, 50, 100])
+    assert paths.rows[0][7:] == ["a", "b"]
+
+
+def test_blocks_of_instances() -> None:
+    found = {name: block_of(name) for name in ("core12", "host_demux", "timer", "control", "icache", "bridge")}
+    assert list(found.values()) == ["cores", "demuxes, ports", "peripherals", "peripherals", "caches", "bridge"]
 
 
 def test_without_clusters_there_are_no_blocks() -> None:
-    alone = point("core")
-    assert (
-        block_table([PointResult(**{**{name: getattr(alone, name) for name in alone.__slots__}, "flows": []})]) is None
-    )
+    assert cluster_tables([replace(point("core"), flows=[])]) == []
 
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from xpulpnn_sim.cli import main
 from xpulpnn_sim.commands import run as run_command
 from xpulpnn_sim.elf import Executable, Function, Segment
 from xpulpnn_sim.exits import Reason
+from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.harness import program_run, session, waves
 from xpulpnn_sim.harness.build import build_model
 from xpulpnn_sim.harness.machine import Machine
@@ -22,7 +23,6 @@ from xpulpnn_sim.harness.models import cluster_rig, simulated
 from xpulpnn_sim.harness.schema import STALLS, DeviceWait
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sim.harness.target import Target
-from xpulpnn_sim.faulty.cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sw.asm import assemble
 

@@ -10,8 +10,10 @@ from xpulpnn_sim.harness.cluster_run import ClusterCase, ClusterFigures, run_clu
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import cluster
 
 FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4, icache_private=0)
@@ -47,6 +49,25 @@ def test_every_variant(number, name, layer):
     assert figures.sdotp == alone.sdotp
     assert 0.8 * alone.instructions <= figures.instructions <= 1.6 * alone.instructions
     assert figures.cycles < alone.cycles / 1.5
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant"),
+    [
+        ("conv", "6x7x8:8x3x3", "8x2x4", "nn_4x4"),
+        ("conv1d", "30x8:4x3:d=3", "8x8x8", "nn_4x2"),
+        ("pointwise", "5x6x16:8", "4x4xi8", "nn_4x4"),
+        ("linear", "64:22", "2x2x2", "nn_4x1"),
+        ("linear", "48:21", "8x4x4", "cu_4x1"),
+    ],
+)
+def test_other_layers_and_precisions(kernel, text, precision, variant):
+    layer = KINDS[kernel].layer.parse(text)
+    alone = Case(layer=layer, precision=Precision.parse(precision), variant=variant, config=FOUR.core)
+    figures = figures_of(ClusterCase(case=alone, cluster=FOUR))
+    assert figures.mismatches == 0
+    assert all(share > 0 for share in figures.shares)
 
 
 @pytest.mark.cosim

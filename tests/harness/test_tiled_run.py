@@ -123,7 +123,7 @@ def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report)
         (
             replace(FOUR, dma=False),
             None,
-            r"operands, buffers and stacks of a cluster without DMA must be at most the TCDM's 131072 bytes, not \d+ ",
+            r"operands, buffers and stacks must be at most the TCDM's 131072 bytes, not \d+ of .* 4 cores without DMA$",
         ),
     ],
 )

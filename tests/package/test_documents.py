@@ -16,6 +16,7 @@ from xpulpnn.emit.members import member_meanings
 from xpulpnn.errors import ConfigError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim import cli
+from xpulpnn_sim.package import ipxact
 from xpulpnn_sim.package.assemble import package_files
 from xpulpnn_sim.package.design import Design
 from xpulpnn_sim.package.ipxact import NAMESPACE
@@ -148,6 +149,21 @@ def test_buses_of_arrays_and_their_side():
         "shared": True,
         **{f"tcdm__{port}": False for port in range(4)},
     }
+
+
+def test_axi_interfaces_are_those_of_its_definition():
+    component = ipxact.component(design("axi-refill", SMALL), [])
+    root = ElementTree.fromstring(component)
+    space = {"x": NAMESPACE}
+    (interface,) = root.findall("x:busInterfaces/x:busInterface", space)
+    assert interface.find("x:busType", space).attrib["name"] == "AXI4"
+    assert interface.find("x:master", space) is not None
+    mapped = {
+        row.findtext("x:physicalPort/x:name", namespaces=space): row.findtext("x:logicalPort/x:name", namespaces=space)
+        for row in interface.findall(".//x:portMap", space)
+    }
+    assert len(mapped) == 16
+    assert mapped["axi__araddr"] == "ARADDR"
 
 
 def test_only_some_components_have_a_package(tmp_path, capsys):

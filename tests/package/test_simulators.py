@@ -23,8 +23,8 @@ UNITS = [
 ]
 
 PARTS_OF_A_CLUSTER = [
-    ("tcdm", ("--set", "cores=3", "--set", "banks=4")),
-    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "broadcast=true")),
+    ("tcdm", ("--set", "cores=3", "--set", "banks=4", "--set", "tcdm_bytes=4096", "--set", "broadcast=true")),
+    ("tcdm", ("--set", "cores=1", "--set", "banks=2", "--set", "memories=ports", "--set", "dma=false")),
     ("event-unit", ("--set", "cores=3")),
     ("event-unit", ("--set", "cores=1", "--set", "dma=false", "--reset", "async-low")),
     (
@@ -138,6 +138,27 @@ def test_faults_are_found(top, module, output, wrong, said, generate, make, need
     done = make(folder, "icarus", "ARGS=+cycles=20000")
     assert done.returncode != 0
     assert "FAIL: " in done.stdout
+    assert said in done.stdout
+    assert "PASS" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "output", "wrong", "said"),
+    [
+        (0, "xpulpnn_tcdm_interconnect", "ports__1__rdata", "right ^ 32'd1", "a wrong word is loaded"),
+        (0, "xpulpnn_bank_access", "gnt", "right | req", "a bank serves two requests in a cycle"),
+        (2, "xpulpnn_barrier_unit", "events", "right | {3{|state__status}}", "nobody passes before the last one"),
+        (4, "xpulpnn_aligner", "data", "right ^ 64'd1", "of the TCDM on: "),
+        (5, "xpulpnn_cache_control", "private__flush", "1'b0", "fetches a wrong word"),
+    ],
+)
+def test_faults_in_a_cluster_are_found(place, module, output, wrong, said, generate, make, needs, corrupt):
+    needs("iverilog")
+    top, options = PARTS_OF_A_CLUSTER[place]
+    folder = generate(top, *options)
+    corrupt(folder, module, output, wrong)
+    done = make(folder, "icarus")
+    assert done.returncode != 0
     assert said in done.stdout
     assert "PASS" not in done.stdout
 

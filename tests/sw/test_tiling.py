@@ -113,6 +113,9 @@ class Emulated:
             TCDM_BASE: np.frombuffer(program.data, np.uint8).copy(),
             image.base: image.data.copy(),
         }
+        for name, place in program.places.items():
+            if name.startswith(("input", "weights", "output", "im2col")):
+                self.view(place.address, place.length)[:] = 0xA5
 
     def view(self, address, size):
         for base, memory in self.memories.items():
@@ -138,7 +141,11 @@ class Emulated:
             for action in actions if moves_first else reversed(actions):
                 action()
         outside = self.memories[self.program.run.image.base]
-        return self.program.run.output.decode(self.program.run.image, outside)
+        run = self.program.run
+        used = -(-self.layer.out_channels * self.bits // 8)
+        pixels = run.image.view("output", outside).reshape(-1, run.output.pixel_bytes)
+        assert not pixels[:, used:].any()
+        return run.output.decode(run.image, outside)
 
     def move(self, words):
         while words:

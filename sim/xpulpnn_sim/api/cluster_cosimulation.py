@@ -20,6 +20,7 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.tiled_run import run_case_on_cluster
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layout import PLACEMENTS, Placement
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.tiled import Tiling
@@ -43,6 +44,7 @@ def cosim_cluster(
     machine: Machine | None = None,
     check: bool = True,
     specialise: bool = False,
+    rule: Rule = Rule.BN32,
     exact: bool = False,
     jobs: int = 1,
     progress: Callable[[Result], None] | None = None,
@@ -55,7 +57,7 @@ def cosim_cluster(
 
     Parameters
     ----------
-    kernel, layers, precisions, variants, check, specialise, exact, jobs, progress
+    kernel, layers, precisions, variants, check, specialise, rule, exact, jobs, progress
         As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: the
         kind's ``usual_in_cluster``.
     cores, banks : sequence of int
@@ -101,6 +103,7 @@ def cosim_cluster(
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
+        rule=rule,
     )
     clustered = cluster_cases(
         cases,

@@ -13,6 +13,7 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
 
 DEFAULT_WIDTHS = (8, 4, 2)
@@ -35,6 +36,7 @@ def cosim(
     engine: str = "stream",
     check: bool = True,
     specialise: bool = False,
+    rule: Rule = Rule.BN32,
     exact: bool = False,
     jobs: int = 1,
     progress: Callable[[Result], None] | None = None,
@@ -67,6 +69,8 @@ def cosim(
         Check every retirement, not only the results.
     specialise : bool
         Kernel functions for the one layer, its sizes constants.
+    rule : Rule
+        How results below 32 bits come of the accumulators, in kernels that have a choice.
     exact : bool
         Simulate the very adders that are emitted (slower, the same results).
     jobs : int
@@ -98,6 +102,7 @@ def cosim(
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
+        rule=rule,
     )
     results: list[Result] = []
     for result in run_cases(cases, engine, jobs):
@@ -117,6 +122,7 @@ def kernel_cases(
     machine: Machine,
     check: bool,
     specialise: bool,
+    rule: Rule = Rule.BN32,
 ) -> list[Case]:
     """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
     chosen = kind(kernel)
@@ -129,6 +135,7 @@ def kernel_cases(
             machine=machine,
             checked=check,
             specialise=specialise,
+            rule=rule,
         )
         for layer in map(chosen.layer.parse, layers or [chosen.usual])
         for precision in [_precision(chosen, one) for one in precisions]

@@ -21,6 +21,8 @@ _FIELDS = {
     "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
 }
 _INCREMENTING = 1
+_DEEP = 64
+"""Bursts, or transfers, that wait in a channel at most: more than a manager may have under way."""
 
 
 class Stalls(NamedTuple):
@@ -75,6 +77,7 @@ class AxiMemory:
             writes = AxiSlaveWrite(AxiWriteBus.from_prefix(dut, prefix), dut.clk, target=self)
             self.channels += [writes.aw_channel, writes.w_channel, writes.b_channel]
         for channel in self.channels:
+            channel.queue_occupancy_limit = _DEEP
             channel.log.setLevel("WARNING")
             if stalls.still:
                 channel.set_pause_generator(stalls.cycles(Random(rng.getrandbits(32))))

@@ -19,10 +19,12 @@ _HALF = _BYTES // 2
 """Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
 
 _HOLE = range(L2_BASE + _HALF - 512, L2_BASE + _HALF + 512)
-_STALLS = {"prompt": Stalls(), "slow": Stalls(3, 3), "jerky": Stalls(25, 12)}
+_STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(25, 12), 0.0)}
+"""Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
+
 _RUNS = 30
 _LIMIT = 16
-"""Transfers that the initiator has under way at most."""
+"""Transfers that the bridge lets under way at most; the initiator would have twice as many."""
 
 
 class Initiator(Background):
@@ -44,6 +46,7 @@ class Initiator(Background):
         self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
         self.answers: list[tuple[Request, int, int]] = []
         self.cycle = 0
+        self.most = 0
         self.idle = False
 
     def _show(self, request: Request | None) -> None:
@@ -62,7 +65,7 @@ class Initiator(Background):
         seen = {name: getattr(dut, f"port__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
         asked: Request | None = None
         while True:
-            if asked is None and len(under_way) < _LIMIT and self._rng.random() >= self._pause:
+            if asked is None and len(under_way) < 2 * _LIMIT and self._rng.random() >= self._pause:
                 asked = self._traffic.next()
             self._show(asked)
             await FallingEdge(dut.clk)
@@ -74,6 +77,7 @@ class Initiator(Background):
                 self.answers.append((request, data, sample(seen["err"])))
             if asked is not None and sample(seen["gnt"]):
                 under_way.append(asked)
+                self.most = max(self.most, len(under_way))
                 asked = None
             self.idle = asked is None and not under_way and self._traffic.ended
             await RisingEdge(dut.clk)
@@ -121,14 +125,17 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     rng = await start(dut)
     content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
     expected = content.copy()
-    AxiMemory(dut, "axi", content, L2_BASE, _STALLS[stalls], rng, _HOLE)
+    timing, pause = _STALLS[stalls]
+    AxiMemory(dut, "axi", content, L2_BASE, timing, rng, _HOLE)
     rules = AxiRules(dut, "axi", longest())
     traffic = random_traffic(rng, _RUNS)
     size = bench_data()["bits"] // 8
     with ExitStack() as stack:
-        initiator = stack.enter_context(Initiator(dut, traffic, rng, 0 if stalls == "prompt" else 0.2))
+        initiator = stack.enter_context(Initiator(dut, traffic, rng, pause))
         stack.enter_context(rules)
         await initiator.finish()
+    assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
+    assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
     assert len(initiator.answers) == len(traffic.made), "not every request is answered"
     for (answered, data, error), made in zip(initiator.answers, traffic.made, strict=True):
         assert answered is made

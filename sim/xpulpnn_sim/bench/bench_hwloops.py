@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 import cocotb
@@ -118,13 +119,13 @@ class Pipeline:
         if in_ex is not None and in_ex.action.effect in (LoopEffect.CSR_READ, LoopEffect.CSR_WRITE):
             board.equal(self.registers(), in_ex.before, f"registers for a CSR access at {in_ex.pc:#x} {where}")
 
-    async def run(self, steps: list[LoopStep]) -> None:
-        """Execute all steps."""
+    async def run(self, steps: list[LoopStep], *, last_stays: bool = False) -> None:
+        """Execute all steps; the last one may stay in EX, with the one before it in WB."""
         rng, speed, dut = self.rng, self.speed, self.dut
         if_pc, in_id, in_ex = steps[0].pc, None, None
         position = bubbles = 0
         for cycle in range(_CYCLE_LIMIT * len(steps)):
-            if position == len(steps) and in_ex is None:
+            if position == len(steps) and (last_stays or in_ex is None):
                 self.cycles = cycle
                 return
             ex_leaves = in_ex is not None and rng.random() < speed.execute
@@ -163,6 +164,15 @@ class Pipeline:
             await RisingEdge(dut.clk)
         raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
 
+    async def fault(self, if_pc: int) -> None:
+        """The access in WB waits for its answer and faults; EX is emptied, and ID is for two cycles."""
+        for fault in (*(0 for _ in range(self.rng.randrange(3))), 1, 0, 0):
+            self._show_stages(if_pc, None, None, ex_leaves=False)
+            self.dut.fault.value = fault
+            await RisingEdge(self.dut.clk)
+        self.dut.fault.value = 0
+        await FallingEdge(self.dut.clk)
+
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("speed", "base"), _RUNS))
@@ -177,6 +187,51 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
         pipeline.board.equal(pipeline.registers(), tuple(machine.registers), "registers at the end")
         await pulse_reset(dut)
         pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
+
+
+def _goes_back(step: LoopStep) -> bool:
+    return step.sequel != (step.pc + step.size) & WORD_MASK
+
+
+_GIVES_BACK_OFTEN = 10
+"""Faults, of all rounds, that must have found iterations to be given back."""
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def faults_give_back_what_was_counted(dut: Dut) -> None:
+    """After the fault of an access the registers are as before it, whatever the one behind it has counted too."""
+    rng = await start(dut)
+    execution, machine = RandomExecution(0x1000, rng), LoopMachine()
+    pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
+    counted: set[int] = set()
+    times = 0
+    for number in range(STEPS // 2):
+        pipeline.speed = rng.choice((FULL_SPEED, Speed(0.7, 0.8, 0.6)))
+        steps = execution.steps(rng.randint(10, 30), machine)
+        # an access, and behind it what has no effect before it leaves EX
+        places = [
+            place
+            for place, (access, behind) in enumerate(pairwise(steps))
+            if access.action.effect is LoopEffect.PLAIN
+            and behind.action.effect not in (LoopEffect.SETUP, LoopEffect.TRAP)
+        ]
+        if not places:
+            machine.registers = list(steps[0].before)
+            continue
+        # there is most to see where loops go back
+        place = max(places, key=lambda place: sum(_goes_back(step) for step in steps[place : place + 2]))
+        steps = steps[: place + 2]
+        await pipeline.run(steps, last_stays=True)
+        await Timer(SETTLE_NS, unit="ns")
+        before = steps[-2].before
+        taken = sum(was - now for was, now in zip(before, pipeline.registers(), strict=True) if was != now)
+        counted.add(taken)
+        times += taken > 0
+        await pipeline.fault(steps[-1].pc)
+        pipeline.board.equal(pipeline.registers(), before, f"registers after fault {number}")
+        machine.registers = list(before)
+    assert counted == {0, 1, 2}, f"iterations taken back must have been 0 to 2, not {sorted(counted)}"
+    assert times >= _GIVES_BACK_OFTEN, f"{times} faults found iterations"
 
 
 def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:

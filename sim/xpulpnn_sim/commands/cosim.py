@@ -9,7 +9,9 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
+from xpulpnn_sim.api.kernel_campaign import random_cases
 from xpulpnn_sim.commands import cosim_bnn, cosim_cluster, cosim_ulppack
+from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -25,13 +27,22 @@ from xpulpnn_sim.commands.common import (
     simulated_configuration,
     write_json,
 )
-from xpulpnn_sim.commands.kernel import add_kernel, add_precision, add_specialise, forms, precisions
+from xpulpnn_sim.commands.kernel import (
+    add_kernel,
+    add_precision,
+    add_requantise,
+    add_specialise,
+    forms,
+    precisions,
+    rule_of,
+)
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 
 _OTHERS = (cosim_ulppack, cosim_bnn)
 """Modules of kernels with options and tables of their own."""
@@ -60,6 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"conv and matmul: out of {','.join(VARIANTS)} (default {','.join(PAPER_VARIANTS)}); other kernels have "
         "others, which an unknown name lists; or all",
+    )
+    add_requantise(parser)
+    parser.add_argument(
+        "--random",
+        type=int,
+        metavar="N",
+        help="N random layers of the kernel instead of --layer, each with a precision, variant and rule out of those "
+        "given, or of all; one in four with random memory timing",
     )
     add_configuration(parser, DEFAULT_CONFIG, BOTH_FORMS)
     add_exact(parser)
@@ -122,7 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
         for report in result.reports:
             name = "{kernel} {layer} {precision} {variant}".format(**result.record)
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
-    console.print(_table([result.record for result in results]))
+    shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
+    console.print(shown([result.record for result in results]))
     write_json(arguments.json, [result.record for result in results])
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)
@@ -148,6 +168,8 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
         max_cycles=MOST_CYCLES,
     )
     chosen = kind(arguments.kernel)
+    if arguments.random is not None:
+        return _random_cases(arguments, config, machine)
     return kernel_cases(
         arguments.kernel,
         layers=arguments.layer or [chosen.usual if arguments.cores is None else chosen.usual_in_cluster],
@@ -157,6 +179,25 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
         machine=machine,
         check=not arguments.no_check,
         specialise=arguments.specialise,
+        rule=rule_of(arguments),
+    )
+
+
+def _random_cases(arguments: argparse.Namespace, config: CoreConfig, machine: Machine) -> list[Case]:
+    if arguments.layer is not None:
+        raise InputError("--layer must be left out with --random")
+    chosen = kind(arguments.kernel)
+    is_open = arguments.bits is None and arguments.precision is None
+    return random_cases(
+        arguments.kernel,
+        arguments.random,
+        config=config,
+        machine=machine,
+        precisions=() if is_open else precisions(arguments),
+        variants=comma_list(arguments.variant, tuple(chosen.variants), "--variant") if arguments.variant else (),
+        rules=() if arguments.requantise is None else (rule_of(arguments),),
+        check=not arguments.no_check,
+        timing=arguments.cores is None,
     )
 
 
@@ -181,7 +222,7 @@ _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
 def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
     """Cycles per sdotp in the paper and estimated, MAC per cycle estimated."""
     name = record["layer"] if record["kernel"] == "conv" else _LAYER_OF_MATMUL.get(record["layer"])
-    if name is None:
+    if name is None or len(set(record["precision"].split("x")[:2])) > 1:
         return None, None, None
     layer = ConvLayer.parse(name)
     estimated = estimate(layer, record["bits"], record["variant"])

@@ -23,6 +23,7 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.tile_report import print_tiles
+from xpulpnn_sim.explorer.report.banking import bank_gains
 from xpulpnn_sim.explorer.report.scaling import speed_ups
 from xpulpnn_sim.explorer.report.timeline import write_cluster_plots
 from xpulpnn_sim.harness.kernel_run import Case
@@ -98,7 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plot",
         type=Path,
         metavar="FILE.html",
-        help="plot speed-up and MAC per cycle over the cores; of layers in tiles what was computed and moved when",
+        help="plot speed-up and MAC per cycle over the cores; with several numbers of banks the cycles of a sum of "
+        "dot products; of layers in tiles what was computed and moved when",
     )
 
 
@@ -187,6 +189,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> Table:
         "core: share of all cores' cycles",
         title_justify="left",
     )
+    gains = bank_gains(records)
     columns: tuple[tuple[str, Callable[[Mapping[str, Any], float | None], str]], ...] = (
         ("layer", lambda record, _: record["layer"]),
         ("precision", lambda record, _: record["precision"]),
@@ -208,8 +211,15 @@ def table(records: Sequence[Mapping[str, Any]]) -> Table:
     words = {"layer", "precision", "variant", "arbiter", "placement"}
     for heading, _ in columns:
         shown.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
-    for record, speed_up in zip(records, speed_ups(records), strict=True):
-        shown.add_row(*(text(record, speed_up) for _, text in columns))
+    varied = any(gain is not None for gain in gains)
+    if varied:
+        shown.add_column("2x banks", justify="right", no_wrap=True)
+        shown.title = f"{shown.title}; 2x banks: cycles per sdotp with half as many over those here"
+    for record, speed_up, gain in zip(records, speed_ups(records), gains, strict=True):
+        shown.add_row(
+            *(text(record, speed_up) for _, text in columns),
+            *(["-" if gain is None else f"{_PERCENT * gain:+.1f}%"] if varied else []),
+        )
     return shown
 
 

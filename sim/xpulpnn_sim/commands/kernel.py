@@ -23,6 +23,7 @@ from xpulpnn_sim.harness.kernel_run import Case, case_kernel, case_tensors, shor
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sw.compilers import COMPILERS, CompileError
 from xpulpnn_sw.kernels.kinds import KINDS, kind
+from xpulpnn_sw.kernels.requantisation import RULES, Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
@@ -82,6 +83,21 @@ def precisions(arguments: argparse.Namespace) -> list[Precision]:
     bits = arguments.default_bits if arguments.bits is None else arguments.bits
     texts = comma_list(bits, WIDTHS, "--bits")
     return [short_precision(arguments.kernel, int(text)) for text in texts]
+
+
+def add_requantise(parser: argparse.ArgumentParser) -> None:
+    """``--requantise``, which goes to :func:`rule_of`."""
+    parser.add_argument(
+        "--requantise",
+        choices=RULES,
+        help="how results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, or "
+        "one factor for all and a shift, or a shift alone, or thresholds of 16 bits (default bn32)",
+    )
+
+
+def rule_of(arguments: argparse.Namespace) -> Rule:
+    """What was asked for."""
+    return Rule(arguments.requantise or Rule.BN32)
 
 
 def add_specialise(parser: argparse.ArgumentParser) -> None:

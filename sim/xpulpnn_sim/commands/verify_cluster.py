@@ -35,7 +35,7 @@ from xpulpnn_sim.multihart.generator import generate, require
 from xpulpnn_sim.verify.elf_file import elf_bytes
 from xpulpnn_sim.verify.spread import local_processes, results, work
 
-_ARBITERS: tuple[str, ...] = get_args(Arbiter)
+_ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 _OF_CLUSTERS = ("banks", "icache", "arbiter", "l2_latency", "litmus")
 _OF_ONE_CORE = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "dask")
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
@@ -122,7 +122,8 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
             raise InputError(f"--{name.replace('_', '-')} must be at least {low}, not {value}")
     banks = _numbers(arguments.banks or "4", "--banks")
     icaches = [icache_bytes(part) for part in (arguments.icache or f"{IDEAL},512").split(",")]
-    arbiters = comma_list(arguments.arbiter or "counter", _ARBITERS, "--arbiter")
+    asked = comma_list(arguments.arbiter or "counter", tuple(map(str, _ARBITERS)), "--arbiter")
+    arbiters = [arbiter for arbiter in _ARBITERS if arbiter in asked]
     names = comma_list(arguments.preset, tuple(PRESETS), "--preset")
     plans: list[Plan] = []
     for name, number, icache, arbiter in product(names, banks, icaches, arbiters):

@@ -16,7 +16,7 @@ from xpulpnn_sim.explorer.objectives import objectives, pareto_table
 from xpulpnn_sim.explorer.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.explorer.paper import paper_points, paper_table
 from xpulpnn_sim.explorer.paper_cluster import cluster_paper_table, cluster_points
-from xpulpnn_sim.explorer.report.cluster_blocks import block_table
+from xpulpnn_sim.explorer.report.cluster_blocks import cluster_tables
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.named_table import NamedTable
 from xpulpnn_sim.explorer.report.run_info import RunInfo
@@ -142,7 +142,7 @@ def _finished(
         points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
-        extra=(*extra, *([blocks] if (blocks := block_table(loop.results)) else [])),
+        extra=(*extra, *cluster_tables(loop.results)),
         interrupted=loop.interrupted,
         lost=loop.lost,
     )

@@ -107,7 +107,7 @@ class FinishedRun:
         for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += [f"{record}: {comparison.KERNEL_CONDITIONS}" for record in self._kernels()]
+        lines += self._kernels()
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if _failed(point)]
@@ -118,12 +118,12 @@ class FinishedRun:
         return [table for table in (headline_table(self.points), best_table(self.points)) if table is not None]
 
     def _kernels(self) -> list[str]:
-        names = [
-            "{kernel} {layer}, {bits} bit, {variant}".format(**record)
+        told = [
+            "{kernel} {layer}, {bits} bit, {variant}".format(**record) + f": {comparison.kernel_conditions(record)}"
             for point in self.points
             for record in point.kernels
         ]
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(told))
 
 
 def _failed(point: PointResult) -> bool:

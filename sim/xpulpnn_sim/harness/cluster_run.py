@@ -28,6 +28,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.programs.cluster import ClusterProgram, cluster_program
 from xpulpnn_sw.programs.tiled import TiledProgram, Tiling, tiled_program
+from xpulpnn_sw.tiling.geometry import divides
 
 ENGINE = "cluster"
 """What ran a kernel, in its record."""
@@ -83,10 +84,10 @@ class ClusterCase:
             needed = len(cluster_program(kernel, self.cluster.cores).data)
             if needed <= self.cluster.tcdm_bytes:
                 return None
-            if not self.cluster.dma:
+            if not self.cluster.dma or not divides(kernel):
                 raise LayerError(
-                    "operands, buffers and stacks of a cluster without DMA must be at most the TCDM's "
-                    f"{self.cluster.tcdm_bytes} bytes, not {needed} of {self.name}"
+                    f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
+                    f"not {needed} of {self.name}{'' if self.cluster.dma else ' without DMA'}"
                 )
         elif not self.cluster.dma:
             raise InputError("dma of the cluster must be true for tiles, not false")

@@ -22,6 +22,7 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
 from xpulpnn_sw.precision import Precision
@@ -58,6 +59,8 @@ class Case:
         Whether every retirement is checked.
     specialise : bool
         Whether the kernel function is for this layer only, its sizes constants.
+    rule : Rule
+        How results below 32 bits come of the accumulators, in kernels that have a choice.
     """
 
     layer: Layer
@@ -67,6 +70,7 @@ class Case:
     machine: Machine = field(default_factory=Machine)
     checked: bool = True
     specialise: bool = False
+    rule: Rule = Rule.BN32
 
     @property
     def bits(self) -> int:
@@ -82,7 +86,10 @@ class Case:
         """Raise an error unless the variant has the precision and the core the instructions."""
         if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
             raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
-        chosen = kind_of(self.layer).variant(self.variant)
+        computing = kind_of(self.layer)
+        if self.rule is not Rule.BN32 and self.rule not in computing.rules:
+            raise InputError(f"--requantise must be left out with {computing.name}")
+        chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
@@ -102,6 +109,8 @@ class KernelFigures:
     ----------
     kernel, layer, precision, variant : str
         What was computed and how.
+    rule : str
+        How the results come of accumulators, in kernels that have a choice; empty if they do not.
     bits : int
         Width of the weights.
     cores : int
@@ -135,6 +144,7 @@ class KernelFigures:
     bits: int
     precision: str
     variant: str
+    rule: str
     cores: int
     engine: str
     instructions: int
@@ -276,7 +286,8 @@ def executable_of(program: BareProgram, name: str) -> Executable:
 
 def case_tensors(case: Case) -> Any:
     """The random tensors of a case."""
-    return kind_of(case.layer).random(case.layer, case.precision, np.random.default_rng(case.machine.seed))
+    rng = np.random.default_rng(case.machine.seed)
+    return kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
 
 
 def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
@@ -353,6 +364,7 @@ def figures(
         bits=case.bits,
         precision=str(case.precision),
         variant=case.variant,
+        rule="" if kernel.rule is None else kernel.rule.value,
         cores=cores,
         engine=engine,
         instructions=int(executions.sum()),

@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.cluster_program import cluster_windows
 from xpulpnn_sim.elf import Executable, Window
 from xpulpnn_sim.iss.cluster_memory import ClusterMemory, canonical
-from xpulpnn_sim.iss.lockstep import Difference, Lockstep, MismatchError
+from xpulpnn_sim.iss.lockstep import Difference, Lockstep, MismatchError, Record
 from xpulpnn_sim.iss.memory import AccessError
 from xpulpnn_sim.iss.session import fill
 from xpulpnn_sim.retirement import RETIREMENT, Records
@@ -213,8 +213,8 @@ class ClusterLockstep:
     def _walk(self, actions: Sequence[tuple[int, int, int]], end: int) -> Difference | None:
         """Let everything take effect."""
         assert self._grants is not None
-        records = [waiting.tolist() for waiting in self._records]
-        grants = self._grants[:end].tolist()
+        records: list[list[Record]] = [list(map(tuple, waiting.tolist())) for waiting in self._records]
+        grants: list[Record] = list(map(tuple, self._grants[:end].tolist()))
         harts, memory, devices = self.harts, self._memory, self._devices
         done = [0] * len(harts)
         for hart, position, access in actions:
@@ -244,7 +244,7 @@ class ClusterLockstep:
         self._records = [waiting[count:] for waiting, count in zip(self._records, done, strict=True)]
         return None
 
-    def _first_half(self, record: tuple[int, ...], address: int, write: int, enables: int, value: int) -> _Half:
+    def _first_half(self, record: Record, address: int, write: int, enables: int, value: int) -> _Half:
         """The first access of an instruction: a load's word is kept; a store and the mark of a test&set are made."""
         memory = self._memory
         before = memory.word_bytes(address)
@@ -254,7 +254,7 @@ class ClusterLockstep:
             memory.apply(address, enables, -1)
         return _Half(before, memory.word_bytes(address))
 
-    def _accessing(self, hart: int, record: tuple[int, ...], granted: bool) -> Difference | None:
+    def _accessing(self, hart: int, record: Record, granted: bool) -> Difference | None:
         """An instruction whose access, or its second half, is granted now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]

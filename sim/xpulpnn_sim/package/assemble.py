@@ -69,10 +69,14 @@ _OF_CLUSTERS: Mapping[str, tuple[Callable[[Design], dict[str, str]], str]] = {
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
 
 
+_WITH_BANKS = ("cluster", "cluster-axi", "tcdm")
+
 _BANKS = """
 4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
    of your technology takes its place."""
-"""Step of those who have the banks outside."""
+_ARRAYS = """
+4. The banks of the TCDM are arrays here, which is right for simulation and FPGAs. For a chip, and before `make syn`,
+   generate it with `--set memories=ports`: then they are ports for memory macros."""
 
 PACKAGED = ("core", "backend", *BUILDERS, *_OF_CLUSTERS)
 """Components that have a package."""
@@ -114,6 +118,13 @@ def package_files(design: Design) -> dict[str, str]:
     if ipxact.has_obi(design):
         files |= {f"doc/{name}": text for name, text in ipxact.obi_definitions().items()}
     return files | {f"syn/{name}": text for name, text in synthesis_files(design).items()}
+
+
+def _memory_step(design: Design) -> str:
+    """What is to be done with the banks of the TCDM, if there are any."""
+    if "banks__0__req" in design.by_name:
+        return _BANKS
+    return _ARRAYS if design.top in _WITH_BANKS else ""
 
 
 def _said(top: str) -> str:
@@ -171,6 +182,6 @@ def _readme(design: Design) -> str:
         testbench=_said(design.top),
         prefix=prefix,
         clocking=clocking,
-        banks=_BANKS if "banks__0__req" in design.by_name else "",
+        banks=_memory_step(design),
         constant=f"; {' and '.join(f'`{name}`' for name in constant)} count as constant" if constant else "",
     )

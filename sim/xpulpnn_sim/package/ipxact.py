@@ -1,4 +1,4 @@
-"""IP-XACT (IEEE 1685-2014) description of the component: ports, OBI interfaces, files."""
+"""IP-XACT (IEEE 1685-2014) description of the component: ports, OBI and AXI4 interfaces, files."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,12 @@ OBI_SIGNALS = {
     "err": (False, 1, "The access failed, with rvalid."),
 }
 """Signals of an OBI interface: whether the initiator drives them, bits, meaning. Those it always has come first."""
+
+_AXI_READS = frozenset({"araddr", "arvalid", "arready", "rdata", "rvalid", "rready"})
+"""Ports by which an AXI4 interface is known."""
+
+_OBI_BUS = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
+_AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
 
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 
@@ -70,6 +76,16 @@ def _signal(port: Port) -> str:
     return port.name.rpartition("__")[2]
 
 
+def _axi_buses(design: Design) -> Mapping[str, list[Port]]:
+    """AXI4 interfaces: ports by the name before the last two underscores."""
+    groups: dict[str, list[Port]] = {}
+    for port in design.ports:
+        bus, separator, _signal_name = port.name.rpartition("__")
+        if separator:
+            groups.setdefault(bus, []).append(port)
+    return {bus: ports for bus, ports in groups.items() if {_signal(port) for port in ports} >= _AXI_READS}
+
+
 def has_obi(design: Design) -> bool:
     """Whether the component has an OBI interface."""
     return bool(_buses(design))
@@ -78,11 +94,14 @@ def has_obi(design: Design) -> bool:
 def component(design: Design, files: Sequence[str]) -> str:
     """The component; ``files`` are paths from the root of the package, the document lies in ``doc``."""
     root = _root("component", LIBRARY, design.module, design.version)
-    buses = _buses(design)
-    if buses:
+    buses, axi_buses = _buses(design), _axi_buses(design)
+    if buses or axi_buses:
         interfaces = _add(root, "busInterfaces")
         for bus, ports in buses.items():
-            _bus_interface(interfaces, bus, ports)
+            is_target = any(port.is_input and _signal(port) == "req" for port in ports)
+            _bus_interface(interfaces, bus, ports, "obi", _OBI_BUS, "slave" if is_target else "master")
+        for bus, ports in axi_buses.items():
+            _bus_interface(interfaces, bus, ports, "AXI4", _AXI_BUS, "master")
     model = _add(root, "model")
     view = _add(_add(model, "views"), "view")
     _add(view, "name", "rtl")
@@ -110,20 +129,22 @@ def component(design: Design, files: Sequence[str]) -> str:
     return _text(root)
 
 
-def _bus_interface(parent: ElementTree.Element, bus: str, ports: Sequence[Port]) -> None:
+def _bus_interface(
+    parent: ElementTree.Element, bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
+) -> None:
+    """An interface of the bus ``kind``; the signals of AXI4 have capital letters in its definition."""
     interface = _add(parent, "busInterface")
     _add(interface, "name", bus)
-    reference = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
-    _add(interface, "busType", None, name="obi", **reference)
-    kind = _add(_add(interface, "abstractionTypes"), "abstractionType")
-    _add(kind, "abstractionRef", None, name="obi_rtl", **reference)
-    maps = _add(kind, "portMaps")
+    _add(interface, "busType", None, name=kind, **reference)
+    abstraction = _add(_add(interface, "abstractionTypes"), "abstractionType")
+    _add(abstraction, "abstractionRef", None, name=f"{kind}_rtl", **reference)
+    maps = _add(abstraction, "portMaps")
     for port in ports:
         mapping = _add(maps, "portMap")
-        _add(_add(mapping, "logicalPort"), "name", _signal(port))
+        signal = _signal(port)
+        _add(_add(mapping, "logicalPort"), "name", signal.upper() if reference is _AXI_BUS else signal)
         _add(_add(mapping, "physicalPort"), "name", port.name)
-    is_target = any(port.is_input and _signal(port) == "req" for port in ports)
-    _add(interface, "slave" if is_target else "master")
+    _add(interface, side)
 
 
 def _port(parent: ElementTree.Element, port: Port, design: Design) -> None:

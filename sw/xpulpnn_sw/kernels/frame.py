@@ -226,6 +226,10 @@ class Frame:
         elif home != register:
             self._b.mv(home, register)
 
+    def address(self, name: str, rd: int) -> None:
+        """Where the number lies, which has no register and is no constant."""
+        self._b("addi", rd, SP, self._slots[name])
+
     # -- around it
 
     def begin(self) -> None:
@@ -313,6 +317,9 @@ class Frame:
         elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
             result = pool.pop(0)
             self._b(_IMMEDIATE[mnemonic], result, a, constant)
+        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
+            result = pool.pop(0)
+            self._b("addi", result, a, -constant)
         elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
             result = pool.pop(0)
             self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)

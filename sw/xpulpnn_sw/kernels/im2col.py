@@ -8,17 +8,14 @@ Inputs as wide as the rows are copied. Narrower ones are widened; wider ones are
 behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.rows`).
 """
 
-from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
-from xpulpnn_sw.kernels.inner import PAIRS
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.row_words import RowForm, RowWords
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
 
 SPARE_WORDS = 16
 """Words after the rows of a buffer that may be written: copies and clears overrun the last row."""
-
-_BYTES = WORD_BITS // BYTE_BITS
 
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
 """Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
@@ -37,15 +34,6 @@ WANTED = (*_STATE, *_PER_PIXEL)
 """What is best kept in registers for good, by what that saves."""
 
 
-_PAIR = 2
-"""Words copied at a time."""
-
-
-def _repeated(value: int, distance: int) -> int:
-    """A word with ``value`` every ``distance`` bits."""
-    return sum(value << position for position in range(0, WORD_BITS, distance))
-
-
 class Im2col:
     """The copy for one pixel group.
 
@@ -60,22 +48,10 @@ class Im2col:
     """
 
     def __init__(self, variant: Variant, precision: Precision, *, dilated: bool = False) -> None:
-        self.variant, self.bits, self.is_signed, self.dilated = variant, precision.x, precision.x_signed, dilated
-        self.row_bits = variant.row_bits(precision.w)
-        self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
-        # words read at a time
-        self.unit = max(_PAIR, self.planes)
-        # bytes between two words of a row
-        self.step = WORD * variant.npx if variant.interleaved else WORD
-        # words cleared at a time: few, as they overrun the row, more where loops cost branches
-        self.cleared = 4 if variant.xpulp else 8
-        self.temporaries = _PAIR
-        if self.planes > 1:
-            # words of a unit and one more; masks; distances of the planes
-            self.temporaries = self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
-        elif self.expansion > 1 and variant.xpulp:
-            # elements of a word and the word, or the word, a mask and the signs
-            self.temporaries += _BYTES + 1 if variant.unpacks else 3
+        self.variant, self.dilated = variant, dilated
+        self.form = form = RowForm(variant, precision)
+        self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
+        self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
         # those of _Group by name, and temporaries to copy with
         self.registers = 13 + self.temporaries
 
@@ -144,12 +120,9 @@ class _Group:
         self.target, self.pixels, *registers = registers
         self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
         self._work, self._counter, *registers = registers
-        self._temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
-        assert len(self._temporaries) == im2col.temporaries
+        temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
+        self._words = RowWords(b, im2col.form, temporaries)
         self._held: dict[str, Held] = {}
-        self._work_word = self._vector = self._mask = self._sign = ZERO
-        self._masks: dict[int, int] = {}
-        self._planes: list[int] = []
 
     def emit(self) -> None:
         b, frame = self.b, self.frame
@@ -157,7 +130,7 @@ class _Group:
         for name, register in state.items():
             frame.load(name, register)
         frame.load("row0", self.target)
-        self._constants()
+        self._words.prepare(frame)
         for name in _PER_PIXEL:
             if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
                 self._held[name] = Held(self._spare.pop(0))
@@ -210,12 +183,12 @@ class _Group:
         gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
         with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
-            is_plain = self.im2col.expansion == self.im2col.planes == 1
+            is_plain = self.im2col.form.is_plain
             if isinstance(pairs, int) and pairs <= unrolled and is_plain:
-                self._copy(pairs, self.target)
+                self._words.copy(pairs, self._pointer, self.target)
             else:
                 with b.loop(pairs, self._counter, level=0, short=is_plain):
-                    self._copy(1, self.target)
+                    self._words.copy(1, self._pointer, self.target)
             b.add(self.target, overrun, work)
             b.add(self._pointer, gap, work)
 
@@ -229,7 +202,7 @@ class _Group:
         done = Label()
         b.mv(place, self.target)
         with b.loop(frame.value("clears", rows), counter, level=0, short=True):
-            self._clear(place)
+            self._words.clear(place)
         for size, kernel, corner, first, count in (
             ("height", "kernel_height", self.y, top, rows),
             ("width", "kernel_width", self.x, left, columns),
@@ -278,7 +251,7 @@ class _Group:
         b("sub", top, line_bytes, top)
         with b.loop(Held(rows), rows, level=1):
             with b.loop(Held(columns), counter, level=0):
-                self._copy(1, place)
+                self._words.copy(1, pointer, place)
             if not is_even:
                 b("sub", place, place, work)
                 # behind the run are zeros, or what is written later
@@ -288,129 +261,3 @@ class _Group:
             b("add", place, place, left)
         b.place(done)
         b.add(self.target, frame.value("written_row", rows), work)
-
-    # -- words
-
-    def _copy(self, pairs: int, place: int) -> None:
-        """Copy, and widen or cut, the next words at ``_pointer``, two or those of a unit at a time."""
-        pair = self._temporaries[: self.im2col.unit]
-        for number in range(pairs):
-            if self.xpulp:
-                for register in pair:
-                    self.b("p.lw", register, WORD, self._pointer)
-                if self.im2col.planes > 1:
-                    self._cut(pair, place)
-                elif self.im2col.expansion > 1 and not self.im2col.variant.unpacks:
-                    self._widen(pair, place)
-                elif self.im2col.expansion > 1:
-                    self._unpack(pair, place)
-                else:
-                    self._write(pair, place)
-            elif self.im2col.expansion > 1:
-                for _ in pair:
-                    self._unpack_scalar(place)
-            else:
-                first = len(pair) * number
-                for index, register in enumerate(pair, first):
-                    self.b("lw", register, index * WORD, self._pointer)
-                for index, register in enumerate(pair, first):
-                    self.b("sw", register, index * WORD, place)
-        if not self.xpulp and self.im2col.expansion == 1:
-            for pointer in (self._pointer, place):
-                self.b("addi", pointer, pointer, pairs * len(pair) * WORD)
-
-    def _clear(self, place: int) -> None:
-        """Clear the next words at ``place``."""
-        words = self.im2col.cleared
-        if self.xpulp:
-            self._write([ZERO] * words, place)
-            return
-        for number in range(words):
-            self.b("sw", ZERO, number * WORD, place)
-        self.b("addi", place, place, words * WORD)
-
-    def _write(self, registers: list[int], place: int) -> None:
-        for register in registers:
-            self.b("p.sw", register, self.im2col.step, place)
-
-    def _unpack(self, packed: list[int], place: int) -> None:
-        *elements, vector = self._temporaries[_PAIR:]
-        extract = "p.extracti" if self.im2col.is_signed else "p.extractui"
-        for register in packed:
-            for part in range(self.im2col.expansion):
-                for lane, element in enumerate(elements):
-                    position = (part * _BYTES + lane) * self.im2col.bits
-                    self.b(extract, element, register, self.im2col.bits - 1, position)
-                for low, pack in PAIRS:
-                    self.b(pack, vector, elements[low + 1], elements[low])
-                self._write([vector], place)
-
-    def _constants(self) -> None:
-        """Masks, signs and distances of planes, for the whole group."""
-        im2col, b = self.im2col, self.b
-        if im2col.planes > 1:
-            *_, self._work_word = self._temporaries[: im2col.planes + 1]
-            rest = self._temporaries[im2col.planes + 1 :]
-            self._masks = {im2col.bits >> n: rest.pop(0) for n in range(1, im2col.planes.bit_length())}
-            for shift, register in self._masks.items():
-                b.li(register, _repeated((1 << shift) - 1, 2 * shift))
-            self._planes = rest
-            for number, register in enumerate(rest, 1):
-                frame_value = self.frame.value(f"plane{number}", register)
-                if frame_value != Held(register):
-                    b.put(register, frame_value)
-        elif im2col.expansion > 1 and not im2col.variant.unpacks:
-            self._vector, self._mask, self._sign = self._temporaries[_PAIR:]
-            b.li(self._mask, _repeated((1 << im2col.bits) - 1, im2col.row_bits))
-            if im2col.is_signed:
-                b.li(self._sign, _repeated(1 << (im2col.bits - 1), im2col.row_bits))
-
-    def _widen(self, packed: list[int], place: int) -> None:
-        """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
-        im2col, b, vector = self.im2col, self.b, self._vector
-        for register in packed:
-            for part in range(im2col.expansion):
-                if part:
-                    b("srli", vector, register, part * im2col.bits)
-                b("and", vector, vector if part else register, self._mask)
-                if im2col.is_signed:
-                    b("xor", vector, vector, self._sign)
-                    b(f"pv.sub.{ElemFmt.of_width(im2col.row_bits).suffix}", vector, vector, self._sign)
-                self._write([vector], place)
-
-    def _cut(self, words: list[int], place: int) -> None:
-        """Words of a unit trade the halves of their elements, then the quarters: each becomes one of a plane."""
-        b, work = self.b, self._work_word
-        distance = len(words) // 2
-        for shift, mask in self._masks.items():
-            for lower in range(len(words)):
-                if lower & distance:
-                    continue
-                low, high = words[lower], words[lower + distance]
-                b("srli", work, low, shift)
-                b("xor", work, work, high)
-                b("and", work, work, mask)
-                b("xor", high, high, work)
-                b("slli", work, work, shift)
-                b("xor", low, low, work)
-            distance //= 2
-        top, *others = reversed(words)
-        for register, offset in zip(others, self._planes, strict=True):
-            b.store_at("p.sw", register, offset, place)
-        self._write([top], place)
-
-    def _unpack_scalar(self, place: int) -> None:
-        packed, element = self._temporaries
-        bits = self.im2col.bits
-        self.b("lw", packed, 0, self._pointer)
-        self.b("addi", self._pointer, self._pointer, WORD)
-        for position in range(0, WORD_BITS, bits):
-            if self.im2col.is_signed:
-                self.b("slli", element, packed, WORD_BITS - position - bits)
-                self.b("srai", element, element, WORD_BITS - bits)
-            else:
-                if position:
-                    self.b("srli", element, packed, position)
-                self.b("andi", element, element if position else packed, (1 << bits) - 1)
-            self.b("sb", element, position // bits, place)
-        self.b("addi", place, place, WORD_BITS // bits)

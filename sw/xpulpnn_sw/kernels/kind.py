@@ -8,6 +8,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
@@ -65,8 +66,10 @@ class Kind:
         The precision that one width for all means.
     precision : callable
         The precision for a layer: as given, unless the layer itself says what its results are.
+    rules : tuple of Rule
+        How its results may come of accumulators; none: there is no choice.
     random : callable
-        Operands for a layer and a precision out of a generator.
+        Operands for a layer and a precision out of a generator; for a ``rule``, a keyword, if there are ``rules``.
     build : Build
         The kernel for a layer, a precision, the name of a variant and operands.
     """
@@ -81,8 +84,13 @@ class Kind:
     usual_variants: tuple[str, ...]
     uniform: Callable[[int], Precision] = Precision.uniform
     precision: Callable[[Any, Precision], Precision] = same_precision
-    random: Callable[[Any, Precision, np.random.Generator], Any]
+    rules: tuple[Rule, ...] = ()
+    random: Callable[..., Any]
     build: Build
+
+    def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
+        """Random operands of a layer whose results come by a rule."""
+        return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
 
     def variant(self, name: str) -> Level:
         """The variant called ``name``; raises :class:`LayerError` for an unknown one."""

@@ -11,6 +11,7 @@ from xpulpnn_sw.kernels.layers.conv1d import conv1d_kernel, random_conv1d
 from xpulpnn_sw.kernels.layers.linear import linear_kernel, linear_precision, random_linear
 from xpulpnn_sw.kernels.layers.pointwise import pointwise_kernel
 from xpulpnn_sw.kernels.matmul import matmul_kernel
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
@@ -39,6 +40,7 @@ KINDS: Mapping[str, Kind] = {
             usual_in_cluster=PAPER_LAYER,
             variants=VARIANTS,
             usual_variants=PAPER_VARIANTS,
+            rules=tuple(Rule),
             random=random_tensors,
             build=conv_kernel,
         ),
@@ -51,6 +53,7 @@ KINDS: Mapping[str, Kind] = {
             usual_in_cluster="256x32:64x9:p=4",
             variants=VARIANTS,
             usual_variants=PAPER_VARIANTS,
+            rules=tuple(Rule),
             random=random_conv1d,
             build=conv1d_kernel,
         ),
@@ -63,6 +66,7 @@ KINDS: Mapping[str, Kind] = {
             usual_in_cluster="16x16x32:64",
             variants=VARIANTS,
             usual_variants=PAPER_VARIANTS,
+            rules=tuple(Rule),
             random=random_tensors,
             build=pointwise_kernel,
         ),
@@ -76,6 +80,7 @@ KINDS: Mapping[str, Kind] = {
             variants=ONE_PIXEL,
             usual_variants=tuple(name for name in ONE_PIXEL if name != "rv32im_4x1"),
             precision=linear_precision,
+            rules=tuple(Rule),
             random=random_linear,
             build=linear_kernel,
         ),
@@ -89,6 +94,7 @@ KINDS: Mapping[str, Kind] = {
             variants=VARIANTS,
             usual_variants=PAPER_VARIANTS,
             uniform=_uniform_accumulators,
+            rules=tuple(Rule),
             random=random_tensors,
             build=matmul_kernel,
         ),

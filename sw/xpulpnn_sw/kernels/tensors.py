@@ -97,17 +97,31 @@ def _check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
 
-def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
-    """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
-    if not isinstance(layer, ConvLayer):
-        return np.ones(1)
+def _met(layer: ConvLayer) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether a filter row of an output row meets the input, as ``[output row][filter row]``; the same of columns."""
     top, _, left, _ = layer.padding
     taps = np.linspace(0, layer.reach - 1, layer.kernel_height).round().astype(np.int64)
     y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + taps
     x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
-    rows = ((y >= 0) & (y < layer.height)).mean(axis=0)
-    columns = ((x >= 0) & (x < layer.width)).mean(axis=0)
-    return np.outer(rows, columns)[:, :, np.newaxis]
+    return (y >= 0) & (y < layer.height), (x >= 0) & (x < layer.width)
+
+
+def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
+    """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
+    if not isinstance(layer, ConvLayer):
+        return np.ones(1)
+    rows, columns = _met(layer)
+    met: NDArray[np.float64] = rows.mean(axis=0)[:, np.newaxis] * columns.mean(axis=0)
+    return met[:, :, np.newaxis]
+
+
+def _inside(layer: ProductLayer) -> NDArray[np.float64]:
+    """The fraction of the receptive field of each pixel that lies inside the input."""
+    if not isinstance(layer, ConvLayer):
+        return np.ones(1)
+    rows, columns = _met(layer)
+    inside: NDArray[np.float64] = rows.mean(axis=1)[:, np.newaxis] * columns.mean(axis=1)
+    return inside
 
 
 def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
@@ -144,6 +158,10 @@ def random_tensors(
     # standard deviation of a uniform activation times the length of a filter
     squares = (weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean()
     spread = max(1, int(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x)))
+    if not precision.w_signed:
+        # sums grow with the part of a receptive field that lies inside
+        whole = weights.reshape(layer.out_channels, -1).sum(axis=1).mean() * (1 << precision.x) / 2
+        spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _inside(layer).std()))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     if not precision.requantised:
         return LayerTensors(activations=activations, weights=weights, bias=offsets)
@@ -201,6 +219,8 @@ class _Spreading:
                 return Shifting(shift=shift), self._centre << shift
             case _:
                 levels = 1 << self.precision.y
-                steps = np.linspace(-2 * self.spread, 2 * self.spread, levels - 1).round().astype(np.int64)
+                # the outermost results get what lies beyond
+                most = 2 * self.spread * (levels - 2) / levels
+                steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
                 return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0

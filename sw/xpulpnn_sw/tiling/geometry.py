@@ -67,9 +67,14 @@ class Product(KernelRun):
         return padded_channels(channels, width) * self.precision.y // BYTE_BITS
 
 
+def divides(run: KernelRun) -> bool:
+    """Whether the layer of a kernel can be divided."""
+    return isinstance(run.layer, ConvLayer | MatmulLayer)
+
+
 def product_of(run: KernelRun) -> Product:
     """A kernel as one whose layer can be divided; raises :class:`LayerError` for any other."""
-    if not isinstance(run.layer, ConvLayer | MatmulLayer):
+    if not divides(run):
         raise LayerError(f"layer in tiles must be of a convolution or a matrix product, not {run.layer} of {run.name}")
     return Product(**{item.name: getattr(run, item.name) for item in fields(run)})
 

@@ -176,15 +176,14 @@ class Places:
         return self._store(tile, inside)
 
     def _store(self, tile: Tile, inside: int) -> Transfer:
-        """Results of a tile; of part of the channels no more than is written, lest it covers those of others."""
+        """Results of a tile, of each pixel no more than is written: what follows belongs to others, or stays zero."""
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         arguments = self.filters[tile.channels][1].arguments
         first = self._first_pixel(tile) * stride + tile.channels.start * bits // 8
-        is_whole = len(tile.channels) == self.run.layer.out_channels
         return Transfer(
             inside=inside,
             outside=self.output + first,
-            line=stride if is_whole else -(-len(tile.channels) * bits // 8),
+            line=-(-len(tile.channels) * bits // 8),
             lines=tile.pixels,
             inside_stride=arguments["out_stride"],
             outside_stride=stride,

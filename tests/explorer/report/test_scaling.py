@@ -17,6 +17,8 @@ def record(cores: int, cycles: int, banks: int = 16, precision: str = "8x8x8") -
         "banks": banks,
         "precision": precision,
         "macs_per_cycle": 1000 / cycles,
+        "sdotp": 1,
+        "cycles_per_sdotp": 1.0,
     }
 
 

@@ -24,67 +24,85 @@ _PER_KILO = 1000.0
 _KIBIT = 1024
 
 
+def is_cluster(flow: FlowResult | None) -> bool:
+    """Whether the result is of a cluster with all its parts."""
+    return flow is not None and flow.grant is not None and bool(flow.modules)
+
+
+def block_of(instance: str) -> str:
+    """Block of an instance of the cluster, or its own name if it belongs to none."""
+    return next((block for block, pattern in BLOCKS.items() if pattern.fullmatch(instance)), instance)
+
+
 def block_areas(flow: FlowResult) -> dict[str, float]:
     """Area in kGE of each block, without memories; :data:`REST` last."""
     top = flow.modules[0]
     areas = dict.fromkeys(BLOCKS, 0.0)
     for module in flow.modules[1:]:
-        name = module.path.removeprefix(f"{top.path}.").removeprefix("cluster.")
-        for block, pattern in BLOCKS.items():
-            if pattern.fullmatch(name):
-                areas[block] += module.total_ge / _PER_KILO
+        block = block_of(module.path.removeprefix(f"{top.path}.").removeprefix("cluster."))
+        if block in areas:
+            areas[block] += module.total_ge / _PER_KILO
     return {**areas, REST: top.total_ge / _PER_KILO - sum(areas.values())}
 
 
-def block_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Blocks of the clusters among the points; None without any."""
+def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
+    """Blocks and grant paths of the clusters among the points; none without any."""
     found = [
-        (number, point, flow)
-        for number, point in enumerate(points, 1)
-        for flow in point.flows
-        if flow.grant is not None and flow.modules
+        (number, point, flow) for number, point in enumerate(points, 1) for flow in point.flows if is_cluster(flow)
     ]
     if not found:
-        return None
-    rows: list[list[TableCell]] = []
-    for number, point, flow in found:
-        grant, unit = flow.grant, flow.delay_ps and flow.delay_fo4 and flow.delay_fo4 / flow.delay_ps
-        if grant is None or not unit:
-            continue
-        parts = (grant.request_ps, grant.grant_ps - grant.request_ps, grant.path.delay_ps - grant.grant_ps)
-        rows.append(
-            [
-                number,
-                point.label,
-                flow.name,
-                *block_areas(flow).values(),
-                flow.area_kge,
-                (flow.memory_bits or 0) / _KIBIT,
-                *(part * unit for part in parts),
-                grant.fo4,
-            ]
-        )
-    area, path = "area [kGE]", "grant path [FO4]"
-    return NamedTable(
-        title="Blocks of the clusters",
-        columns=[
-            Column(name="no.", digits=0),
-            Column(name=POINT),
-            Column(name="flow"),
-            *(Column(name=name, group=area, digits=1) for name in (*BLOCKS, REST)),
-            Column(name="sum", group=area, digits=1, better="less"),
-            Column(name="memories", unit="Kibit", digits=0),
-            Column(name="request", group=path, digits=1),
-            Column(name="to grant", group=path, digits=1),
-            Column(name="onwards", group=path, digits=1),
-            Column(name="all", group=path, digits=1, better="less"),
-        ],
-        rows=rows,
-        notes=[
-            "Areas: logic and registers, without the memories of TCDM and caches, which the column after them counts.",
-            (
-                "Grant path: from a register to where a core's request leaves it, through demux and crossbar to where "
-                "a grant enters a core, and on to where the path ends."
-            ),
-        ],
-    )
+        return []
+    lead = [Column(name="no.", digits=0), Column(name=POINT), Column(name="flow")]
+    areas: list[list[TableCell]] = [
+        [
+            number,
+            point.label,
+            flow.name,
+            *block_areas(flow).values(),
+            flow.area_kge,
+            (flow.memory_bits or 0) / _KIBIT,
+        ]
+        for number, point, flow in found
+    ]
+    paths: list[list[TableCell]] = [[number, point.label, flow.name, *_grant(flow)] for number, point, flow in found]
+    return [
+        NamedTable(
+            title="Blocks of the clusters",
+            columns=[
+                *lead,
+                *(Column(name=name, group="area [kGE]", digits=1) for name in (*BLOCKS, REST)),
+                Column(name="sum", group="area [kGE]", digits=1, better="less"),
+                Column(name="memories", unit="Kibit", digits=0),
+            ],
+            rows=areas,
+            notes=["Areas: logic and registers; the memories of TCDM and caches are in none, their bits are counted."],
+        ),
+        NamedTable(
+            title="Path from a request through its grant",
+            columns=[
+                *lead,
+                Column(name="to the request", unit="FO4", digits=1),
+                Column(name="to the grant", unit="FO4", digits=1),
+                Column(name="onwards", unit="FO4", digits=1),
+                Column(name="all", unit="FO4", digits=1, better="less"),
+                Column(name="from"),
+                Column(name="to"),
+            ],
+            rows=paths,
+            notes=[
+                (
+                    "From a register to where a core's request leaves it, through demux and crossbar to where a grant "
+                    "enters a core, and on to where the path ends."
+                )
+            ],
+        ),
+    ]
+
+
+def _grant(flow: FlowResult) -> list[TableCell]:
+    grant = flow.grant
+    if grant is None or not grant.path.delay_ps:
+        return []
+    unit = grant.fo4 / grant.path.delay_ps
+    parts = (grant.request_ps, grant.grant_ps - grant.request_ps, grant.path.delay_ps - grant.grant_ps)
+    return [*(part * unit for part in parts), grant.fo4, grant.path.start, grant.path.end]

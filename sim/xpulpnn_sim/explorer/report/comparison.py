@@ -1,12 +1,13 @@
 """Figures of all points side by side: which flows, kernels and workloads there are, and one value for each point."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Any, Literal
 
 from xpulpnn_sim.explorer.report.named_table import Column
+from xpulpnn_sim.explorer.report.scaling import clustered
 from xpulpnn_sim.explorer.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sw.kernels.variants import VARIANTS
 
@@ -127,7 +128,16 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
 
 
-KERNEL_CONDITIONS = "results checked, ideal memory, sums left to the simulator"
+def kernel_conditions(record: Mapping[str, Any]) -> str:
+    """What a kernel ran on."""
+    if not clustered(record):
+        return "results checked, ideal memory, sums left to the simulator"
+    fetches = "second pass, with the code in the caches" if record["icache"] else "instructions fetched without delay"
+    return (
+        f"results checked, on all cores of each cluster with its banks, {fetches}, memory outside answers after "
+        f"{record['l2_latency']} cycles, sums left to the simulator"
+    )
+
 
 Spread = tuple[float, float]
 """The least and the largest of several runs."""

@@ -80,7 +80,7 @@ def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: Flo
         record = comparison.best_record(point, name) or {}
         for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
             row[f"{name}: {figure}"] = record.get(figure)
-        row[f"{name}: conditions"] = comparison.KERNEL_CONDITIONS if record else None
+        row[f"{name}: conditions"] = comparison.kernel_conditions(record) if record else None
         known = [one for one in reached if comparison.kernel_name(one.record) == name]
         row[f"{name}: gmacs"] = known[0].gmacs if known else None
         row[f"{name}: gmacs_per_mm2"] = known[0].gmacs_per_mm2 if known else None

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 from xpulpnn_sim.explorer.report import comparison
+from xpulpnn_sim.explorer.report.cluster_blocks import block_of, is_cluster
 from xpulpnn_sim.explorer.report.named_table import LESS, MORE
 from xpulpnn_sim.explorer.report.scaling import clustered, scaling_figure
 from xpulpnn_sim.explorer.results import EnergyResult, ModuleArea, ModuleEnergy, PointResult
@@ -40,6 +41,7 @@ def report_data(points: Sequence[PointResult]) -> dict[str, Any]:
         "fronts": fronts,
         "areas": _areas(points),
         "blocks": {name: block for name in comparison.flow_names(points) if (block := _blocks(points, name))},
+        "partOf": _part_of(points),
         "paths": _paths(points),
         "energies": _energies(points),
         "scaling": _scaling(points),
@@ -186,8 +188,17 @@ def _blocks(points: Sequence[PointResult], name: str) -> list[tuple[str, list[fl
         for module, parent in zip(modules, _parents(modules), strict=True):
             if parent <= 0:
                 part, size = ("(top itself)", module.own_ge) if parent < 0 else (_leaf(module.path), module.total_ge)
-                parts.setdefault(part, [0.0] * len(points))[number] += _kge(size)
-    return sorted(parts.items(), key=lambda item: -max(item[1]))
+                part = block_of(part) if is_cluster(flow) else part
+                parts.setdefault(part, [0.0] * len(points))[number] += size / _GE_PER_KGE
+    rounded = {part: [round(size, 4) for size in sizes] for part, sizes in parts.items()}
+    return sorted(rounded.items(), key=lambda item: -max(item[1]))
+
+
+def _part_of(points: Sequence[PointResult]) -> dict[str, str]:
+    """Block that the direct parts of clusters are shown under, by their names."""
+    flows = [flow for point in points for flow in point.flows if is_cluster(flow)]
+    names = {_leaf(module.path) for flow in flows for module in flow.modules if module.path.count(".") == 1}
+    return {name: block_of(name) for name in sorted(names) if block_of(name) != name}
 
 
 def _paths(points: Sequence[PointResult]) -> dict[str, dict[str, Any]]:

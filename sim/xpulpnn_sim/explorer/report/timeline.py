@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.explorer.report.banking import bank_gains, banking_figure
 from xpulpnn_sim.explorer.report.scaling import Record, scaling_figure
 from xpulpnn_sim.files import write_text
 
@@ -18,7 +19,8 @@ _BAR = 0.6
 
 
 def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with how kernels scale with the cores, and a timeline of each layer in tiles.
+    """Write a page with how kernels scale with the cores, what more banks bring where their number was varied, and a
+    timeline of each layer in tiles.
 
     Where a single number of cores ran in tiles, there are timelines only. Raises
     :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
@@ -31,6 +33,8 @@ def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
     figures = [timeline_figure(record) for record in tiled]
     if len(tiled) < len(records) or len({record["cores"] for record in records}) > 1:
         figures.insert(0, scaling_figure(records))
+    if any(gain is not None for gain in bank_gains(records)):
+        figures.append(banking_figure(records))
     first, *others = (
         to_html(figure, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False})
         for number, figure in enumerate(figures)

@@ -128,6 +128,8 @@ def dma_testbench(design: Design) -> dict[str, str]:
             command_at=int(Dma.COMMAND),
             status_at=int(Dma.STATUS),
             base=f"{L2_BASE:08x}",
+            outside_block=f"{L2_BASE // _BYTES:x}",
+            tcdm_block=f"{TCDM_BASE // _BYTES:x}",
             watchdog=_WATCHDOG,
             # nobody is told the ends of transfers of the shared port
             told=len(transfers) - shared,

@@ -52,6 +52,10 @@ ADD_SHIFT_ARGUMENTS = Structure(
 """Of an addition whose sum is shifted."""
 
 
+_GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3
+"""Of random ones, for operands of a byte: sums then reach the ends of their range."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Scaling of an element: ``(factor * x + summand) >> shift``."""
@@ -96,10 +100,10 @@ def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) 
     for bits, signed in operands:
         least = -(1 << (bits - 1)) if signed else 0
         maps.append(rng.integers(least, least + (1 << bits), shape))
-        factor = int(rng.integers(3 << (BYTE_BITS - 2), 1 << BYTE_BITS)) << (BYTE_BITS - bits)
+        factor = int(rng.integers(1 << BYTE_BITS, _GREATEST_FACTOR)) << (BYTE_BITS - bits)
         quarter = 1 << shift + precision.y - 1
         offset = {(True, False): quarter // 2, (False, True): -quarter // 2}.get((signed, precision.y_signed), 0)
-        scales.append(Scale(factor, offset + int(rng.integers(0, 1 << shift)), shift + 1))
+        scales.append(Scale(factor, offset + int(rng.integers(1 << shift, 2 << shift)), shift + 1))
         factors.append(factor)
     return AddTensors(
         first=maps[0], second=maps[1], scales=(scales[0], scales[1]), factors=(factors[0], factors[1]), shift=shift + 1
@@ -159,9 +163,7 @@ def add_kernel(
         layer,
         precision,
         level,
-        Options(
-            name="add_shift" if layer.shifted else "add", cores=cores, specialise=specialise, placement=placement
-        ),
+        Options(name="add_shift" if layer.shifted else "add", cores=cores, specialise=specialise, placement=placement),
         ADD_SHIFT_ARGUMENTS if layer.shifted else ADD_ARGUMENTS,
         memory,
         arguments,
@@ -201,14 +203,23 @@ class _Addition:
             terms["shift"] = Argument("shift")
             homes["shift"] = self._shift
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
+        small = {} if self._shifted else self._small_tables()
+        terms |= {f"own_{name}": Argument(name) for name in small}
         frame = code.frame(structure, known, terms, homes, self._registers)
         frame.begin()
+        for name, table in small.items():
+            code.load(self._work, table)
+            frame.store(f"own_{name}", self._work)
+            frame.address(f"own_{name}", table)
         with code.b.region("body"):
-            code.repeat(
-                frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0
-            )
+            code.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
         return code.b.finish()
+
+    def _small_tables(self) -> dict[str, int]:
+        """Registers of the tables of one word, which each core copies to its stack: all in one bank would meet there."""
+        tables = zip(("first_table", "second_table"), self._scales, (self._precision.x, self._precision.w), strict=True)
+        return {name: register for name, register, bits in tables if BYTE_BITS << bits == WORD_BITS}
 
     def _step(self, parts: list[int], lanes: int) -> None:
         """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""

@@ -9,6 +9,7 @@ those of the others there, whose channels the core computes next.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
@@ -46,7 +47,12 @@ class DepthwiseCode:
     """
 
     def __init__(
-        self, level: ElementLevel, precision: Precision, structure: Structure, known: Mapping[str, int], rows: int | None
+        self,
+        level: ElementLevel,
+        precision: Precision,
+        structure: Structure,
+        known: Mapping[str, int],
+        rows: int | None,
     ) -> None:
         """Assign the registers."""
         self._code, self._precision, self._kept = Code(level), precision, rows
@@ -198,7 +204,7 @@ class DepthwiseCode:
         frame.load("buffer", pointers[0])
         line = Label()
         b.place(line)
-        for above, pointer in zip(pointers, pointers[1:], strict=False):
+        for above, pointer in pairwise(pointers):
             b.mv(pointer, above)
             b.add(pointer, frame.value("pitch", acc[0]), acc[1])
 

@@ -91,7 +91,7 @@ def random_depthwise(layer: DepthwiseLayer, precision: Precision, rng: np.random
     weights = rng.integers(w_least, w_least + (1 << precision.w), filters)
     squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
     spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
-    bias = rng.integers(-spreads.astype(np.int64), spreads.astype(np.int64), endpoint=True)
+    bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
     # kappa of the channel with the narrowest sums still has few bits
     scales = (1 << precision.y) / (_DEVIATIONS * spreads)
     shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))

@@ -86,9 +86,7 @@ def maxpool_kernel(
         layer,
         precision,
         level,
-        Options(
-            name=f"maxpool_{window_name(layer)}", cores=cores, specialise=specialise, placement=placement
-        ),
+        Options(name=f"maxpool_{window_name(layer)}", cores=cores, specialise=specialise, placement=placement),
         MAXPOOL_ARGUMENTS,
         memory,
         arguments,
@@ -100,9 +98,7 @@ def maxpool_kernel(
 class _MaxPooling(Pooling):
     """Writes the function."""
 
-    def __init__(
-        self, level: ElementLevel, precision: Precision, layer: WindowLayer, known: Mapping[str, int]
-    ) -> None:
+    def __init__(self, level: ElementLevel, precision: Precision, layer: WindowLayer, known: Mapping[str, int]) -> None:
         super().__init__(level, precision, layer, MAXPOOL_ARGUMENTS, known, repeats_rows=True)
         self._best = self.registers.one()
         common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
@@ -129,6 +125,7 @@ class _MaxPooling(Pooling):
     def inside(self, pointers: list[int], out: int) -> None:
         result = self._greatest(None, self._common)
         missing = self.layer.kernel_width - len(self._common)
+        last: list[int] = []
         while missing:
             count = min(missing, self.most_columns)
             missing -= count

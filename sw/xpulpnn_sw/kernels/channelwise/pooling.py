@@ -1,6 +1,7 @@
 """What both pooling kernels share: how windows walk over a map, and which of them lie inside.
 
-A unit of work is a word of channels in a row of outputs; the cores share all units. Where small windows lie inside the
+A unit of work is a word of channels in a row of outputs. The cores take turns with them, so that those at work together
+are at different words of their pixels, in different banks as far as there are any. Where small windows lie inside the
 map, their places follow each other in an unrolled loop, a row pointer for each of their rows. All others, and large
 windows, are cut off at the edges and read by two nested loops.
 """
@@ -12,8 +13,7 @@ from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.channelwise.run import piece
-from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive, shared
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.channelwise import WindowLayer
@@ -37,7 +37,7 @@ POOL_FIELDS = (
 )
 """Of any pooling."""
 
-_DISTANCES = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
+_DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
 """From a pixel, row, output pixel and window inside to the next, in bytes."""
 
 _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
@@ -181,16 +181,22 @@ class Pooling(ABC):
         out_width, stride_x, pad_left = Argument("out_width"), Argument("stride_x"), Argument("pad_left")
         kernel_width = Argument("kernel_width")
         words, oy, word = Name("words"), Name("oy"), Name("word")
-        left, inner = Name("left_edge"), Name("inner")
+        left, inner, core, cores = Name("left_edge"), Name("inner"), Argument("core"), Argument("cores")
         # columns at which windows that end inside begin, from the left padding on
         inside = positive(width + pad_left - kernel_width + 1)
         before = (pad_left + stride_x - 1) // stride_x
         skipped = pixel * (self.layer.stride[1] - self.layer.kernel_width + 1)
         return {
             "words": pixel // WORD,
-            **piece(Argument("out_height") * words),
-            "oy": Name("begin") // words,
-            "word": Name("begin") - oy * words,
+            "count": shared(positive(Argument("out_height") * words - core + cores - 1)),
+            "oy": core // words,
+            "word": core - oy * words,
+            # to the core's next unit: so many rows and words
+            "row_step": cores // words,
+            "word_step": cores - Name("row_step") * words,
+            "source_step": Name("word_step") * WORD,
+            "target_step": Name("word_step") * self.out_step + Name("row_step") * (out_width * out_pixel),
+            "y_step": Name("row_step") * Argument("stride_y"),
             **dict(zip(_DISTANCES, (pixel, width * pixel, out_pixel, skipped), strict=True)),
             "height": Argument("height"),
             "width": width,
@@ -307,19 +313,20 @@ class Pooling(ABC):
         same_row = Label()
         source, target = frame.register("source", source), frame.register("target", target)
         left, count = frame.register("left", left), frame.register("count", self._remaining)
-        b("addi", source, source, WORD)
-        b("addi", target, target, self.out_step)
-        b("addi", left, left, -1)
-        b.branch("bne", left, ZERO, same_row)
-        frame.load("words", left)
+        y = frame.register("y", other)
+        b.add(source, frame.value("source_step", work), self._row)
+        b.add(target, frame.value("target_step", work), self._row)
+        b.add(y, frame.value("y_step", work), self._row)
+        b("sub", left, left, frame.register("word_step", work))
+        b.branch("blt", ZERO, left, same_row)
+        b("add", left, left, frame.register("words", work))
         b("sub", source, source, self._pixel)
-        b.add(target, frame.value("out_row", work), other)
-        y = frame.register("y", work)
-        b.add(y, frame.value("stride_y", other), self._row)
-        frame.store("y", y)
+        b.add(target, frame.value("out_row", work), self._row)
+        b.add(y, frame.value("stride_y", work), self._row)
         b.place(same_row)
         b("addi", self._remaining, count, -1)
-        for name, register in (("source", source), ("target", target), ("left", left), ("count", self._remaining)):
+        state = {"source": source, "target": target, "y": y, "left": left, "count": self._remaining}
+        for name, register in state.items():
             frame.store(name, register)
 
     def _at_edge(self, count: str) -> None:

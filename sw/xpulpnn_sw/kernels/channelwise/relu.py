@@ -112,7 +112,7 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
         "rest": Name("count") & (_UNROLLED - 1),
     }
     homes = {"source": source, "target": target, "turns": turns, "rest": rest}
-    frame = code.frame(RELU_ARGUMENTS, known, terms, homes, registers)
+    frame = code.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("piece", "begin", "count"))
 
     def several(count: int) -> None:
         for word in words[:count]:

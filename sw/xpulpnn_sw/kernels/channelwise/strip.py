@@ -132,7 +132,7 @@ class Strip:
             self._copy_byte(read, write, registers)
             return
         if self.bits == BYTE_BITS:
-            words = registers[:2]
+            words: list[int] = registers[:2]
             for word in words:
                 code.load(word, read, WORD)
         else:
@@ -150,7 +150,7 @@ class Strip:
             if len(pairs) > 1:
                 # the upper halves in place, the lower ones in what is no longer needed
                 free = [word, fields[1]]
-                words = []
+                words = list[int]()
                 for ab, cd, lower in zip(*pairs, free, strict=True):
                     b("pv.pack.h", lower, cd, ab)
                     b("pv.shuffle2.h", ab, cd, halves)
@@ -204,5 +204,3 @@ def row_pitch(width: int, left: int, right: int) -> int:
 def copied_bytes(rows: int, pitch: int) -> int:
     """Bytes of the buffer for so many rows."""
     return rows * pitch + SPARE_BYTES
-
-

@@ -99,7 +99,7 @@ const partNames = [...new Set(Object.values(data.blocks).flatMap((parts) => part
 const partColour = (name) =>
   name === "(top itself)"
     ? "#b8c0ca"
-    : palette[partNames.filter((n) => n !== "(top itself)").indexOf(name) % palette.length];
+    : palette[partNames.filter((n) => n !== "(top itself)").indexOf(data.partOf[name] ?? name) % palette.length];
 
 function paler(colour, steps) {
   const keep = Math.max(0.2, 0.62 * 0.8 ** steps);

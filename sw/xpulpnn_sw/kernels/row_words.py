@@ -1,0 +1,239 @@
+"""Words of activation rows: copied, widened, or cut into planes (:mod:`xpulpnn_sw.kernels.rows`)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.inner import PAIRS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.precision import Precision
+
+PAIR = 2
+"""Words copied at a time."""
+
+_BYTES = WORD_BITS // BYTE_BITS
+
+
+def _repeated(value: int, distance: int) -> int:
+    """A word with ``value`` every ``distance`` bits."""
+    return sum(value << position for position in range(0, WORD_BITS, distance))
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What becomes of words of the input in activation rows.
+
+    Parameters
+    ----------
+    variant : Variant
+        Layout and element width of the rows.
+    precision : Precision
+        Widths and signs of the operands.
+    """
+
+    variant: Variant
+    precision: Precision
+
+    @property
+    def bits(self) -> int:
+        """Width of an input."""
+        return self.precision.x
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether inputs are signed."""
+        return self.precision.x_signed
+
+    @property
+    def row_bits(self) -> int:
+        """Width of an element of a row."""
+        return self.variant.row_bits(self.precision.w)
+
+    @cached_property
+    def expansion(self) -> int:
+        """Words of a row for a word of the input."""
+        return self.variant.expansion(self.precision)
+
+    @cached_property
+    def planes(self) -> int:
+        """Rows for a row of the input."""
+        return self.variant.planes(self.precision)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether words are copied as they are."""
+        return self.expansion == self.planes == 1
+
+    @property
+    def unit(self) -> int:
+        """Words read at a time."""
+        return max(PAIR, self.planes)
+
+    @property
+    def step(self) -> int:
+        """Bytes between two words of a row."""
+        return WORD * self.variant.npx if self.variant.interleaved else WORD
+
+    @property
+    def cleared(self) -> int:
+        """Words cleared at a time: few, as they overrun the row, more where loops cost branches."""
+        return 4 if self.variant.xpulp else 8
+
+    @property
+    def temporaries(self) -> int:
+        """Registers to copy with."""
+        if self.planes > 1:
+            # words of a unit and one more; masks; distances of the planes
+            return self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
+        if self.expansion > 1 and self.variant.xpulp:
+            # elements of a word and the word, or the word, a mask and the signs
+            return PAIR + (_BYTES + 1 if self.variant.unpacks else 3)
+        return PAIR
+
+
+class RowWords:
+    """Writes instructions that copy words.
+
+    Parameters
+    ----------
+    b : Builder
+        Takes them.
+    form : RowForm
+        What becomes of the words.
+    temporaries : list of int
+        Registers, as many as the form says; not changed by others between :meth:`prepare` and the last copy.
+    """
+
+    def __init__(self, b: Builder, form: RowForm, temporaries: list[int]) -> None:
+        """Write nothing yet."""
+        assert len(temporaries) == form.temporaries
+        self._b, self._form, self._temporaries = b, form, temporaries
+        self._work_word = self._vector = self._mask = self._sign = ZERO
+        self._masks: dict[int, int] = {}
+        self._planes: list[int] = []
+
+    def copy(self, pairs: int, pointer: int, place: int) -> None:
+        """Copy, and widen or cut, the next words at ``_pointer``, two or those of a unit at a time."""
+        pair = self._temporaries[: self._form.unit]
+        for number in range(pairs):
+            if self._form.variant.xpulp:
+                for register in pair:
+                    self._b("p.lw", register, WORD, pointer)
+                if self._form.planes > 1:
+                    self._cut(pair, place)
+                elif self._form.expansion > 1 and not self._form.variant.unpacks:
+                    self._widen(pair, place)
+                elif self._form.expansion > 1:
+                    self._unpack(pair, place)
+                else:
+                    self._write(pair, place)
+            elif self._form.expansion > 1:
+                for _ in pair:
+                    self._unpack_scalar(pointer, place)
+            else:
+                first = len(pair) * number
+                for index, register in enumerate(pair, first):
+                    self._b("lw", register, index * WORD, pointer)
+                for index, register in enumerate(pair, first):
+                    self._b("sw", register, index * WORD, place)
+        if not self._form.variant.xpulp and self._form.expansion == 1:
+            for moved in (pointer, place):
+                self._b("addi", moved, moved, pairs * len(pair) * WORD)
+
+    def clear(self, place: int) -> None:
+        """Clear the next words at ``place``."""
+        words = self._form.cleared
+        if self._form.variant.xpulp:
+            self._write([ZERO] * words, place)
+            return
+        for number in range(words):
+            self._b("sw", ZERO, number * WORD, place)
+        self._b("addi", place, place, words * WORD)
+
+    def _write(self, registers: list[int], place: int) -> None:
+        for register in registers:
+            self._b("p.sw", register, self._form.step, place)
+
+    def _unpack(self, packed: list[int], place: int) -> None:
+        *elements, vector = self._temporaries[PAIR:]
+        extract = "p.extracti" if self._form.is_signed else "p.extractui"
+        for register in packed:
+            for part in range(self._form.expansion):
+                for lane, element in enumerate(elements):
+                    position = (part * _BYTES + lane) * self._form.bits
+                    self._b(extract, element, register, self._form.bits - 1, position)
+                for low, pack in PAIRS:
+                    self._b(pack, vector, elements[low + 1], elements[low])
+                self._write([vector], place)
+
+    def prepare(self, frame: Frame) -> None:
+        """Masks, signs and distances of planes, for the whole group."""
+        form, b = self._form, self._b
+        if form.planes > 1:
+            *_, self._work_word = self._temporaries[: form.planes + 1]
+            rest = self._temporaries[form.planes + 1 :]
+            self._masks = {form.bits >> n: rest.pop(0) for n in range(1, form.planes.bit_length())}
+            for shift, register in self._masks.items():
+                b.li(register, _repeated((1 << shift) - 1, 2 * shift))
+            self._planes = rest
+            for number, register in enumerate(rest, 1):
+                frame_value = frame.value(f"plane{number}", register)
+                if frame_value != Held(register):
+                    b.put(register, frame_value)
+        elif form.expansion > 1 and not form.variant.unpacks:
+            self._vector, self._mask, self._sign = self._temporaries[PAIR:]
+            b.li(self._mask, _repeated((1 << form.bits) - 1, form.row_bits))
+            if form.is_signed:
+                b.li(self._sign, _repeated(1 << (form.bits - 1), form.row_bits))
+
+    def _widen(self, packed: list[int], place: int) -> None:
+        """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
+        form, b, vector = self._form, self._b, self._vector
+        for register in packed:
+            for part in range(form.expansion):
+                if part:
+                    b("srli", vector, register, part * form.bits)
+                b("and", vector, vector if part else register, self._mask)
+                if form.is_signed:
+                    b("xor", vector, vector, self._sign)
+                    b(f"pv.sub.{ElemFmt.of_width(form.row_bits).suffix}", vector, vector, self._sign)
+                self._write([vector], place)
+
+    def _cut(self, words: list[int], place: int) -> None:
+        """Words of a unit trade the halves of their elements, then the quarters: each becomes one of a plane."""
+        b, work = self._b, self._work_word
+        distance = len(words) // 2
+        for shift, mask in self._masks.items():
+            for lower in range(len(words)):
+                if lower & distance:
+                    continue
+                low, high = words[lower], words[lower + distance]
+                b("srli", work, low, shift)
+                b("xor", work, work, high)
+                b("and", work, work, mask)
+                b("xor", high, high, work)
+                b("slli", work, work, shift)
+                b("xor", low, low, work)
+            distance //= 2
+        top, *others = reversed(words)
+        for register, offset in zip(others, self._planes, strict=True):
+            b.store_at("p.sw", register, offset, place)
+        self._write([top], place)
+
+    def _unpack_scalar(self, pointer: int, place: int) -> None:
+        packed, element = self._temporaries
+        bits = self._form.bits
+        self._b("lw", packed, 0, pointer)
+        self._b("addi", pointer, pointer, WORD)
+        for position in range(0, WORD_BITS, bits):
+            if self._form.is_signed:
+                self._b("slli", element, packed, WORD_BITS - position - bits)
+                self._b("srai", element, element, WORD_BITS - bits)
+            else:
+                if position:
+                    self._b("srli", element, packed, position)
+                self._b("andi", element, element if position else packed, (1 << bits) - 1)
+            self._b("sb", element, position // bits, place)
+        self._b("addi", place, place, WORD_BITS // bits)

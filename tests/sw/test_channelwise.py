@@ -1,0 +1,284 @@
+"""Channel-wise kernels against the numpy references: the functions run on the instruction-set simulator."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.channelwise.add import Scale
+from xpulpnn_sw.kernels.channelwise.division import reciprocal
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.precision import Precision
+
+pytestmark = pytest.mark.unit
+
+ELEMENTS = ("u8", "i8", "u4", "i4", "u2", "i2")
+OWN = ("buffer", "output", "stack")
+"""Memory a kernel may write."""
+
+LIMIT = 1 << 20
+"""Instructions of the longest kernel here."""
+
+GEOMETRIES = (
+    # stride 1 with padding; padding beyond the stride; uneven padding; areas that fill no words; windows side by side
+    "5x6x5:3x3:p=1",
+    "5x4x3:3x3:p=2",
+    "4x7x2:3x2:p=0x2x1x0",
+    "5x5x3:2x3:s=2x1,p=1x0x0x2",
+    "3x8x2:1x3:s=1x2,p=0x0x2x1",
+    "8x6x1:3x5:s=3x2,p=2x1x0x4",
+    "7x7x9:2x2:s=2",
+    "9x9x2:3x3:s=3",
+    "4x4x2:1x1:s=2",
+    "6x5x1:5x4:p=4x4x3x3",
+)
+
+
+def check(
+    name: str, text: str, precision: Precision, level: str, *, cores: int = 1, specialise: bool = False, change=None
+) -> KernelRun:
+    """Every core's share one after the other gives the layer, and nothing else in memory changes."""
+    chosen = kind(name)
+    layer = chosen.layer.parse(text)
+    tensors = chosen.random(layer, precision, np.random.default_rng(len(text)))
+    tensors = tensors if change is None else change(tensors)
+    run = chosen.build(layer, precision, level, tensors, cores=cores, specialise=specialise)
+    image, memory = run.image, kernel_memory(run)
+    for core in range(cores):
+        call, before = kernel_call(run, core, cores), memory.read_bytes(image.base, image.data.size)
+        sequence = np.concatenate(list(executed(run, call, memory, limit=LIMIT)))
+        if core == 0:
+            followed = kernel_memory(run)
+            followed.write_bytes(image.base, before)
+            same = np.concatenate(list(executed(run, call, followed, products=False, limit=LIMIT)))
+            np.testing.assert_array_equal(same, sequence)
+    described = f"{run.name} {text}"
+    np.testing.assert_array_equal(results(run, memory), reference(layer, tensors, precision), described)
+    after = np.frombuffer(memory.read_bytes(image.base, image.data.size), np.uint8)
+    for symbol in image.symbols:
+        assert symbol in OWN or np.array_equal(image.view(symbol, after), image.view(symbol)), (described, symbol)
+    assert not any(memory.read_bytes(image.base + image.data.size, 64))
+    return run
+
+
+def level_of(number: int) -> str:
+    return tuple(LEVELS)[number % len(LEVELS)]
+
+
+def triples(first: str) -> list[Precision]:
+    """A quarter of the triples, another one for each first element: every pair of elements is there."""
+    chosen = list(product(ELEMENTS, repeat=2))[ELEMENTS.index(first) % 4 :: 4]
+    return [Precision.parse(f"{first}x{second}x{third}") for second, third in chosen]
+
+
+@pytest.mark.parametrize("first", ELEMENTS)
+def test_depthwise_of_every_precision(first: str):
+    for number, precision in enumerate(triples(first)):
+        check("depthwise", "4x5x3:3x3:p=1x0x1x2", precision, level_of(number))
+
+
+@pytest.mark.parametrize("first", ELEMENTS)
+def test_additions_of_every_precision(first: str):
+    for number, precision in enumerate(triples(first)):
+        shift = ":shift" if number // 3 % 2 else ""
+        check("add", f"1x2x5{shift}", precision, level_of(number + number // 6), specialise=number % 2 == 0)
+
+
+@pytest.mark.parametrize("first", ELEMENTS)
+@pytest.mark.parametrize("form", ["", ":scaled"])
+def test_averages_of_every_precision(first: str, form: str):
+    for number, last in enumerate(ELEMENTS):
+        precision = Precision.parse(f"{first}x{first}x{last}")
+        check("avgpool", f"3x4x3:3x3:p=1x0x0x2{form}", precision, level_of(number))
+        check("avgpool", f"2x4x5:2x2:s=2{form}", precision, level_of(number + 1), specialise=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_maxima_and_relu(element: str, level: str):
+    precision = Precision.parse(f"{element}x{element}x{element}")
+    check("maxpool", "5x6x5:3x3:s=2,p=0x1x0x1", precision, level)
+    if precision.x_signed:
+        check("relu", "2x3x7", precision, level)
+
+
+@pytest.mark.parametrize("name", ["depthwise", "maxpool", "avgpool"])
+@pytest.mark.parametrize(("number", "geometry"), list(enumerate(GEOMETRIES)))
+def test_geometries(number: int, geometry: str, name: str):
+    bits = (8, 4, 2)[number % 3]
+    # depthwise would take a missing option for a padding of one
+    text = geometry if "p=" in geometry or name != "depthwise" else f"{geometry},p=0"
+    # their own functions, and those without XpulpV2
+    for level in ("xpulpnn", level_of(number)) if number % 3 != 2 else ("xpulpnn",):
+        check(name, text, kind(name).uniform(bits), level, cores=1 + number % 2, specialise=number % 4 == 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cores"),
+    [
+        ("depthwise", "5x3x7:3x3", 3),
+        ("depthwise", "5x3x3:4x4:s=2", 8),
+        ("maxpool", "6x3x9:3x3:s=2,p=1", 8),
+        ("avgpool", "4x3x9:2x2:p=0x1x1x0", 3),
+        ("add", "3x5x17", 8),
+        ("add", "3x5x17:shift", 3),
+        ("relu", "3x5x17", 8),
+    ],
+)
+def test_shares(name: str, text: str, cores: int):
+    """No two cores write the same byte, and together they write all; results of two bits share bytes."""
+    for bits, level in ((8, "xpulpv2"), (2, "xpulpnn")):
+        run = check(name, text, kind(name).uniform(bits), level, cores=cores)
+        output = run.image.symbols["output"]
+        writers = np.zeros(output.length, np.int64)
+        for core in range(cores):
+            written = np.zeros(output.length, np.bool_)
+            for fill in (b"\x00", b"\xff"):
+                memory = kernel_memory(run)
+                memory.write_bytes(output.address, fill * output.length)
+                for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
+                    pass
+                content = np.frombuffer(memory.read_bytes(output.address, output.length), np.uint8)
+                written |= content != fill[0]
+            writers += written
+        assert writers.max() == 1
+
+
+@pytest.mark.parametrize("name", ["depthwise", "avgpool", "maxpool", "add", "relu"])
+def test_extreme_elements(name: str):
+    """All elements the least, or the greatest: sums at the ends of their range."""
+    text = {"add": "2x3x4", "relu": "2x3x4"}.get(name, "4x4x4:3x3:p=1")
+    for number, end in product(range(6), (0, -1)):
+        bits, signed = (8, 4, 2)[number % 3], number >= 3 or name == "relu"
+        precision = Precision(bits, bits, bits, signed, signed, signed)
+        values = np.arange(1 << bits) - ((1 << (bits - 1)) if signed else 0)
+
+        def change(tensors, value=int(values[end])):
+            fields = {"first", "second", "activations", "weights"} & set(type(tensors).__dataclass_fields__)
+            return replace(tensors, **{field: np.full_like(getattr(tensors, field), value) for field in fields})
+
+        check(name, text, precision, level_of(number), change=change)
+
+
+def test_biases_and_sums_have_32_bits():
+    """Biases wider than an element; summands whose sum has more bits than a half-word."""
+
+    def biased(tensors):
+        bias = np.array([100_000, -70_000, 129, -200, 1 << 30])
+        after = tensors.requantisation
+        lam = after.lam - after.kappa * (bias - tensors.bias)
+        return replace(tensors, bias=bias, requantisation=replace(after, lam=lam))
+
+    def scaled(tensors):
+        return replace(tensors, factors=(40_000, 50_000), shift=17, scales=(Scale(9999, -5, 13), Scale(-77, 70_000, 8)))
+
+    for level in LEVELS:
+        check("depthwise", "4x4x5:3x3", Precision.parse("8x8x8"), level, change=biased)
+        for form in ("", ":shift"):
+            check("add", f"2x3x5{form}", Precision.parse("8xu8x8"), level, change=scaled)
+
+
+@pytest.mark.parametrize("form", ["", ":scaled"])
+def test_averages_are_the_same_at_every_width(form: str):
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 4, (6, 6, 16))
+    averages = []
+    for bits in (8, 4, 2):
+        chosen, precision = kind("avgpool"), Precision.parse(f"{bits}x{bits}x8")
+        layer = chosen.layer.parse(f"6x6x16:3x2:s=2x1,p=1x0x0x1{form}")
+        tensors = chosen.random(layer, precision, rng)
+        tensors = replace(tensors, activations=values, factor=700, summand=3, shift=5)
+        run = chosen.build(layer, precision, "xpulpnn", tensors)
+        memory = kernel_memory(run)
+        for _ in executed(run, kernel_call(run), memory, limit=LIMIT):
+            pass
+        averages.append(results(run, memory))
+    np.testing.assert_array_equal(averages[0], averages[1])
+    np.testing.assert_array_equal(averages[0], averages[2])
+    assert len(np.unique(averages[0])) > 2
+
+
+def test_reciprocals():
+    for divisor in range(1, 100):
+        greatest = min(divisor * 255, 65_535)
+        found = reciprocal(divisor, greatest)
+        assert found is not None
+        factor, shift = found
+        numbers = np.arange(greatest + 1, dtype=np.int64)
+        np.testing.assert_array_equal(numbers * factor >> shift, numbers // divisor)
+        assert greatest * factor < 1 << 32
+    assert reciprocal(3, (1 << 32) - 1) is None
+
+
+def test_large_windows():
+    """Sums that need wider fields: averages over whole maps."""
+    for text, element in (("9x9x3:9x9", "i2"), ("17x16x2:17x16", "u8"), ("6x3x5:6x3", "u4"), ("18x17x3:18x17", "i8")):
+        check("avgpool", text, Precision.parse(f"{element}x{element}x{element}"), "xpulpnn")
+
+
+def most_frequent(values: np.ndarray) -> float:
+    return float(np.unique(values, return_counts=True)[1].max() / values.size)
+
+
+@pytest.mark.parametrize("name", ["depthwise", "avgpool", "maxpool", "add"])
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_results_spread_over_their_range(name: str, bits: int):
+    chosen = kind(name)
+    layer, precision = chosen.layer.parse(chosen.usual), chosen.uniform(bits)
+    expected = reference(layer, chosen.random(layer, precision, np.random.default_rng(0)), precision)
+    assert most_frequent(expected) <= 0.5
+    assert int(expected.min()) <= (1 << bits) // 16
+    assert int(expected.max()) == (1 << bits) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "precision", "message"),
+    [
+        ("relu", "1x1x4", "8x8x8", "precision of relu must be signed inputs and outputs of one width, not 8x8x8"),
+        (
+            "maxpool",
+            "3x3x4:2x2",
+            "8x8x4",
+            "precision of maxpool must be inputs and outputs of one width and sign, not 8x8x4",
+        ),
+        ("add", "1x1x4", "16x8x8", "precision of xpulpnn must be widths out of 8,4,2, not 16x8x8"),
+    ],
+)
+def test_rejected(name: str, text: str, precision: str, message: str):
+    chosen = kind(name)
+    layer, wanted = chosen.layer.parse(text), Precision.parse(precision)
+    operands = chosen.random(layer, chosen.uniform(8), np.random.default_rng(0))
+    with pytest.raises(LayerError, match=f"^{message}$"):
+        chosen.build(layer, wanted, "xpulpnn", operands)
+
+
+def instructions(name: str, text: str, bits: int, cores: Sequence[int] = (0, 1)) -> int:
+    """Of the function on one core out of several."""
+    chosen = kind(name)
+    layer, precision = chosen.layer.parse(text), chosen.uniform(bits)
+    run = chosen.build(layer, precision, "xpulpnn", chosen.random(layer, precision, np.random.default_rng(0)))
+    call = kernel_call(run, *cores)
+    return sum(map(len, executed(run, call, kernel_memory(run), products=False)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "most"),
+    [
+        ("depthwise", "16x16x4:3x3", (13_500, 16_500, 16_500)),
+        ("add", "4x4x32", (3_920, 3_790, 3_730)),
+        ("maxpool", "8x32x32:3x3:s=2,p=0x1x0x1", (9_000, 4_600, 2_400)),
+        ("avgpool", "8x32x32:2x2:s=2", (11_600, 6_200, 4_000)),
+        ("relu", "4x4x32", (450, 260, 160)),
+    ],
+)
+def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int]):
+    for bits, limit in zip((8, 4, 2), most, strict=True):
+        assert instructions(name, text, bits) <= limit

@@ -1,0 +1,298 @@
+"""Kernels of every precision, rule and layer against the golden layers, on the instruction-set simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.api.kernel_campaign import LAYERS, random_cases
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.requantisation import (
+    AnyRequantisation,
+    Multiplication,
+    Requantisation,
+    Rule,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.precision import Precision
+
+pytestmark = pytest.mark.unit
+
+FULL = preset("xpulpnn-full")
+LIMIT = 1 << 21
+"""Instructions of the longest kernel here."""
+
+OWN = ("im2col", "output", "stack")
+"""Memory a kernel may write."""
+
+ROUNDS = 14
+"""Random layers of each kernel."""
+
+
+def run_on(layer: Layer, precision: Precision, name: str, tensors, *, cores: int = 1, specialise: bool = False):
+    """The kernel, its results, and how many multiplications and instructions they took."""
+    run = kind_of(layer).build(layer, precision, name, tensors, cores=cores, specialise=specialise)
+    memory, products, instructions = kernel_memory(run), 0, 0
+    for core in range(cores):
+        call = kernel_call(run, core, cores)
+        for positions in executed(run, call, memory, limit=LIMIT):
+            products += int(call.program.products[positions].sum())
+            instructions += len(positions)
+    after = np.frombuffer(memory.read_bytes(run.image.base, run.image.data.size), np.uint8)
+    for symbol in run.image.symbols:
+        assert symbol in OWN or np.array_equal(run.image.view(symbol, after), run.image.view(symbol)), symbol
+    assert not any(memory.read_bytes(run.image.base + run.image.data.size, 64))
+    return results(run, memory), products, instructions
+
+
+def check(
+    layer: Layer,
+    precision: Precision,
+    name: str,
+    tensors=None,
+    *,
+    cores: int = 1,
+    rule: Rule = Rule.BN32,
+    seed: int = 0,
+) -> None:
+    if tensors is None:
+        tensors = kind_of(layer).tensors(layer, precision, np.random.default_rng(seed), rule)
+    got, _, _ = run_on(layer, precision, name, tensors, cores=cores)
+    np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+
+
+@pytest.mark.parametrize("first", range(ROUNDS))
+@pytest.mark.parametrize("kernel", LAYERS)
+def test_random_layers(kernel: str, first: int):
+    """Sizes, strides, padding, widths, signs, rules and variants out of everything there is."""
+    (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + first))
+    tensors = kind(kernel).tensors(case.layer, case.precision, np.random.default_rng(first), case.rule)
+    cores = (1, 2, 3, 8)[first % 4]
+    got, _, _ = run_on(case.layer, case.precision, case.variant, tensors, cores=cores, specialise=case.specialise)
+    np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    "text", ["8x4x8", "8x2x4", "4x2x2", "4x8x2", "2x8x8", "2x4x4", "i8xu4xi8", "u8xi2xi4", "u4xu2xu8"]
+)
+def test_widths_that_differ(text: str, name: str):
+    """Border and interior pixels, leftovers of every kind, an odd number of words in a row."""
+    layer, precision = kind("conv").layer.parse("3x6x9:5x3x2:p=1x0x1x0"), Precision.parse(text)
+    if name.startswith("cu") and precision.x_signed and not precision.w_signed:
+        pytest.skip("C&U has no product of signed inputs with unsigned weights")
+    check(layer, precision, name)
+
+
+BUGS = {
+    "bias of pixels 3 and 4": ("conv", "2x4x8:4x1x1:p=0", "8x8x8", "nn_4x4", Rule.BN32, 1),
+    "leftover elements of pixels 3 and 4": ("conv", "2x4x5:4x3x1:p=0x2x0x0", "8x8x8", "nn_4x4", Rule.BN32, 1),
+    "leftover channels of all pixels": ("conv", "2x4x8:7x1x1:p=0", "4x4x4", "nn_4x4", Rule.BN32, 1),
+    "two leftover pixels of a row": ("conv", "3x6x8:4x1x1:p=0", "8x8x8", "nn_4x4", Rule.BN32, 1),
+    "three leftover pixels of a row, on cores": ("conv", "5x7x8:4x3x3", "2x2x2", "nn_4x4", Rule.BN32, 8),
+    "last store of 4-bit shift and clip": ("conv", "2x4x8:8x1x1:p=0", "4x4x4", "nn_4x4", Rule.SHIFT, 1),
+    "thresholds on XpulpNN": ("conv", "2x5x8:5x2x2", "4x4x4", "nn_4x4", Rule.THRESHOLDS, 1),
+    "signed thresholds": ("conv", "2x5x8:5x2x2", "4x4xi2", "nn_4x4", Rule.THRESHOLDS, 1),
+    "biases from the second row on": ("conv", "4x3x8:6x1x1:p=0", "8x8x8", "simd_4x2", Rule.BN32, 2),
+    "bias of leftover channels": ("conv", "3x3x4:5x2x2", "8x8x8", "xpulpv2_4x2", Rule.BN32, 1),
+    "leftover channels at 2 bit": ("conv", "3x3x16:5x1x1:p=0", "2x2x2", "simd_4x2", Rule.BN32, 1),
+    "stride of a pointwise layer": ("pointwise", "5x4x8:4:s=2x3", "8x8x8", "simd_4x2", Rule.BN32, 1),
+    "padding of a pointwise layer": ("pointwise", "3x3x8:4:p=1x0x0x2", "8x8x8", "nn_4x4", Rule.BN32, 1),
+    "leftover pixel of a pointwise layer, 4 bit": ("pointwise", "3x3x16:4", "4x4x4", "xpulpv2_4x2", Rule.BN32, 1),
+    "leftover pixel of a pointwise layer, 2 bit": ("pointwise", "1x5x16:4", "2x2x2", "nn_4x2", Rule.BN32, 1),
+    "bias of leftover pointwise pixels": ("pointwise", "1x3x8:6", "8x8x8", "nn_4x4", Rule.BN32, 1),
+    "kappa and lambda of each neuron": ("linear", "64:24", "8x8x8", "nn_4x1", Rule.BN32, 1),
+    "leftover inputs of a linear layer": ("linear", "67:9", "8x8x8", "nn_4x1", Rule.BN32, 1),
+    "bias of the second neuron": ("linear", "32:2", "8x8x8", "simd_4x1", Rule.BN32, 1),
+    "leftover inputs at 4 bit": ("linear", "45:8", "4x4x4", "xpulpv2_4x1", Rule.BN32, 1),
+    "one neuron of a core": ("linear", "40:8", "8x8x8", "xpulpv2_4x1", Rule.BN32, 8),
+    "three neurons of a core, 4 bit": ("linear", "40:24", "4x4x4", "xpulpv2_4x1", Rule.BN32, 8),
+    "three neurons of a core, 2 bit": ("linear", "40:23", "2x2x2", "nn_4x1", Rule.BN32, 8),
+    "bias of other cores' channels": ("linear", "33:40", "8x8x8", "cu_4x1", Rule.BN32, 3),
+    "product of more than 16 bits": ("conv", "2x4x16:4x3x3", "8x8x8", "nn_4x4", Rule.MULTIPLY, 1),
+}
+"""What is wrong in one public library or another: kernel, layer, precision, variant, rule, cores."""
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_what_public_libraries_get_wrong(name: str):
+    kernel, text, precision, variant, rule, cores = BUGS[name]
+    layer, widths = kind(kernel).layer.parse(text), Precision.parse(precision)
+    tensors = kind(kernel).tensors(layer, widths, np.random.default_rng(7), rule)
+    check(layer, widths, variant, tensors, cores=cores)
+
+
+@pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x4"])
+@pytest.mark.parametrize("text", ["8x4x8", "i8xi2xi8", "8xu8x4", "i4xi8xi2", "2x2x32"])
+def test_extreme_values(text: str, name: str):
+    """Least and greatest operands in every combination, the sums of their products among the results."""
+    layer, precision = kind("matmul").layer.parse("4x24x4"), Precision.parse(text)
+    signs = (precision.x, precision.x_signed), (precision.w, precision.w_signed)
+    ends = [(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1) for bits, signed in signs]
+    rng = np.random.default_rng(1)
+    activations, weights = (rng.choice(pair, (4, 24)) for pair in ends)
+    activations[:2], weights[:2] = np.array(ends[0])[:, np.newaxis], np.array(ends[1])[:, np.newaxis]
+    spread = 24 * max(map(abs, ends[0])) * max(map(abs, ends[1]))
+    after = None
+    if precision.requantised:
+        shift = max(0, (2 * spread).bit_length() - precision.y)
+        lam = np.full(4, 0 if precision.y_signed else spread)
+        after = Requantisation(kappa=np.ones(4, np.int64), lam=lam, shift=shift)
+    bias = np.array([0, 1, -1, spread])
+    check(
+        layer, precision, name, LayerTensors(activations=activations, weights=weights, bias=bias, requantisation=after)
+    )
+
+
+LONG = (1 << 31) - 1
+RULES: dict[str, AnyRequantisation] = {
+    "wraps at 32 bits": Requantisation(kappa=np.full(4, LONG), lam=np.full(4, LONG), shift=23),
+    "no shift": Requantisation(kappa=np.full(4, -1), lam=np.full(4, 100), shift=0),
+    "64 bits by less than a word": WideRequantisation(
+        kappa=np.array([1 << 40, -(1 << 33) - 1, 3, -LONG]), lam=np.array([1 << 60, -1, 1 << 31, 5]), shift=19
+    ),
+    "64 bits by a word": WideRequantisation(
+        kappa=np.array([1 << 20, -(1 << 21), 77, -1]), lam=np.array([LONG, -LONG, 1 << 32, -1]), shift=32
+    ),
+    "64 bits by more": WideRequantisation(
+        kappa=np.array([1 << 48, -(1 << 50) + 1, 1 << 33, -1]), lam=np.array([1 << 62, -(1 << 62), 0, -1]), shift=57
+    ),
+    "64 bits without shift": WideRequantisation(
+        kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
+    ),
+    "factor that wraps": Multiplication(factor=LONG, shift=24),
+    "negative factor": Multiplication(factor=-9, shift=6),
+    "shift alone": Shifting(shift=5),
+    "thresholds at both ends": Thresholds(
+        values=np.array([[-32768] * 7 + [32767] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
+    ),
+}
+
+
+@pytest.mark.parametrize("y_signed", [False, True], ids=["u4", "i4"])
+@pytest.mark.parametrize("variant", ["rv32im_2x2", "nn_4x4"])
+@pytest.mark.parametrize("name", RULES)
+def test_rules_at_their_ends(name: str, variant: str, y_signed: bool):
+    precision = replace(Precision.parse("8x4x4"), y_signed=y_signed)
+    layer = kind("matmul").layer.parse("4x9x6")
+    tensors = kind("matmul").tensors(layer, precision, np.random.default_rng(3))
+    check(layer, precision, variant, replace(tensors, requantisation=RULES[name]))
+
+
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("text", ["8x8x8", "8x4xi4", "i8xi2x2", "4xu2xi8", "2x8x4"])
+def test_random_results_spread_over_their_range(text: str, rule: Rule):
+    """No value takes half of the results, and both halves of the range are met; constants would hide every fault."""
+    layer, precision = kind("conv").layer.parse("8x8x16:16x3x3"), Precision.parse(text)
+    values = reference(layer, kind("conv").tensors(layer, precision, np.random.default_rng(0), rule), precision)
+    _, counts = np.unique(values, return_counts=True)
+    assert counts.max() < values.size / 2
+    centre = 0 if precision.y_signed else 1 << (precision.y - 1)
+    assert 0.15 < (values < centre).mean() < 0.85
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "name"),
+    [
+        ("conv", "3x3x8:8x3x3:p=0", "nn_4x4"),
+        ("conv", "3x3x8:8x3x3:p=0", "rv32im_2x2"),
+        ("conv1d", "5x8:8x3:p=0,d=2", "cu_4x2"),
+        ("pointwise", "1x1x16:8", "nn_4x4"),
+        ("matmul", "8x32x1", "simd_4x2"),
+        ("linear", "32:8", "nn_4x1"),
+    ],
+)
+def test_a_single_pixel_takes_no_more_products_than_it_has(kernel: str, text: str, name: str):
+    layer, precision = kind(kernel).layer.parse(text), Precision.uniform(8)
+    tensors = kind(kernel).tensors(layer, precision, np.random.default_rng(0))
+    got, products, _ = run_on(layer, precision, name, tensors, cores=2)
+    np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+    # rows of an odd number of words are filled up
+    assert layer.macs <= products <= layer.macs * 1.06
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "name", "most"),
+    [
+        # multiplications per instruction, a little more than per cycle
+        ("conv", "4x4x32:64x3x3", "8x4x8", "nn_4x4", 294912 / 2.7),
+        ("conv", "4x4x32:64x3x3", "8x2x8", "nn_4x4", 294912 / 2.6),
+        ("conv", "4x4x32:64x3x3", "4x2x4", "nn_4x4", 294912 / 4.8),
+        ("pointwise", "4x8x64:64", "8x8x8", "nn_4x4", 131072 / 2.6),
+        ("linear", "512:64", "8x8x8", "nn_4x1", 11200),
+        ("linear", "512:64", "4x4x4", "nn_4x1", 6000),
+        ("linear", "512:64", "2x2x2", "nn_4x1", 3450),
+        ("linear", "512:64:raw", "8x8x8", "cu_4x1", 10900),
+    ],
+)
+def test_instructions(kernel: str, text: str, precision: str, name: str, most: float):
+    layer = kind(kernel).layer.parse(text)
+    chosen = kind(kernel).precision(layer, Precision.parse(precision))
+    tensors = kind(kernel).tensors(layer, chosen, np.random.default_rng(0))
+    _, _, instructions = run_on(layer, chosen, name, tensors)
+    assert instructions <= most
+
+
+def test_a_pointwise_layer_needs_no_buffer():
+    layer = kind("pointwise").layer.parse("2x2x8:4")
+    for text, names in (("8x8x8", {"nn_4x4", "simd_4x2", "rv32im_2x2"}), ("4x4x4", {"nn_4x4", "cu_4x2"})):
+        precision = Precision.parse(text)
+        tensors = kind("pointwise").tensors(layer, precision, np.random.default_rng(0))
+        for name in names:
+            assert "im2col" not in kind("pointwise").build(layer, precision, name, tensors).image.symbols
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Shifting(shift=32), "shift must be 0..31, not 32"),
+        (lambda: Multiplication(factor=1, shift=-1), "shift must be 0..31, not -1"),
+        (
+            lambda: WideRequantisation(kappa=np.ones(1, int), lam=np.ones(1, int), shift=64),
+            "shift must be 0..63, not 64",
+        ),
+        (
+            lambda: Thresholds(values=np.array([[2, 1, 3]])),
+            "thresholds must be ascending in every channel, not falling",
+        ),
+        (
+            lambda: Thresholds(values=np.array([[0, 1, 40000]])),
+            "thresholds must be -32768..32767, not 0..40000",
+        ),
+        (
+            lambda: VARIANTS["cu_4x2"].check_precision(Precision.parse("i8xu4x8")),
+            "weights of cu_4x2 must be signed where inputs are, not i8xu4x8",
+        ),
+        (
+            lambda: VARIANTS["nn_4x4"].check_precision(Precision.parse("16x8x8")),
+            "inputs and weights must both be 16 bits wide or neither, not 16x8x8",
+        ),
+        (
+            lambda: VARIANTS["xpulpv2_4x2"].check_precision(Precision.parse("8x8x16")),
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 8x8x16",
+        ),
+    ],
+)
+def test_rejected(make, message: str):
+    with pytest.raises(LayerError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_shapes_of_tensors():
+    layer, precision = kind("linear").layer.parse("8:4"), Precision.uniform(8)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    wrong = replace(tensors, weights=tensors.weights.T)
+    with pytest.raises(LayerError, match=r"^shape of weights must be \(4, 8\), not \(8, 4\)$"):
+        kind("linear").build(layer, precision, "nn_4x1", wrong)
