@@ -12,6 +12,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim import cli
 from xpulpnn_sim.commands.examples import EXAMPLES
 from xpulpnn_sw import compilers
+from xpulpnn_sw.kernels.kinds import KINDS
 
 ALL = [(command, line) for command, lines in EXAMPLES.items() for line, _text in lines]
 
@@ -106,7 +107,7 @@ def test_completion_in_bash(capsys: pytest.CaptureFixture[str]):
     assert completed(script, "run", "prog.elf", "--ch") == {"--check"}
     assert completed(script, "run", "--preset", "xpulpnn-") == {"xpulpnn-cu", "xpulpnn-full"}
     assert completed(script, "cc", "--compiler", "") == {"gcc", "zig"}
-    assert completed(script, "cosim", "") == {"conv", "matmul"}
+    assert completed(script, "cosim", "") == {*KINDS, "ulppack", "bnn"}
     # names of files are left to the shell
     assert completed(script, "run", "pro") == completed(script, "run", "-o", "") == set()
 

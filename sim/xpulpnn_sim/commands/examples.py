@@ -18,6 +18,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn cosim ulppack", "products of packed operands, bit-serial and ordinary ones side by side"),
         ("xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2", "one pair of widths"),
         ("xpulpnn cosim ulppack --sweep all --plot build/ulppack.html", "the maps and curves of the ULPPACK paper"),
+        (
+            "xpulpnn cosim bnn --popcount hardware --cores 1,8",
+            "the binarised vehicle classifier, then shared by eight cores",
+        ),
     ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),

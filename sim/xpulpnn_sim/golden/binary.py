@@ -1,12 +1,15 @@
 """The binarised vehicle classifier on numbers +1 and -1, without words of bits."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.integer[Any]]
 Numbers = NDArray[np.int64]
 
 
-def signs(values: Numbers) -> Numbers:
+def signs(values: Ints) -> Numbers:
     """+1 for positive numbers, -1 for all others."""
     return np.where(values > 0, 1, -1)
 
@@ -16,7 +19,7 @@ def binary_image(image: NDArray[np.uint8], offsets: tuple[int, ...] = (-127, -10
     return signs(image.astype(np.int64) + np.array(offsets))
 
 
-def convolution(values: Numbers, weights: Numbers) -> Numbers:
+def convolution(values: Ints, weights: Ints) -> Numbers:
     """Products of a map [y, x, channel] with filters [out, ky, kx, channel] at all its pixels, -1 outside it."""
     _, height, width, _ = weights.shape
     around = ((height // 2, height // 2), (width // 2, width // 2), (0, 0))
@@ -36,8 +39,8 @@ def pooled(values: Numbers) -> Numbers:
 
 def classify(
     image: NDArray[np.uint8],
-    filters: tuple[Numbers, ...],
-    layers: tuple[Numbers, ...],
+    filters: tuple[Ints, ...],
+    layers: tuple[Ints, ...],
 ) -> list[Numbers]:
     """The results of every layer for an image, with the filters of the convolutions and the weights of the others."""
     values, found = binary_image(image), list[Numbers]()
@@ -49,4 +52,4 @@ def classify(
     for weights in hidden:
         values = signs(weights @ values)
         found.append(values)
-    return [*found, last @ values]
+    return [*found, (last @ values).astype(np.int64)]

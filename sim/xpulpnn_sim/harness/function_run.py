@@ -14,8 +14,8 @@ from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.core_note import core_name
-from xpulpnn_sw.programs.bare import bare_program
 from xpulpnn_sw.kernels.function import Function
+from xpulpnn_sw.programs.bare import bare_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The instructions of the binarised classifier.
 
-The cores share the rows of every layer and meet after each. Of a row of the image six neighbouring pixels make a strip,
-a word; both convolutions compute the four pixels of a pooling window at once and keep the least number of differing bits,
-which the sign of the pooled result follows from.
+The cores share the rows of every layer and meet after each. Of a row of the image six neighbouring pixels make a
+strip, a word; both convolutions compute the four pixels of a pooling window at once and keep the least number of
+differing bits, which the sign of the pooled result follows from.
 """
 
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister

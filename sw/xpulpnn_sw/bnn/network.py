@@ -1,8 +1,8 @@
 """The binarised vehicle classifier: its sizes, random weights, and how they lie in memory.
 
-96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully connected
-layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, a 1 bit or a 0 bit; a dot product of ``n`` of
-them is ``n`` less twice the bits that differ.
+96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully
+connected layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, a 1 bit or a 0 bit; a dot product of
+``n`` of them is ``n`` less twice the bits that differ.
 """
 
 from dataclasses import dataclass

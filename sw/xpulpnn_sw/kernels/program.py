@@ -28,7 +28,7 @@ class Program:
     insns : tuple of Insn
         Their rows in the instruction table.
     regions : tuple of str
-        The part of the kernel each belongs to, out of :data:`REGIONS`.
+        The part of the kernel each belongs to, out of :data:`REGIONS`; in a whole network its layers by their names.
     hwloop_end : array of bool
         Set for the last instruction of a hardware-loop body.
     inner : array of bool

@@ -9,10 +9,10 @@ from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.frame import SP
+from xpulpnn_sw.kernels.function import Function
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.registers import register_number
 from xpulpnn_sw.ulppack.bit_serial import bit_serial_gemm
-from xpulpnn_sw.kernels.function import Function
 from xpulpnn_sw.ulppack.gemm import gemm
 from xpulpnn_sw.ulppack.methods import ISAS, METHODS, methods
 from xpulpnn_sw.ulppack.plan import Plan, best_plan, plans

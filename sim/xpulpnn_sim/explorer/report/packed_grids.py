@@ -53,6 +53,10 @@ def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
     return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
 
 
+def _pair(record: Record) -> str:
+    return f"W{record['weights']}A{record['activations']}"
+
+
 def _way(record: Record) -> str:
     """What a line of a plot stands for."""
     match record["kind"]:
@@ -122,8 +126,7 @@ def _iterations(records: Sequence[Record]) -> list[Grid]:
     for record in records:
         if record["kind"] != "ulppack":
             continue
-        pair = f"W{record['weights']}A{record['activations']}"
-        name = f"{pair} {record['isa']} {record['product']} {record['scheme']}"
+        name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
         grid = found.setdefault(name, Grid("iter", f"{name}: times faster than bytes", "iterations"))
         ratio = base[record["isa"], record["matmul"]] / record["cycles"]
         grid.put(f"depth {record['depth']}", str(record["iterations"]), f"{ratio:.2f}", ratio)
@@ -139,10 +142,13 @@ def _lines(
     """Cycles per MAC of every way over something; bytes are the same for all widths."""
 
     def built(records: Sequence[Record]) -> list[Grid]:
-        grid = Grid(sweep, title, corner)
+        pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
+        grid = Grid(sweep, title if sweep == "bits" else f"{title}, {', '.join(pairs)}", corner)
         for record in records:
             if not (sweep == "bits" and record["kind"] in ("bytes", "library")):
-                grid.put(_way(record), column(record), f"{record['cycles_per_mac']:.4f}", record["cycles_per_mac"])
+                is_one_of = sweep != "bits" and len(pairs) > 1 and record["kind"] in ("ulppack", "bit-serial")
+                name = f"{_pair(record)} {_way(record)}" if is_one_of else _way(record)
+                grid.put(name, column(record), f"{record['cycles_per_mac']:.4f}", record["cycles_per_mac"])
         if sweep == "bits":
             for record in (record for record in records if record["kind"] in ("bytes", "library")):
                 for name in grid.columns:

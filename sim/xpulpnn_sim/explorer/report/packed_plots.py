@@ -10,6 +10,8 @@ from xpulpnn_sim.files import write_text
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5b5b5b", "#8c6bb1", "#a6761d")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
+_DASHES = ("solid", "dot", "dash")
+"""Of the lines that have the same colour."""
 _INK, _GRID = "#1c2430", "#e6e9ee"
 _MAP_HEIGHT, _LINE_HEIGHT = 430, 520
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
@@ -72,9 +74,8 @@ def _map(grid: Grid) -> dict[str, Any]:
         "ygap": 2,
         "colorscale": _BREAK_EVEN_SCALE if is_ratio else _DEPTH_SCALE,
     }
-    if is_ratio:
-        # white where nothing is gained
-        trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0}
+    # white where nothing is gained, or packed
+    trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0} if is_ratio else {"zmin": 1, "zmax": max(grid.numbers.values())}
     layout = _layout(grid.title, _MAP_HEIGHT)
     layout["yaxis"] |= {"autorange": "reversed"}
     return {"data": [trace], "layout": layout}
@@ -88,7 +89,10 @@ def _lines(grid: Grid) -> dict[str, Any]:
             {
                 "mode": "lines+markers",
                 "name": row,
-                "line": {"color": _COLOURS[number % len(_COLOURS)]},
+                "line": {
+                    "color": _COLOURS[number % len(_COLOURS)],
+                    "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)],
+                },
                 "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
                 "x": [int(column) for column in columns],
                 "y": [grid.numbers[row, column] for column in columns],
