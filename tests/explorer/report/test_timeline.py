@@ -25,6 +25,9 @@ RECORD = {
     "placement": "padded",
     "cycles": 300,
     "macs_per_cycle": 12.5,
+    "sdotp": 250,
+    "cycles_per_sdotp": 1.2,
+    "stalls": {},
     "tiling": {
         "tiles": 2,
         "unit": "rows",
