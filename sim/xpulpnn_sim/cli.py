@@ -21,6 +21,8 @@ COMMANDS = {
         "sim",
         "write a kernel as an assembly function, its tensors, a plain C version and a main that compares them",
     ),
+    "library": ("sim", "write the kernels as a library for C programs, with its header"),
+    "pack": ("sim", "put the weights of a trained layer into the order of a kernel, as C arrays or npz"),
     "cc": ("sim", "compile C and assembly to an ELF program for the core"),
     "objdump": ("sim", "show what programs, objects and libraries hold, with all instructions by name"),
     "run": ("sim", "run a program on the design, cycle by cycle"),

@@ -32,6 +32,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build", "sources only"),
         ("xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu", "Compute&Update needs its core"),
     ),
+    "library": (
+        ("xpulpnn library -o build/library", "headers, libxpulpnn.a and a table of its functions"),
+        ("xpulpnn library --kernels conv,maxpool --precision 8x8x8,4x4x4 --preset ri5cy", "a few of them"),
+    ),
+    "pack": (
+        ("xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c", "layer.c and layer.h"),
+        ("xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz", "for scripts"),
+    ),
     "cc": (
         ("xpulpnn cc hello.c -o hello.elf", "a program"),
         ("xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf", "options as of any C compiler"),

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xpulpnn.errors import InputError
@@ -56,9 +56,9 @@ def add_kernel(parser: argparse.ArgumentParser, others: Mapping[str, str] | None
     parser.add_argument("kernel", choices=tuple(helps), metavar="KERNEL", help=known)
 
 
-def forms() -> str:
-    """How layers are written, as help."""
-    return ", ".join(f"{one.name}: {one.form}" for one in KINDS.values())
+def forms(names: Sequence[str] = tuple(KINDS)) -> str:
+    """How layers of kernels are written, as help."""
+    return ", ".join(f"{name}: {KINDS[name].form}" for name in names)
 
 
 def add_precision(parser: argparse.ArgumentParser, default: str, metavar: str) -> None:

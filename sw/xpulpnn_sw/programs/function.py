@@ -3,10 +3,36 @@
 from collections.abc import Iterator
 
 from xpulpnn_sw.disasm import disassemble
-from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, MATMUL_ARGUMENTS, Structure
+from xpulpnn_sw.kernels.arguments import (
+    CONV1D_ARGUMENTS,
+    CONV_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    MATMUL_ARGUMENTS,
+    Structure,
+)
+from xpulpnn_sw.kernels.channelwise.add import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DEPTHWISE_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.relu import RELU_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun
 
 ARGUMENTS_HEADER = "xp_arguments.h"
+
+STRUCTURES = (
+    CONV_ARGUMENTS,
+    CONV1D_ARGUMENTS,
+    MATMUL_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    DEPTHWISE_ARGUMENTS,
+    ADD_ARGUMENTS,
+    ADD_SHIFT_ARGUMENTS,
+    MAXPOOL_ARGUMENTS,
+    AVGPOOL_ARGUMENTS,
+    AVGPOOL_SCALED_ARGUMENTS,
+    RELU_ARGUMENTS,
+)
+"""Of all kernels."""
 
 _COMMENT_COLUMN = 36
 
@@ -53,8 +79,7 @@ def arguments_header() -> str:
             "",
             "#include <stdint.h>",
             "",
-            _structure(CONV_ARGUMENTS),
-            _structure(MATMUL_ARGUMENTS),
+            *map(_structure, STRUCTURES),
             "#endif",
             "",
         ]

@@ -1,0 +1,111 @@
+"""``xpulpnn pack``: weights of a trained layer in the order of a kernel."""
+
+import argparse
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import OK, add_json, output, require_folder, require_writable, write_json
+from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
+from xpulpnn_sim.files import write_bytes, write_text
+from xpulpnn_sw.clibrary.packed_text import c_header, c_source, numpy_arrays
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.precision import Precision
+
+_SUFFIXES = (".c", ".h", ".npz")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    parser.add_argument("kernel", choices=PACKED_KERNELS, metavar="KERNEL", help=", ".join(PACKED_KERNELS))
+    parser.add_argument("layer", metavar="LAYER", help=forms(PACKED_KERNELS))
+    parser.add_argument(
+        "weights",
+        type=Path,
+        metavar="WEIGHTS.npz",
+        help="arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear "
+        "and matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor "
+        "and shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits",
+    )
+    parser.add_argument(
+        "--precision", default="8x8x8", metavar="XxWxY", help="widths of inputs, weights and results (default 8x8x8)"
+    )
+    parser.add_argument("--variant", metavar="NAME", help="way to write the kernel, as of cosim (default: the fastest)")
+    add_requantise(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("build/layer.c"),
+        metavar="FILE",
+        help="NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz (default build/layer.c)",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Pack and write."""
+    path: Path = arguments.output
+    if path.suffix not in _SUFFIXES:
+        raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
+    if path.suffix != ".npz" and not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
+        raise InputError(f"--output must be called like a name in C, not {path.name}")
+    computing = kind(arguments.kernel)
+    layer = computing.layer.parse(arguments.layer)
+    variant = arguments.variant or list(computing.variants)[-1]
+    precision = Precision.parse(arguments.precision)
+    result = packed(computing, layer, precision, variant, _read(arguments.weights), rule_of(arguments))
+    require_folder(path.parent, "--output")
+    require_writable(arguments.json)
+    written = _write(result, path)
+    output().print("\n".join(str(file) for file in written), markup=False, soft_wrap=True)
+    write_json(
+        arguments.json,
+        {
+            "function": result.run.name,
+            "files": [str(file) for file in written],
+            "weights_bytes": result.weights.nbytes,
+            "parameters_bytes": result.parameters.nbytes,
+            "input_bytes": result.input_bytes,
+            "output_bytes": result.output_bytes,
+            "core_buffer_bytes": result.buffer_bytes,
+            "arguments": result.constants,
+        },
+    )
+    return OK
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file; raises :class:`InputError` unless it is one of numpy's."""
+    if not path.is_file():
+        raise InputError(f"weights must be an existing file, not {path}")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ValueError
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"weights must be a file of numpy.savez with numbers, not {path}") from None
+
+
+def _write(result: Packed, path: Path) -> list[Path]:
+    if path.suffix == ".npz":
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **numpy_arrays(result))
+        write_bytes(path, content.getvalue())
+        return [path]
+    name, header = path.stem, path.with_suffix(".h")
+    if path.suffix == ".h":
+        write_text(path, c_header(result, name, defines=True))
+        return [path]
+    write_text(path, c_source(result, name))
+    write_text(header, c_header(result, name, defines=False))
+    return [path, header]

@@ -1,0 +1,190 @@
+"""Weights and parameters of a trained layer in the order in which a kernel reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.clibrary.functions import library_run
+from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DepthwiseTensors
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.requantisation import (
+    AnyRequantisation,
+    Multiplication,
+    Requantisation,
+    Rule,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
+from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.layout import Ints, Words
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+
+Arrays = Mapping[str, NDArray[Any]]
+
+PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")
+"""Kernels with weights."""
+
+RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
+    None: (),
+    Rule.BN32: ("kappa", "lambda", "shift"),
+    Rule.BN64: ("kappa", "lambda", "shift"),
+    Rule.MULTIPLY: ("factor", "shift"),
+    Rule.SHIFT: ("shift",),
+    Rule.THRESHOLDS: ("thresholds",),
+}
+"""What each rule takes besides ``weights`` and ``bias``, which may be left out."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Packed:
+    """A layer for a function of the library.
+
+    Parameters
+    ----------
+    run : KernelRun
+        The function, and the layer with zeros for inputs.
+    weights, parameters : array of uint32
+        What its argument structure points to; read-ahead is part of the weights.
+    input_bytes, output_bytes : int
+        Room of the activations with what is read ahead, and of the results with what is written beyond.
+    buffer_bytes : int
+        Of one core; 0: there is no buffer.
+    """
+
+    run: KernelRun
+    weights: Words
+    parameters: Words
+    input_bytes: int
+    output_bytes: int
+    buffer_bytes: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The arguments that are no addresses."""
+        return {f.name: self.run.arguments[f.name] for f in self.run.structure.fields if not f.pointer}
+
+
+def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> Packed:
+    """A trained layer packed for a variant of a kernel.
+
+    Parameters
+    ----------
+    computing : Kind
+        One of :data:`PACKED_KERNELS`.
+    layer : Layer
+        Its layer.
+    precision : Precision
+        Widths of inputs, weights and results.
+    variant : str
+        How it is computed.
+    arrays : mapping of str to array of int
+        ``weights``, ``[out][ky][kx][channel]`` of a convolution, ``[out][k][channel]`` in one direction,
+        ``[channel][ky][kx]`` depthwise, ``[out][in]`` of products; ``bias``, ``[out]``; and those of
+        :data:`RULE_ARRAYS`, ``kappa`` and ``lambda`` ``[out]``, ``thresholds`` ``[out][levels - 1]``, the others
+        single numbers.
+    rule : Rule
+        How results below 32 bits come of accumulators.
+
+    Raises
+    ------
+    InputError, LayerError
+        Arrays that are missing or too many, have other shapes, or elements out of their range.
+    """
+    if computing.name not in PACKED_KERNELS:
+        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if rule is not Rule.BN32 and not computing.rules:
+        raise InputError(f"--requantise must be left out with {computing.name}")
+    precision = computing.precision(layer, precision)
+    computing.variant(variant).check_precision(precision)
+    _check_names(arrays, rule if precision.requantised else None)
+    weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
+    bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
+    # for the shapes of everything else
+    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
+    after = _requantisation(arrays, rule) if precision.requantised else None
+    if isinstance(example, DepthwiseTensors):
+        bias = np.zeros_like(example.bias) if bias is None else bias
+        _check_depthwise(example, weights, bias, after)
+    tensors = replace(
+        example,
+        activations=np.zeros_like(example.activations),
+        weights=weights,
+        bias=bias,
+        requantisation=after,
+    )
+    run = library_run(computing.build(layer, precision, variant, tensors))
+    symbols, image = run.image.symbols, run.image
+    return Packed(
+        run=run,
+        weights=image.view("weights").view("<u4"),
+        parameters=image.view("parameters").view("<u4"),
+        input_bytes=symbols["input"].length,
+        output_bytes=symbols["output"].length,
+        buffer_bytes=run.arguments.get("buffer_stride", 0),
+    )
+
+
+def _check_names(arrays: Arrays, rule: Rule | None) -> None:
+    needed = ("weights", *RULE_ARRAYS[rule])
+    known = (*needed[:1], "bias", *needed[1:])
+    for name in needed:
+        if name not in arrays:
+            raise InputError(f"arrays must be {', '.join(known)} (bias if there is one), not without {name}")
+    for name in arrays:
+        if name not in known:
+            raise InputError(f"arrays must be {', '.join(known)} (bias if there is one), not also {name}")
+
+
+def _ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) -> Ints:
+    """The values; raises :class:`InputError` unless they are integers of so many bits."""
+    if values.dtype.kind not in "iu":
+        raise InputError(f"{name} must be integers, not {values.dtype}")
+    if not values.size:
+        raise InputError(f"{name} must have elements, not the shape {values.shape}")
+    least = -(1 << (bits - 1)) if signed else 0
+    greatest = least + (1 << bits) - 1
+    low, high = int(values.min()), int(values.max())
+    if low < least or high > greatest:
+        raise InputError(f"{name} must be {least}..{greatest}, not {low if low < least else high}")
+    return values.astype(np.int64)
+
+
+def _number(name: str, values: NDArray[Any]) -> int:
+    if values.size != 1:
+        raise InputError(f"{name} must be a single number, not of shape {values.shape}")
+    return int(_ranged(name, values, ACCUMULATOR_BITS).reshape(()))
+
+
+def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
+    """What the rule needs."""
+    if rule is Rule.THRESHOLDS:
+        values = arrays["thresholds"]
+        if values.ndim != 2:
+            raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
+        return Thresholds(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
+    shift = _number("shift", arrays["shift"])
+    if rule is Rule.SHIFT:
+        return Shifting(shift=shift)
+    if rule is Rule.MULTIPLY:
+        return Multiplication(factor=_number("factor", arrays["factor"]), shift=shift)
+    wide = rule is Rule.BN64
+    bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
+    kappa, lam = (_ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
+    return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
+
+
+def _check_depthwise(example: DepthwiseTensors, weights: Ints, bias: Ints, after: AnyRequantisation | None) -> None:
+    """Raise :class:`LayerError` unless the shapes are those of the example."""
+    given = {"weights": (weights, example.weights), "bias": (bias, example.bias)}
+    if isinstance(after, Requantisation):
+        given["kappa"] = (after.kappa, example.requantisation.kappa)
+        given["lambda"] = (after.lam, example.requantisation.lam)
+    for name, (values, model) in given.items():
+        if values.shape != model.shape:
+            raise LayerError(f"shape of {name} must be {model.shape}, not {values.shape}")
