@@ -33,8 +33,8 @@ def write_layer(folder: Path) -> None:
     """Write the layer's arrays, an input, and what must come of it."""
     rng = np.random.default_rng(SEED)
     weights = rng.integers(-8, 8, (16, 3, 3, 16))
-    bias, kappa = rng.integers(-100, 100, 16), rng.integers(20, 40, 16)
-    offset, shift = rng.integers(1000, 9000, 16), 10
+    bias, kappa = rng.integers(-100, 100, 16), rng.integers(5, 15, 16)
+    offset, shift = rng.integers(8000, 12000, 16), 10
     np.savez(folder / "weights.npz", weights=weights, bias=bias, kappa=kappa, shift=shift, **{"lambda": offset})
     image = rng.integers(0, 16, (8, 8, 16))
     sums = layers.conv(image, weights, bias, (1, 1), layers.Pads(1, 1, 1, 1))
@@ -54,17 +54,7 @@ def network(folder: Path) -> None:
     for words in (
         ["library", "--kernels", "conv,maxpool", "--precision", "4x4x4", "--windows", "2x2:s=2", "-o", library],
         ["pack", "conv", LAYER, folder / "weights.npz", "--precision", "4x4x4", "-o", layer],
-        [
-            "cc",
-            HERE / "main.c",
-            layer,
-            f"-I{folder}",
-            f"-I{library}/include",
-            f"-L{library}/lib",
-            "-lxpulpnn",
-            "-o",
-            elf,
-        ],
+        ["cc", HERE / "main.c", layer, *places, "-lxpulpnn", "-o", elf],
     ):
         if main([str(word) for word in words]):
             raise SystemExit(1)

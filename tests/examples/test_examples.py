@@ -39,6 +39,16 @@ def test_intrinsics(tmp_path):
     assert on_simulator.output.endswith(b" 0 wrong\n")
 
 
+@pytest.mark.cosim
+def test_kernel_library(tmp_path):
+    printed = python("kernel_library/network.py", "-o", str(tmp_path))
+    assert printed.endswith(" cycles, 0 wrong bytes\n")
+    on_core = run(tmp_path / "network.elf", check=True)
+    assert on_core.exit.ok
+    assert on_core.mismatches == 0
+    assert on_core.output.endswith(b" cycles, 0 wrong bytes\n")
+
+
 @pytest.mark.flow
 def test_soc(tmp_path):
     printed = python("soc/soc.py", "-o", str(tmp_path))

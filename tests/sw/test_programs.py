@@ -10,7 +10,6 @@ from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program as run_on_core
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.matmul import matmul_kernel
@@ -19,7 +18,7 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
-from xpulpnn_sw.programs.function import arguments_header, kernel_function
+from xpulpnn_sw.programs.function import STRUCTURES, arguments_header, kernel_function
 from xpulpnn_sw.toolchain import Options, build, find
 
 pytestmark = pytest.mark.flow
@@ -148,7 +147,7 @@ def test_the_assembly_is_the_function(variant):
 
 def test_the_structures_in_c_have_the_order_of_the_fields():
     text = arguments_header()
-    for structure in (CONV_ARGUMENTS, MATMUL_ARGUMENTS):
+    for structure in STRUCTURES:
         body = text.partition(f"struct {structure.name} {{")[2].partition("}")[0]
         names = [line.partition(";")[0].replace("*", " ").split()[-1] for line in body.strip().splitlines()]
         assert names == [field.name for field in structure.fields]

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write library, headers and README."""
     config = configuration(arguments)
     selection = Selection(
-        kernels=_list(arguments.kernels, "--kernels") or tuple(KINDS),
+        kernels=_list(arguments.kernels, "--kernels"),
         precisions=[Precision.parse(text) for text in _list(arguments.precision, "--precision")],
         variants=_list(arguments.variant, "--variant"),
         windows=_list(arguments.windows, "--windows") or WINDOWS,

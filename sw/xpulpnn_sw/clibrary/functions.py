@@ -19,8 +19,8 @@ from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
 
 _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "conv": ("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
-    "conv1d": ("12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
-    "pointwise": ("4x4x4:4", "1x1x4:4"),
+    "conv1d": ("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
+    "pointwise": ("4x4x4:4", "1x1x4:4", "4x4x4:4:s=2", "2x2x4:4:s=2"),
     "linear": ("8:4",),
     "matmul": ("4x8x4", "4x8x1"),
     "add": ("4x4x4", "4x4x4:shift"),
@@ -47,7 +47,7 @@ class Selection:
     Parameters
     ----------
     kernels : sequence of str
-        Names out of :data:`~xpulpnn_sw.kernels.kinds.KINDS`.
+        Names out of :data:`~xpulpnn_sw.kernels.kinds.KINDS`; empty: all.
     precisions : sequence of Precision
         Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators.
     variants : sequence of str
@@ -58,7 +58,7 @@ class Selection:
         How results come of accumulators.
     """
 
-    kernels: Sequence[str] = tuple(KINDS)
+    kernels: Sequence[str] = ()
     precisions: Sequence[Precision] = ()
     variants: Sequence[str] = ()
     windows: Sequence[str] = WINDOWS
@@ -109,7 +109,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     _check_names(selection)
     seen: set[str] = set()
     used: set[str] = set()
-    for name in selection.kernels:
+    for name in selection.kernels or KINDS:
         computing = KINDS[name]
         for precision in _precisions(selection, computing):
             for variant in _variants(selection, computing, precision, config):

@@ -1,0 +1,220 @@
+"""The library of kernels: its functions are those of any layer, and packed weights give what numpy computes."""
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.elf import load
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.session import Session
+from xpulpnn_sw.build_options import Options
+from xpulpnn_sw.clibrary.functions import Selection, library_functions, library_run
+from xpulpnn_sw.clibrary.header import header
+from xpulpnn_sw.clibrary.packed_text import c_header, c_source
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed
+from xpulpnn_sw.clibrary.write import objects, texts
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.toolchain import build
+
+FULL = preset("xpulpnn-full")
+ENOUGH = 10_000_000
+
+LAYERS = [
+    # kernel, layer, precision, rule, variant
+    ("conv", "5x4x6:7x3x2:s=2x1", "8x4x4", "bn64", "nn_4x4"),
+    ("conv", "3x3x5:6x3x3:p=0", "4x4x8", "bn32", "nn_4x2"),
+    ("conv1d", "13x6:5x3:d=2,p=2", "4x4x4", "multiply", "nn_4x4"),
+    ("conv1d", "9x6:5x3", "8x8x8", "shift", "xpulpv2_4x2"),
+    ("pointwise", "3x5x9:6", "2x2x4", "thresholds", "nn_4x4"),
+    ("pointwise", "4x5x9:6:s=2", "4x4x4", "bn32", "cu_4x2"),
+    ("linear", "37:10", "8x8x8", "bn32", "nn_4x1"),
+    ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),
+    ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"),
+    ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
+    ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x8", "bn32", "xpulpv2"),
+]
+
+
+def tensors_of(case):
+    name, text, widths, rule, _ = case
+    kind = KINDS[name]
+    layer = kind.layer.parse(text)
+    precision = kind.precision(layer, Precision.parse(widths))
+    return kind, layer, precision, kind.tensors(layer, precision, np.random.default_rng(1), Rule(rule))
+
+
+def arrays_of(tensors) -> dict[str, np.ndarray]:
+    """What a user would save."""
+    arrays, after = {"weights": tensors.weights}, tensors.requantisation
+    if tensors.bias is not None:
+        arrays["bias"] = tensors.bias
+    match after:
+        case None:
+            return arrays
+        case Thresholds():
+            return arrays | {"thresholds": after.values}
+        case Multiplication():
+            return arrays | {"factor": np.array(after.factor), "shift": np.array(after.shift)}
+        case Shifting():
+            return arrays | {"shift": np.array(after.shift)}
+    return arrays | {"kappa": after.kappa, "lambda": after.lam, "shift": np.array(after.shift)}
+
+
+def pack(case) -> tuple[Packed, KernelRun, np.ndarray]:
+    """The packed layer, the kernel with its input, and the results by numpy."""
+    kind, layer, precision, tensors = tensors_of(case)
+    _, _, widths, rule, variant = case
+    result = packed(kind, layer, Precision.parse(widths), variant, arrays_of(tensors), Rule(rule))
+    return result, kind.build(layer, precision, variant, tensors), reference(layer, tensors, precision)
+
+
+@pytest.mark.flow
+def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
+    layers = [pack(case) for case in LAYERS]
+    assert {case[0] for case in LAYERS} == set(PACKED_KERNELS)
+    # an output with most values equal would hide wrong ones
+    assert all(np.unique(expected, return_counts=True)[1].max() <= expected.size // 2 for *_, expected in layers)
+    functions = {
+        run.name: run
+        for kernel, _, precision, rule, variant in LAYERS
+        for run in library_functions(
+            Selection(
+                kernels=[kernel],
+                precisions=[Precision.parse(precision)],
+                variants=[variant],
+                rule=Rule(rule),
+            ),
+            FULL,
+        )
+    }
+    called, sources = [], ['#include "xpulpnn_kernels.h"']
+    for number, (layer, run, _) in enumerate(layers):
+        name = f"layer{number}"
+        (tmp_path / f"{name}.h").write_text(c_header(layer, name, defines=number == 0))
+        if number:
+            (tmp_path / f"{name}.c").write_text(c_source(layer, name))
+        content = run.image.view("input").view("<u4").tolist()
+        buffer = f", buffers[{number}]" if layer.buffer_bytes else ""
+        sources += [
+            f'#include "{name}.h"',
+            f"static const uint32_t input{number}[] = {{{', '.join(map(str, content))}}};",
+            f'_Static_assert(sizeof(input{number}) == {name}_input_bytes, "input");',
+            f"uint32_t output{number}[{name}_output_bytes / 4];",
+        ]
+        structure = layer.run.structure.name
+        called += [
+            f"    const struct {structure} a{number} = {name}_arguments(input{number}, output{number}{buffer});",
+            f"    for (uint32_t core = 0; core < 2; ++core) {name}_function(&a{number}, core, 2);",
+        ]
+    most = max(layer.buffer_bytes for layer, _, _ in layers)
+    buffers = f"static uint32_t buffers[{len(layers)}][{2 * most // 4}];"
+    (tmp_path / "main.c").write_text("\n".join([*sources, buffers, "int main(void) {", *called, "    return 0;", "}"]))
+    for path, text in texts(list(functions.values()), "xpulpnn-full", "").items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    library = objects(list(functions.values()), tmp_path, compiler=None, options=Options(config=FULL))
+    elf = tmp_path / "main.elf"
+    options = Options(config=FULL, include=(tmp_path, tmp_path / "include"), extra=("-Wall", "-Werror"))
+    parts = [tmp_path / f"layer{number}.c" for number in range(1, len(layers))]
+    build([tmp_path / "main.c", *parts, library], elf, options=options)
+    executable = load(elf)
+    session = Session(executable, FULL, output=lambda output: None)
+    assert session.run(ENOUGH).text == "pass"
+    symbols = dict(executable.symbols)
+    for number, (layer, run, expected) in enumerate(layers):
+        memory = run.image.data.copy()
+        got = session.memory.read_bytes(symbols[f"output{number}"], layer.output_bytes)
+        run.image.view("output", memory)[:] = np.frombuffer(got, np.uint8)
+        np.testing.assert_array_equal(run.output.decode(run.image, memory), expected, str(LAYERS[number]))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", LAYERS, ids=lambda case: f"{case[0]} {case[1]}")
+def test_the_function_of_any_layer_is_in_the_library(case):
+    kind, layer, precision, tensors = tensors_of(case)
+    run = library_run(kind.build(layer, precision, case[4], tensors))
+    selection = Selection(
+        kernels=[case[0]], precisions=[Precision.parse(case[2])], variants=[case[4]], rule=Rule(case[3])
+    )
+    functions = {one.name: one for one in library_functions(selection, FULL)}
+    np.testing.assert_array_equal(functions[run.name].function.words, run.function.words)
+    assert functions[run.name].structure is run.structure
+
+
+@pytest.mark.unit
+def test_every_kernel_has_a_function_and_each_one_name():
+    selection = Selection(precisions=[Precision.parse("8x8x8"), Precision.parse("i8x8xi8")])
+    functions = list(library_functions(selection, preset("ri5cy")))
+    names = [run.name for run in functions]
+    assert len(names) == len(set(names))
+    assert {name.split("_")[1] for name in names} == set(KINDS)
+    text = header(functions)
+    assert all(text.count(f"void {name}(") == 1 for name in names)
+    assert not any("nn" in run.variant.name for run in functions)
+    known = {"xp_maxpool_3x3_s2x2_8x8_xpulpv2", "xp_relu_i8xi8_xpulpv2", "xp_add_shift_8x8x8_xpulpv2"}
+    assert known < set(names)
+
+
+@pytest.mark.unit
+def test_functions_of_another_rule_have_other_names():
+    first, second = (
+        {run.name: run for run in library_functions(Selection(kernels=["conv1d", "conv"], **options), FULL)}
+        for options in (
+            {"precisions": [Precision.parse("4x4x4")]},
+            {"precisions": [Precision.parse("4x4x4")], "rule": Rule.THRESHOLDS},
+        )
+    )
+    assert first.keys().isdisjoint(second)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("selection", "text"),
+    [
+        (Selection(kernels=["convolution"]), "--kernels must be among conv, .*, not convolution"),
+        (Selection(variants=["nn_8x8"]), "--variant must be among .*, not nn_8x8"),
+        (Selection(variants=["nn_4x4"]), "--variant must be what .*, not nn_4x4"),
+        (Selection(kernels=["relu"], precisions=[Precision.parse("8x8x8")]), "--kernels must be what .*, not relu"),
+        (Selection(kernels=["maxpool"], windows=["3"]), "layer must be .*, not 64x64x4:3"),
+    ],
+)
+def test_what_no_library_can_have(selection, text):
+    with pytest.raises(Exception, match=f"^{text}$"):
+        list(library_functions(selection, preset("ri5cy")))
+
+
+GOOD = arrays_of(tensors_of(LAYERS[1])[3])
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"weights": GOOD["weights"][..., :4]}, r"shape of weights must be \(6, 3, 3, 5\), not \(6, 3, 3, 4\)"),
+        ({"weights": GOOD["weights"] + 8}, "weights must be -8..7, not [0-9]+"),
+        ({"weights": GOOD["weights"] * 1.0}, "weights must be integers, not float64"),
+        ({"bias": GOOD["bias"][:5]}, r"shape of bias must be \(6,\), not \(5,\)"),
+        ({"bias": GOOD["bias"] + (1 << 31)}, "bias must be -2147483648..2147483647, not [0-9]+"),
+        ({"kappa": GOOD["kappa"][:1]}, r"shape of kappa must be \(6,\), not \(1,\)"),
+        ({"shift": np.array(32)}, "shift must be 0..31, not 32"),
+        ({"shift": np.array([1, 2])}, r"shift must be a single number, not of shape \(2,\)"),
+        ({"lambda": None}, "arrays must be .*, not without lambda"),
+        ({"scale": np.array(1)}, "arrays must be .*, not also scale"),
+    ],
+)
+def test_what_cannot_be_packed(changes, text):
+    kind, layer, precision, _ = tensors_of(LAYERS[1])
+    arrays = {name: values for name, values in (GOOD | changes).items() if values is not None}
+    with pytest.raises(Exception, match=f"^{text}$"):
+        packed(kind, layer, precision, "nn_4x2", arrays, Rule.BN32)
+
+
+@pytest.mark.unit
+def test_only_kernels_with_weights_are_packed():
+    pool = KINDS["maxpool"]
+    with pytest.raises(InputError, match=r"^kernel must be one with weights \(.*\), not maxpool$"):
+        packed(pool, pool.layer.parse(pool.usual), Precision.parse("8xu8x8"), "xpulpnn", GOOD, Rule.BN32)

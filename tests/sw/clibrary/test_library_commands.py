@@ -1,0 +1,133 @@
+"""``xpulpnn library`` and ``xpulpnn pack``: what they write, and what they refuse in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xpulpnn_sim.cli import main
+from xpulpnn_sw import compilers
+
+ARRAYS = {
+    "weights": np.arange(-8, 8).reshape(2, 8),
+    "bias": np.array([3, -3]),
+    "kappa": np.array([5, 7]),
+    "lambda": np.array([1000, 2000]),
+    "shift": np.array(6),
+}
+FEW = ["--kernels", "linear,relu", "--precision", "4x4x4,i4x4xi4"]
+
+
+def error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line that a command with bad input ends with."""
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    text = printed.err
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1
+    return text.removeprefix("error: ").rstrip()
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.npz"
+    np.savez(path, **ARRAYS)
+    return path
+
+
+@pytest.mark.flow
+def test_a_library_has_headers_objects_and_a_table(tmp_path, capsys):
+    record = tmp_path / "record.json"
+    assert main(["library", *FEW, "-o", str(tmp_path), "--json", str(record)]) == 0
+    names = json.loads(record.read_text())["functions"]
+    assert {"xp_linear_4x4x4_nn_4x1", "xp_relu_i4xi4_xpulpnn"} < set(names)
+    header = (tmp_path / "include/xpulpnn_kernels.h").read_text()
+    table = (tmp_path / "README.md").read_text()
+    library = (tmp_path / "lib/libxpulpnn.a").read_bytes()
+    for name in names:
+        assert f"void {name}(" in header
+        assert f"| `{name}` |" in table
+        assert f"{name}.o".encode() in library or f"{name}\0".encode() in library
+    structures = (tmp_path / "include/xp_arguments.h").read_text()
+    used = {line.partition("struct ")[2].partition(" ")[0] for line in header.splitlines() if line.startswith("void")}
+    assert all(f"struct {name} {{" in structures for name in used)
+
+
+@pytest.mark.unit
+def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(compilers, "_find_gcc", lambda: None)
+    monkeypatch.setattr(compilers, "_find_zig", lambda: None)
+    folder = tmp_path / "library"
+    assert error(["library", "-o", str(folder)], capsys).startswith("C compiler must be installed")
+    assert not folder.exists()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--kernels", "pool"], "--kernels must be among conv, "),
+        (["--kernels", "conv,"], "--kernels must be words with a comma between them, not conv,"),
+        (["--precision", "8x8"], "precision must be XxWxY"),
+        (["--variant", "nn_4x4", "--preset", "ri5cy"], "--variant must be what some function"),
+    ],
+)
+def test_what_no_library_has(words, text, tmp_path, capsys):
+    folder = tmp_path / "library"
+    assert error(["library", *words, "-o", str(folder)], capsys).startswith(text)
+    assert not folder.exists()
+
+
+@pytest.mark.unit
+def test_packed_weights_as_arrays(weights, tmp_path, capsys):
+    output = tmp_path / "layer.npz"
+    assert main(["pack", "linear", "8:2", str(weights), "--precision", "8x4x4", "-o", str(output)]) == 0
+    with np.load(output) as packed:
+        assert str(packed["function"]) == "xp_conv_8x4x4_nn_4x1"
+        assert int(packed["shift"]) == ARRAYS["shift"]
+        # per block of four channels the biases, then lambda and kappa of each
+        block = [3, -3, 0, 0, 1000, 5, 2000, 7, 0, 0, 0, 0]
+        np.testing.assert_array_equal(packed["parameters"].view(np.int32)[:12], block)
+        # the rows, in words of eight elements: in which order is the kernel's business
+        elements = packed["weights"][:, np.newaxis] >> np.arange(0, 32, 4, dtype=np.uint32) & 15
+        values = np.sort((elements.astype(int).reshape(-1) ^ 8) - 8)
+        np.testing.assert_array_equal(values[values != 0], np.sort(ARRAYS["weights"][ARRAYS["weights"] != 0]))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["linear", "8:3"], "shape of weights must be (3, 8), not (2, 8)"),
+        (["linear", "8:2", "--precision", "8x2x8"], "weights must be -2..1, not -8"),
+        (["linear", "8"], "layer must be I:O[:raw], not 8"),
+        (["linear", "8:2:raw"], "arrays must be weights, bias (bias if there is one), not also kappa"),
+        (["linear", "8:2", "--variant", "nn_4x4"], "variant must be one of rv32im_4x1, "),
+        (["linear", "8:2", "--requantise", "shift"], "arrays must be weights, bias, shift "),
+        (["depthwise", "4x4x2:2x4", "--requantise", "shift"], "--requantise must be left out with depthwise"),
+    ],
+)
+def test_what_cannot_be_packed(words, text, weights, tmp_path, capsys):
+    output = tmp_path / "layer.c"
+    kernel, layer, *rest = words
+    assert error(["pack", kernel, layer, str(weights), *rest, "-o", str(output)], capsys).startswith(text)
+    assert not output.exists()
+
+
+@pytest.mark.unit
+def test_files_that_are_none(weights, tmp_path, capsys):
+    words = ["pack", "linear", "8:2"]
+    single = tmp_path / "weights.npy"
+    np.save(single, ARRAYS["weights"])
+    text = tmp_path / "text.npz"
+    text.write_text("no numbers")
+    objects = tmp_path / "objects.npz"
+    np.savez(objects, weights=np.array([None]))
+    for path in (single, text, objects):
+        assert error([*words, str(path)], capsys) == f"weights must be a file of numpy.savez with numbers, not {path}"
+    missing = tmp_path / "missing.npz"
+    assert error([*words, str(missing)], capsys) == f"weights must be an existing file, not {missing}"
+    for name, rule in (("layer.txt", "end in one of .c, .h, .npz"), ("1.c", "be called like a name in C")):
+        assert error([*words, str(weights), "-o", str(tmp_path / name)], capsys).startswith(f"--output must {rule}")
