@@ -1,21 +1,15 @@
 """``xpulpnn pack``: weights of a trained layer in the order of a kernel."""
 
 import argparse
-import io
 import re
-import zipfile
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import OK, add_json, output, require_folder, require_writable, write_json
 from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
 from xpulpnn_sim.files import write_bytes, write_text
-from xpulpnn_sw.clibrary.packed_text import c_header, c_source, numpy_arrays
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed
+from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed, read_arrays
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
 
@@ -61,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     layer = computing.layer.parse(arguments.layer)
     variant = arguments.variant or list(computing.variants)[-1]
     precision = Precision.parse(arguments.precision)
-    result = packed(computing, layer, precision, variant, _read(arguments.weights), rule_of(arguments))
+    result = packed(computing, layer, precision, variant, read_arrays(arguments.weights), rule_of(arguments))
     require_folder(path.parent, "--output")
     require_writable(arguments.json)
     written = _write(result, path)
@@ -82,25 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file; raises :class:`InputError` unless it is one of numpy's."""
-    if not path.is_file():
-        raise InputError(f"weights must be an existing file, not {path}")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise ValueError
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise InputError(f"weights must be a file of numpy.savez with numbers, not {path}") from None
-
-
 def _write(result: Packed, path: Path) -> list[Path]:
     if path.suffix == ".npz":
-        content = io.BytesIO()
-        np.savez(content, allow_pickle=False, **numpy_arrays(result))
-        write_bytes(path, content.getvalue())
+        write_bytes(path, npz(result))
         return [path]
     name, header = path.stem, path.with_suffix(".h")
     if path.suffix == ".h":

@@ -1,10 +1,9 @@
-"""A packed layer as C text, or as arrays."""
+"""A packed layer as C text, or as a file of numpy."""
 
+import io
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn_sw.clibrary.header import HEADER, described
 from xpulpnn_sw.clibrary.packing import Packed
@@ -70,19 +69,17 @@ def c_source(packed: Packed, name: str) -> str:
     return "\n".join([*lines, *_arrays(packed, name, "const")]) + "\n"
 
 
-def numpy_arrays(packed: Packed) -> dict[str, NDArray[Any]]:
-    """Everything by name: the function, the packed arrays, sizes, the arguments that are no addresses."""
+def npz(packed: Packed) -> bytes:
+    """A file of numpy: the function, the packed arrays, sizes, the arguments that are no addresses."""
     sizes = {
         "input_bytes": packed.input_bytes,
         "output_bytes": packed.output_bytes,
         "core_buffer_bytes": packed.buffer_bytes,
     }
-    numbers = sizes | packed.constants
-    return {
-        "function": np.array(packed.run.name),
-        **dict(_contents(packed)),
-        **{key: np.array(value, dtype=np.uint32) for key, value in numbers.items()},
-    }
+    numbers = {key: np.array(value, dtype=np.uint32) for key, value in (sizes | packed.constants).items()}
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, function=np.array(packed.run.name), **dict(_contents(packed)), **numbers)
+    return content.getvalue()
 
 
 def _contents(packed: Packed) -> list[tuple[str, Words]]:

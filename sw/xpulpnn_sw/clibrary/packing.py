@@ -1,7 +1,9 @@
 """Weights and parameters of a trained layer in the order in which a kernel reads them."""
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,20 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     Rule.THRESHOLDS: ("thresholds",),
 }
 """What each rule takes besides ``weights`` and ``bias``, which may be left out."""
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file; raises :class:`InputError` unless it is one of ``numpy.savez``."""
+    if not path.is_file():
+        raise InputError(f"weights must be an existing file, not {path}")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ValueError
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"weights must be a file of numpy.savez with numbers, not {path}") from None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
