@@ -169,7 +169,10 @@ def _shapes() -> list[tuple[int, ...]]:
     """Of the activations that convolutions and classifier compute with."""
     channels = (COLOURS, *_FILTERS[:-1])
     sides = [SIDE >> number for number in range(len(_FILTERS))]
-    return [*((side, side, count) for side, count in zip(sides, channels, strict=True)), (_LAST_SIDE**2 * _FILTERS[-1],)]
+    return [
+        *((side, side, count) for side, count in zip(sides, channels, strict=True)),
+        (_LAST_SIDE**2 * _FILTERS[-1],),
+    ]
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
@@ -199,8 +202,12 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
     stages = [Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors)]
     if signed:
         layer = ReluLayer(height=side, width=side, channels=filters)
-        stages.append(Stage(name=f"relu{number + 1}", layer=layer, precision=same, tensors=ReluTensors(activations=results)))
-    stages.append(Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results)))
+        stages.append(
+            Stage(name=f"relu{number + 1}", layer=layer, precision=same, tensors=ReluTensors(activations=results))
+        )
+    stages.append(
+        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results))
+    )
     return stages
 
 

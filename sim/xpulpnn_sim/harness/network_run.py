@@ -83,9 +83,7 @@ def run_network(case: NetworkCase, progress: Callable[[int], None] | None = None
     alone = not isinstance(case.config, ClusterConfig)
     program = bare_program(function) if alone else cluster_program(function, case.cores)
     executable = executable_of(program, function.name)
-    outcome = run_program(
-        executable, case.config, case.machine, check=case.checked, account=True, progress=progress
-    )
+    outcome = run_program(executable, case.config, case.machine, check=case.checked, account=True, progress=progress)
     memory = outcome.memory[program.data_base]
     reports = [outcome.difference] if outcome.difference else []
     if not outcome.exit.ok:

@@ -124,8 +124,6 @@ def chain(network: Network, image: Ints, variants: Sequence[str], *, cores: int 
     return Chain(function=function, steps=tuple(steps))
 
 
-
-
 def _length(run: KernelRun, name: str) -> int:
     """Bytes of a symbol, 0 if a kernel has none such."""
     return run.image.symbols[name].length if name in run.image.symbols else 0
