@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
@@ -24,7 +23,6 @@ from xpulpnn_sim.harness.cifar10 import (
     WIDTHS,
     normalised,
     random_network,
-    random_pixels,
     read_images,
     trained,
 )
@@ -121,8 +119,7 @@ def _cases(arguments: argparse.Namespace, core: CoreConfig, machine: Machine) ->
     known = tuple(map(str, WIDTHS))
     cases: list[tuple[NetworkCase, int | None]] = []
     for bits in known if arguments.bits is None else comma_list(arguments.bits, known, "--bits"):
-        rng = np.random.default_rng(arguments.seed)
-        network, image = random_network(int(bits), random_pixels(rng), rng)
+        network, image = random_network(int(bits), arguments.seed)
         cases.append((NetworkCase(network=network, image=image, config=core, machine=machine, checked=checked), None))
     return cases
 

@@ -26,7 +26,8 @@ from xpulpnn_sw.precision import Precision
 SIDE, COLOURS, CLASSES = 32, 3, 10
 WIDTHS = (8, 4, 2)
 
-_WINDOW, _PADDING = 5, 2
+_WINDOW = 5
+_PADDING = (2, 2, 2, 2)
 _POOL, _STRIDE = 3, 2
 _FILTERS = (32, 16, 32)
 _LAST_SIDE = SIDE >> len(_FILTERS)
@@ -99,10 +100,10 @@ def trained(path: Path) -> Network:
         with np.load(path) as file:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
     except (OSError, ValueError, BadZipFile, EOFError):
-        raise InputError(f"--weights must be an npz file, not {path}") from None
+        raise InputError(f"--network must be an npz file, not {path}") from None
     for name, shape in _ARRAYS.items():
         if name not in arrays:
-            raise InputError(f"--weights must be a file with {name}, not {path}")
+            raise InputError(f"--network must be a file with {name}, not {path}")
         if arrays[name].shape != shape:
             raise InputError(f"shape of {name} must be {shape}, not {arrays[name].shape}")
         values = arrays[name]
@@ -127,14 +128,15 @@ def trained(path: Path) -> Network:
     return Network(name="cifar10_i8", stages=tuple(stages))
 
 
-def random_network(bits: int, pixels: NDArray[np.uint8], rng: np.random.Generator) -> tuple[Network, Ints]:
-    """A network of random weights, whose results for an image spread over their range, and its input.
+def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
+    """A network of random weights and a random input, for which the results of every layer spread over their range.
 
     The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic that of
     :func:`trained`. With fewer, activations are unsigned, which makes ReLU part of the requantisation by batch
     normalisation, and the last layer's results are its sums.
     """
-    signed = bits == _SIGNED.x
+    rng = np.random.default_rng(seed)
+    signed, pixels = bits == _SIGNED.x, _random_pixels(rng)
     current = normalised(pixels) if signed else pixels.astype(np.int64)
     image, stages = current, []
     for number, filters in enumerate(_FILTERS):
@@ -142,7 +144,7 @@ def random_network(bits: int, pixels: NDArray[np.uint8], rng: np.random.Generato
         width = bits if number else 8
         precision = _SIGNED if signed else Precision(width, width, bits)
         weights = _balanced(rng, shape, width)
-        sums = conv(current, weights, None, (1, 1), Pads(*(_PADDING,) * 4)).astype(np.int64)
+        sums = conv(current, weights, None, (1, 1), Pads(*_PADDING)).astype(np.int64)
         tensors = _spread(np.zeros_like(current), weights, sums, precision, rng)
         for stage in _group(number, precision, tensors):
             stages.append(stage)
@@ -157,12 +159,6 @@ def random_network(bits: int, pixels: NDArray[np.uint8], rng: np.random.Generato
     precision = _SIGNED if signed else Precision.uniform(bits).accumulators
     stages.append(Stage(name="classify", layer=layer, precision=precision, tensors=tensors))
     return Network(name=f"cifar10_random_{bits}", stages=tuple(stages)), image
-
-
-def random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
-    """An image of patches."""
-    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
-    return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
 
 
 def _shapes() -> list[tuple[int, ...]]:
@@ -185,7 +181,7 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
         out_channels=filters,
         kernel_height=_WINDOW,
         kernel_width=_WINDOW,
-        padding=(_PADDING,) * 4,
+        padding=_PADDING,
     )
     pooling = MaxPoolLayer(
         height=side,
@@ -209,6 +205,12 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
         Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results))
     )
     return stages
+
+
+def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
+    """An image of patches."""
+    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
+    return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
 
 
 def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
