@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
 from xpulpnn_sim.harness import cifar10, network_run
@@ -26,7 +26,8 @@ from xpulpnn_sw.precision import Precision
 
 FULL = simulated(preset("xpulpnn-full"))
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
-MOST_CYCLES = {8: 2_700_000, 4: 1_900_000, 2: 1_600_000}
+FOUR = ClusterConfig(core=FULL, cores=4, icache_private=0)
+MOST_CYCLES = {8: 2_700_000, 4: 1_900_000}
 NETS = os.environ.get("XPULPNN_NETS")
 
 needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with cmsis_cifar10.npz and cifar20")
@@ -48,6 +49,24 @@ def test_every_layer_is_right_and_soon(bits):
     assert sum(layer["cycles"] for layer in layers) == pytest.approx(record["cycles"], abs=64)
     kernels = ["conv", "relu", "maxpool"] if bits == 8 else ["conv", "maxpool"]
     assert [layer["kernel"] for layer in layers] == [*kernels * 3, "linear"]
+
+
+@pytest.mark.cosim
+def test_cores_share_every_layer():
+    result = run_network(replace(random_case(2), config=FOUR))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= 1_600_000 / 3.7
+    assert (result.record["cores"], result.record["tcdm_bytes"]) == (4, FOUR.tcdm_bytes)
+    assert result.record["stalls"]["bank_conflict"] > 0
+
+
+@pytest.mark.unit
+def test_the_memory_of_a_cluster_holds_the_network():
+    needed = {bits: random_case(bits).sharing(8) for bits in (8, 2)}
+    assert {bits: case.config.tcdm_bytes for bits, case in needed.items()} == {8: 256 * 1024, 2: 128 * 1024}
+    sizes = {bits: case.chain().function.image.data.nbytes for bits, case in needed.items()}
+    assert 128 * 1024 < sizes[8] <= 255 * 1024
+    assert sizes[2] < 127 * 1024
 
 
 @pytest.mark.cosim
@@ -206,6 +225,7 @@ BAD_INPUT = {
     "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
     "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
     "no file": (["--network", "none.npz", "--images", "."], "--network must be an npz file, not none.npz"),
+    "cores": (["--cores", "17"], "--cores must be a list out of 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16, not 17"),
     "layer": (["--layer", "1x1x1"], "--layer must be left out with cifar10"),
     "other kernel": (["--depth", "2"], "--depth must be left out with cifar10: it is for ulppack"),
 }
@@ -240,6 +260,7 @@ def test_the_table_and_the_record(tmp_path, capsys):
     path = tmp_path / "records.json"
     assert cli.main(["cosim", "cifar10", "--bits", "2", "--no-check", "--json", str(path)]) == 0
     (record,) = json.loads(path.read_text())
+    assert (record["mismatches"], record["cycles"] <= 1_600_000) == (0, True)
     shown = capsys.readouterr().out
     assert f"{record['cycles'] / 1e6:.3f}" in shown
     assert all(layer["name"] in shown for layer in record["layers"])

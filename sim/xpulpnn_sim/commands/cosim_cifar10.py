@@ -8,6 +8,7 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -32,7 +33,7 @@ from xpulpnn_sim.harness.network_run import NetworkCase, run_network
 NAME = "cifar10"
 HELP = "the CIFAR-10 network of the PULP-NN paper, all layers in one program"
 
-_SHARED = ("kernel", "preset", "settings", "exact", "no_check", "seed", "json", "bits", "grant_stalls")
+_SHARED = ("kernel", "preset", "settings", "exact", "no_check", "seed", "json", "bits", "cores", "grant_stalls")
 _OPTIONS = ("network", "images")
 
 _PAPER_CYCLES = 4_862_000
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     widths = ",".join(map(str, WIDTHS))
     group = parser.add_argument_group(
         NAME,
-        f"With the kernel {NAME}, which always runs as a program on the whole core: random weights of --bits, out of "
+        f"With the kernel {NAME}, which always runs as a program on whole cores: random weights of --bits, out of "
         f"{widths} (default all; the first layer has 8), or",
     )
     group.add_argument(
@@ -76,7 +77,12 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
     require_writable(arguments.json)
     core = simulated_configuration(arguments)
     machine = Machine(grant_stalls=arguments.grant_stalls, seed=arguments.seed, max_cycles=MOST_CYCLES)
-    cases = _cases(arguments, core, machine)
+    cores = [1] if arguments.cores is None else _cores(arguments.cores)
+    cases = [
+        (case if count == 1 else case.sharing(count), label)
+        for case, label in _cases(arguments, core, machine)
+        for count in cores
+    ]
     records: list[dict[str, Any]] = []
     console = output()
     with progress_bar("networks", len(cases)) as (progress, task):
@@ -87,14 +93,20 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
             progress.advance(task)
             for report in result.reports:
                 console.print(f"{case.network.name}\n{report}\n", markup=False, soft_wrap=True)
-    for record in records if arguments.images is None else records[:1]:
+    for record in records if arguments.images is None else records[: len(cores)]:
         console.print(_layers(record))
     console.print(_networks(records))
     if arguments.images is not None:
-        right = sum(record["label"] == record["answer"] for record in records)
-        console.print(f"{right} of {len(records)} images classified as labelled")
+        alike = records[:: len(cores)]
+        right = sum(record["label"] == record["answer"] for record in alike)
+        console.print(f"{right} of {len(alike)} images classified as labelled")
     write_json(arguments.json, records)
     return FAILED if any(record["mismatches"] for record in records) else OK
+
+
+def _cores(text: str) -> list[int]:
+    known = tuple(str(count) for count in range(1, MAX_CORES + 1))
+    return [int(name) for name in comma_list(text, known, "--cores")]
 
 
 def _cases(arguments: argparse.Namespace, core: CoreConfig, machine: Machine) -> list[tuple[NetworkCase, int | None]]:
@@ -127,6 +139,8 @@ def _cases(arguments: argparse.Namespace, core: CoreConfig, machine: Machine) ->
 def _layers(record: dict[str, Any]) -> Table:
     causes = [cause for cause, cycles in record["stalls"].items() if cycles]
     title = f"{record['kernel']}: cycles, those without a retirement by cause, bytes in memory"
+    if record["cores"] > 1:
+        title = f"{record['kernel']}: cycles of core 0, those of {record['cores']} cores without a retirement, bytes"
     table = Table(box=None, title=title, title_justify="left")
     for heading in ("layer", "size", "precision", "variant"):
         table.add_column(heading, no_wrap=True)
@@ -146,15 +160,30 @@ def _layers(record: dict[str, Any]) -> Table:
 def _networks(records: list[dict[str, Any]]) -> Table:
     table = Table(box=None)
     table.add_column("network", no_wrap=True)
-    for heading in ("Mcycles", "MAC/cyc", "code KiB", "data KiB", "label", "answer", "errors", "Mcyc/s"):
+    for heading in (
+        "cores",
+        "Mcycles",
+        "speed-up",
+        "MAC/cyc",
+        "code KiB",
+        "data KiB",
+        "label",
+        "answer",
+        "errors",
+        "Mcyc/s",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row(
-        "PULP-NN paper, 8 bit", f"{_PAPER_CYCLES / _MILLION:.3f}", f"{records[0]['macs'] / _PAPER_CYCLES:.2f}"
+        "PULP-NN paper, 8 bit", "1", f"{_PAPER_CYCLES / _MILLION:.3f}", "-", f"{records[0]['macs'] / _PAPER_CYCLES:.2f}"
     )
+    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
     for record in records:
+        single = alone.get(record["kernel"])
         table.add_row(
             record["kernel"],
+            str(record["cores"]),
             f"{record['cycles'] / _MILLION:.3f}",
+            "-" if single is None else f"{single / record['cycles']:.2f}",
             f"{record['macs'] / record['cycles']:.2f}",
             *(f"{record[name] / _KIB:.1f}" for name in ("code_bytes", "data_bytes")),
             *(str(record.get(name, "-")) for name in ("label", "answer")),

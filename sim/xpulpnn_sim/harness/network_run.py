@@ -1,7 +1,7 @@
 """A network on one core or on those of a cluster: cycles layer by layer, the results of every layer checked."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.harness.session import stalls_of
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.chain import Chain, Step, chain
 from xpulpnn_sw.networks.network import Network
@@ -21,6 +22,9 @@ from xpulpnn_sw.programs.bare import bare_program
 from xpulpnn_sw.programs.cluster import cluster_program
 
 _DIGITS = 4
+
+_REPORT_BYTES = 1024
+"""Room behind the data of a network, for what the cores of a cluster report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,13 @@ class NetworkCase:
         """One of them."""
         return self.config.core if isinstance(self.config, ClusterConfig) else self.config
 
+    def sharing(self, cores: int) -> "NetworkCase":
+        """The same on a cluster of so many cores, whose TCDM is the usual one or larger if need be."""
+        config = ClusterConfig(core=self.core, cores=cores)
+        case = replace(self, config=config)
+        needed = case.chain().function.image.data.nbytes + _REPORT_BYTES
+        return replace(case, config=replace(config, tcdm_bytes=max(config.tcdm_bytes, 1 << (needed - 1).bit_length())))
+
     def chain(self) -> Chain:
         """The function: every layer by the fastest variant that the core can run."""
         variants = [stage.fastest(self.core.extensions, self.core.widths) for stage in self.network.stages]
@@ -80,8 +91,8 @@ def run_network(case: NetworkCase, progress: Callable[[int], None] | None = None
     """
     run = case.chain()
     function, text = run.function, run.function.function
-    alone = not isinstance(case.config, ClusterConfig)
-    program = bare_program(function) if alone else cluster_program(function, case.cores)
+    tcdm_bytes = case.config.tcdm_bytes if isinstance(case.config, ClusterConfig) else None
+    program = bare_program(function) if tcdm_bytes is None else cluster_program(function, case.cores)
     executable = executable_of(program, function.name)
     outcome = run_program(executable, case.config, case.machine, check=case.checked, account=True, progress=progress)
     memory = outcome.memory[program.data_base]
@@ -106,16 +117,16 @@ def run_network(case: NetworkCase, progress: Callable[[int], None] | None = None
         here = text.region(step.stage.name)
         layers.append(_layer(step, [rows[here] for rows in accounts], len(wrong)))
     mismatches = outcome.mismatches + sum(layer["mismatches"] for layer in layers)
-    totals = np.sum([rows.sum(axis=0) for rows in accounts], axis=0)
     cycles = program.measured(memory)
     record = {
         "kernel": case.network.name,
         "cores": case.cores,
-        "instructions": int(totals[WaitCause.NONE]),
+        "instructions": sum(int(rows[:, WaitCause.NONE].sum()) for rows in accounts),
         "cycles": cycles,
         "macs": function.macs,
         "cycles_per_mac": round(cycles / function.macs, _DIGITS),
-        "stalls": _stalls(totals),
+        "stalls": stalls_of(np.concatenate(accounts), devices=len(accounts) > 1),
+        "tcdm_bytes": tcdm_bytes,
         "code_bytes": text.words.nbytes,
         "data_bytes": function.image.data.nbytes,
         "layers": layers,
@@ -139,12 +150,8 @@ def _layer(step: Step, accounts: list[NDArray[Any]], wrong: int) -> dict[str, An
         "cycles": cycles,
         "macs": macs,
         "macs_per_cycle": round(macs / max(cycles, 1), _DIGITS),
-        "stalls": _stalls(np.sum([rows.sum(axis=0) for rows in accounts], axis=0)),
+        "stalls": stalls_of(np.concatenate(accounts), devices=len(accounts) > 1),
         "weight_bytes": step.weight_bytes,
         "result_bytes": step.result_bytes,
         "mismatches": wrong,
     }
-
-
-def _stalls(totals: NDArray[Any]) -> dict[str, int]:
-    return {cause.name.lower(): int(totals[cause]) for cause in WaitCause if cause}
