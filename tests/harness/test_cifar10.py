@@ -184,6 +184,16 @@ def test_files_without_the_network(tmp_path, case):
 
 
 @pytest.mark.unit
+def test_files_of_other_kinds(tmp_path):
+    path = tmp_path / "weights.npz"
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for content in (b"", b"text", (tmp_path / "one.npy").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"^{re.escape(f'--network must be an npz file, not {path}')}$"):
+            trained(path)
+
+
+@pytest.mark.unit
 def test_the_arithmetic_of_trained_weights(tmp_path):
     """All ones: by hand, away from the edge, ``(75 x + (1 << 6) + 256) >> 9``."""
     path = tmp_path / "weights.npz"

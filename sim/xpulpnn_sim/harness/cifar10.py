@@ -1,5 +1,6 @@
 """The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,8 @@ def trained(path: Path) -> Network:
     try:
         with np.load(path) as file:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
-    except (OSError, ValueError, BadZipFile, EOFError):
+    except (OSError, ValueError, TypeError, BadZipFile, EOFError, zlib.error):
+        # a type error: one array instead of a file of several
         raise InputError(f"--network must be an npz file, not {path}") from None
     for name, shape in _ARRAYS.items():
         if name not in arrays:
