@@ -121,6 +121,17 @@ def test_every_layer_is_computed_by_the_fastest_variant():
     assert stages[0].fastest(frozenset(), frozenset()) == "rv32im_2x2"
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("bits", cifar10.WIDTHS)
+@pytest.mark.parametrize("name", ["ri5cy", "xpulpnn-cu"])
+def test_layers_of_every_level_fit_together(bits, name):
+    """The results of one are where the next one reads, also for kernels that copy their inputs first."""
+    made = replace(random_case(bits), config=preset(name)).chain()
+    symbols = made.function.image.symbols
+    words = made.function.image.view("arguments").view("<u4").tolist()
+    assert all(symbols[step.results.symbol].address in words for step in made.steps)
+
+
 def relu(name: str, channels: int, bits: int = 8) -> Stage:
     return Stage(
         name=name,

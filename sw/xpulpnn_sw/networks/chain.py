@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STA
 from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.registers import register_number
@@ -139,11 +140,13 @@ def _check(stages: Sequence[Stage], runs: Sequence[KernelRun]) -> None:
         if elements != stage.tensors.activations.size:
             raise LayerError(f"inputs of {stage.name} must be {elements}, not {stage.tensors.activations.size}")
         # pixels without padding between them are in order for every kernel
-        pixel_bytes = run.output.pixel_bytes
-        if pixel_bytes * 8 != run.output.shape[-1] * written.y or pixel_bytes != following.arguments.get(
-            "pixel_bytes", pixel_bytes
+        channels, taken = run.output.shape[-1], stage.tensors.activations.shape[-1]
+        dense = run.output.pixel_bytes * BYTE_BITS == channels * written.y
+        if (
+            not dense
+            or following.arguments.get("pixel_bytes", taken * read.x // BYTE_BITS) * BYTE_BITS != taken * read.x
         ):
-            raise LayerError(f"channels of {before.name} must fill whole words, not {run.output.shape[-1]}")
+            raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
 
 
 def _structure(run: KernelRun, places: dict[str, int]) -> list[int]:
