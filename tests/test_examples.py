@@ -107,7 +107,7 @@ def test_completion_in_bash(capsys: pytest.CaptureFixture[str]):
     assert completed(script, "run", "prog.elf", "--ch") == {"--check"}
     assert completed(script, "run", "--preset", "xpulpnn-") == {"xpulpnn-cu", "xpulpnn-full"}
     assert completed(script, "cc", "--compiler", "") == {"gcc", "zig"}
-    assert completed(script, "cosim", "") == {*KINDS, "ulppack", "bnn"}
+    assert completed(script, "cosim", "") == {*KINDS, "ulppack", "bnn", "cifar10"}
     # names of files are left to the shell
     assert completed(script, "run", "pro") == completed(script, "run", "-o", "") == set()
 

@@ -10,7 +10,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
 from xpulpnn_sim.api.kernel_campaign import random_cases
-from xpulpnn_sim.commands import cosim_bnn, cosim_cluster, cosim_ulppack
+from xpulpnn_sim.commands import cosim_bnn, cosim_cifar10, cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
@@ -44,7 +44,7 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 
-_OTHERS = (cosim_ulppack, cosim_bnn)
+_OTHERS = (cosim_ulppack, cosim_bnn, cosim_cifar10)
 """Modules of kernels with options and tables of their own."""
 
 _BEFORE, _AFTER = 50, 20

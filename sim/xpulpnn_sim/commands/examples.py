@@ -22,6 +22,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "xpulpnn cosim bnn --popcount hardware --cores 1,8",
             "the binarised vehicle classifier, then shared by eight cores",
         ),
+        ("xpulpnn cosim cifar10 --bits 8,4", "the CIFAR-10 network layer by layer, random weights"),
     ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),

@@ -1,0 +1,244 @@
+"""The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.golden.layers import Pads, conv
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.png import read_png
+from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
+from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layers.channelwise import MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.precision import Precision
+
+SIDE, COLOURS, CLASSES = 32, 3, 10
+WIDTHS = (8, 4, 2)
+
+_WINDOW = 5
+_PADDING = (2, 2, 2, 2)
+_POOL, _STRIDE = 3, 2
+_FILTERS = (32, 16, 32)
+_LAST_SIDE = SIDE >> len(_FILTERS)
+_SIGNED = Precision(8, 8, 8, x_signed=True, y_signed=True)
+_MEAN = (125, 123, 114)
+"""Of the colours of the training images."""
+
+_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))
+"""Of biases to the left and of sums to the right, convolutions first."""
+
+_ARRAYS: Mapping[str, tuple[int, ...]] = {
+    "conv1": (32, 5, 5, 3),
+    "conv2": (16, 5, 5, 32),
+    "conv3": (32, 5, 5, 16),
+    "ip1": (10, 512),
+    "b1": (32,),
+    "b2": (16,),
+    "b3": (32,),
+    "bi": (10,),
+}
+_KAPPA = (128, 256)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Labelled:
+    """An image of known class.
+
+    Parameters
+    ----------
+    pixels : array of uint8
+        ``[row][column][colour]``, red first.
+    label : int
+        The class.
+    """
+
+    pixels: NDArray[np.uint8]
+    label: int
+
+
+def normalised(pixels: NDArray[np.uint8]) -> Ints:
+    """What the network with signed weights computes with: differences to the mean, halved, rounded, 8 bits."""
+    differences = pixels.astype(np.int64) - _MEAN
+    return np.clip((differences * 128 + 128) >> 8, -128, 127)
+
+
+def read_images(folder: Path) -> list[Labelled]:
+    """The images of a folder, ``*_LABEL.png``, in the order of their names; raises :class:`InputError` for others."""
+    paths = sorted(folder.glob("*.png"))
+    if not paths:
+        raise InputError(f"--images must be a folder of PNG files, not {folder}")
+    images: list[Labelled] = []
+    for path in paths:
+        label = path.stem.rpartition("_")[2]
+        if label not in {str(number) for number in range(CLASSES)}:
+            raise InputError(f"image must be called NAME_LABEL.png, label 0..{CLASSES - 1}, not {path.name}")
+        pixels = read_png(path)
+        if pixels.shape != (SIDE, SIDE, COLOURS):
+            raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {pixels.shape[1]}x{pixels.shape[0]}: {path}")
+        images.append(Labelled(pixels=pixels, label=int(label)))
+    return images
+
+
+def trained(path: Path) -> Network:
+    """The network of signed 8-bit weights in an npz file; raises :class:`InputError` for a file without them.
+
+    The file has ``conv1``, ``conv2``, ``conv3``, ``[out][ky][kx][in]``, ``ip1``, ``[out][in]``, and their biases
+    ``b1``, ``b2``, ``b3``, ``bi``. Results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
+    """
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in _ARRAYS if name in file}
+    except (OSError, ValueError, TypeError, BadZipFile, EOFError, zlib.error):
+        # a type error: one array instead of a file of several
+        raise InputError(f"--network must be an npz file, not {path}") from None
+    for name, shape in _ARRAYS.items():
+        if name not in arrays:
+            raise InputError(f"--network must be a file with {name}, not {path}")
+        if arrays[name].shape != shape:
+            raise InputError(f"shape of {name} must be {shape}, not {arrays[name].shape}")
+        values = arrays[name]
+        if not np.issubdtype(values.dtype, np.integer) or values.min() < -128 or values.max() > 127:
+            raise InputError(f"{name} must be integers -128..127, not others, in {path}")
+    operands: list[LayerTensors] = []
+    names = zip(("conv1", "conv2", "conv3", "ip1"), ("b1", "b2", "b3", "bi"), _shapes(), _SHIFTS, strict=True)
+    for weights, bias, shape, (left, right) in names:
+        operands.append(
+            LayerTensors(
+                activations=np.zeros(shape, np.int64),
+                weights=arrays[weights].astype(np.int64),
+                bias=(arrays[bias].astype(np.int64) << left) + (1 << (right - 1)),
+                requantisation=Shifting(shift=right),
+            )
+        )
+    stages: list[Stage] = []
+    for number, tensors in enumerate(operands[:-1]):
+        stages += _group(number, _SIGNED, tensors)
+    classify = LinearLayer(inputs=operands[-1].weights.shape[1], outputs=CLASSES)
+    stages.append(Stage(name="classify", layer=classify, precision=_SIGNED, tensors=operands[-1]))
+    return Network(name="cifar10_i8", stages=tuple(stages))
+
+
+def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
+    """A network of random weights and a random input, for which the results of every layer spread over their range.
+
+    The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic that of
+    :func:`trained`. With fewer, activations are unsigned, which makes ReLU part of the requantisation by batch
+    normalisation, and the last layer's results are its sums.
+    """
+    rng = np.random.default_rng(seed)
+    signed, pixels = bits == _SIGNED.x, _random_pixels(rng)
+    current = normalised(pixels) if signed else pixels.astype(np.int64)
+    image, stages = current, []
+    for number, filters in enumerate(_FILTERS):
+        shape = (filters, _WINDOW, _WINDOW, current.shape[-1])
+        width = bits if number else 8
+        precision = _SIGNED if signed else Precision(width, width, bits)
+        weights = _balanced(rng, shape, width)
+        sums = conv(current, weights, None, (1, 1), Pads(*_PADDING)).astype(np.int64)
+        tensors = _spread(np.zeros_like(current), weights, sums, precision, rng)
+        for stage in _group(number, precision, tensors):
+            stages.append(stage)
+            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+    weights = _balanced(rng, (CLASSES, current.size), bits)
+    inputs = np.zeros(current.size, np.int64)
+    layer = LinearLayer(inputs=current.size, outputs=CLASSES, raw=not signed)
+    if signed:
+        tensors = _spread(inputs, weights, weights @ current.reshape(-1), _SIGNED, rng)
+    else:
+        tensors = LayerTensors(activations=inputs, weights=weights)
+    precision = _SIGNED if signed else Precision.uniform(bits).accumulators
+    stages.append(Stage(name="classify", layer=layer, precision=precision, tensors=tensors))
+    return Network(name=f"cifar10_random_{bits}", stages=tuple(stages)), image
+
+
+def _shapes() -> list[tuple[int, ...]]:
+    """Of the activations that convolutions and classifier compute with."""
+    channels = (COLOURS, *_FILTERS[:-1])
+    sides = [SIDE >> number for number in range(len(_FILTERS))]
+    return [
+        *((side, side, count) for side, count in zip(sides, channels, strict=True)),
+        (_LAST_SIDE**2 * _FILTERS[-1],),
+    ]
+
+
+def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
+    """A convolution, its ReLU if the results are signed, and its pooling, whose windows the edge cuts off."""
+    side, filters = SIDE >> number, _FILTERS[number]
+    convolution = ConvLayer(
+        height=side,
+        width=side,
+        channels=tensors.weights.shape[-1],
+        out_channels=filters,
+        kernel_height=_WINDOW,
+        kernel_width=_WINDOW,
+        padding=_PADDING,
+    )
+    pooling = MaxPoolLayer(
+        height=side,
+        width=side,
+        channels=filters,
+        kernel_height=_POOL,
+        kernel_width=_POOL,
+        stride=(_STRIDE, _STRIDE),
+        padding=(0, 1, 0, 1),
+    )
+    results = np.zeros((side, side, filters), np.int64)
+    bits, signed = precision.y, precision.y_signed
+    same = Precision(bits, bits, bits, x_signed=signed, y_signed=signed)
+    stages = [Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors)]
+    if signed:
+        layer = ReluLayer(height=side, width=side, channels=filters)
+        stages.append(
+            Stage(name=f"relu{number + 1}", layer=layer, precision=same, tensors=ReluTensors(activations=results))
+        )
+    stages.append(
+        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results))
+    )
+    return stages
+
+
+def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:
+    """An image of patches."""
+    patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
+    return ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
+
+
+def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
+    """Random weights, those of a filter with a mean of nearly 0, so that sums do not follow that of the activations."""
+    most = (1 << (bits - 1)) - 1
+    count = int(np.prod(shape[1:]))
+    half = rng.integers(1, most, (shape[0], count // 2), endpoint=True)
+    rows = np.concatenate([half, -half, np.zeros((shape[0], count % 2), np.int64)], axis=1)
+    return rng.permuted(rows, axis=1).reshape(shape)
+
+
+def _spread(
+    activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
+) -> LayerTensors:
+    """The operands of a layer whose results then spread: two standard deviations of the sums to each side."""
+    channels = weights.shape[0]
+    deviation = max(1, int(sums.std()))
+    if precision.y_signed:
+        bias = rng.integers(-deviation, deviation, channels, endpoint=True) // 4
+        shift = min(MAX_SHIFT, max(1, (4 * deviation).bit_length() - precision.y))
+        bias = bias + (1 << (shift - 1))
+        return LayerTensors(activations=activations, weights=weights, bias=bias, requantisation=Shifting(shift=shift))
+    kappa = rng.integers(*_KAPPA, channels)
+    shift = min(MAX_SHIFT, (4 * deviation * _KAPPA[1]).bit_length() - 1 - precision.y)
+    means = sums.reshape(-1, channels).mean(axis=0).astype(np.int64)
+    lam = (1 << (precision.y - 1) << shift) - kappa * means
+    return LayerTensors(
+        activations=activations, weights=weights, requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift)
+    )

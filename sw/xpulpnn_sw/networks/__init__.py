@@ -1,0 +1,1 @@
+"""Networks of integer layers, computed one layer after the other by the kernels."""

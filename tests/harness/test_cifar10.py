@@ -1,0 +1,287 @@
+"""The CIFAR-10 network: its layers on the RTL, with random weights and with trained ones where there are any."""
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim import cli
+from xpulpnn_sim.harness import cifar10, network_run
+from xpulpnn_sim.harness.cifar10 import normalised, random_network, read_images, trained
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
+from xpulpnn_sw.layers.channelwise import ReluLayer
+from xpulpnn_sw.networks.chain import chain
+from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.precision import Precision
+
+FULL = simulated(preset("xpulpnn-full"))
+MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
+FOUR = ClusterConfig(core=FULL, cores=4, icache_private=0)
+MOST_CYCLES = {8: 2_700_000, 4: 1_900_000}
+NETS = os.environ.get("XPULPNN_NETS")
+
+needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with cmsis_cifar10.npz and cifar20")
+
+
+def random_case(bits: int) -> NetworkCase:
+    network, image = random_network(bits, seed=bits)
+    return NetworkCase(network=network, image=image, config=FULL, machine=Machine(max_cycles=1 << 40), checked=False)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("bits", MOST_CYCLES)
+def test_every_layer_is_right_and_soon(bits):
+    result = run_network(random_case(bits))
+    record, layers = result.record, result.record["layers"]
+    assert (record["mismatches"], result.reports) == (0, [])
+    assert record["cycles"] <= MOST_CYCLES[bits]
+    assert record["macs"] == sum(layer["macs"] for layer in layers) == MACS
+    assert sum(layer["cycles"] for layer in layers) == pytest.approx(record["cycles"], abs=64)
+    kernels = ["conv", "relu", "maxpool"] if bits == 8 else ["conv", "maxpool"]
+    assert [layer["kernel"] for layer in layers] == [*kernels * 3, "linear"]
+
+
+@pytest.mark.cosim
+def test_cores_share_every_layer():
+    result = run_network(replace(random_case(2), config=FOUR))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= 1_600_000 / 3.7
+    assert (result.record["cores"], result.record["tcdm_bytes"]) == (4, FOUR.tcdm_bytes)
+    assert result.record["stalls"]["bank_conflict"] > 0
+
+
+@pytest.mark.unit
+def test_the_memory_of_a_cluster_holds_the_network():
+    needed = {bits: random_case(bits).sharing(8) for bits in (8, 2)}
+    assert {bits: case.config.tcdm_bytes for bits, case in needed.items()} == {8: 256 * 1024, 2: 128 * 1024}
+    sizes = {bits: case.chain().function.image.data.nbytes for bits, case in needed.items()}
+    assert 128 * 1024 < sizes[8] <= 255 * 1024
+    assert sizes[2] < 127 * 1024
+
+
+@pytest.mark.cosim
+def test_a_wrong_layer_is_named(monkeypatch):
+    """One result of one layer expected otherwise, and that of the layers behind it as if it were not."""
+    right = network_run.reference
+
+    def wrong(layer, tensors, precision):
+        values = right(layer, tensors, precision)
+        if values.shape == (4, 4, 32):
+            values = values.copy()
+            values[1, 2, 3] ^= 1
+        return values
+
+    case = random_case(2)
+    pooled = case.image
+    for stage in case.network.stages[:-1]:
+        pooled = right(stage.layer, stage.fed(pooled), stage.precision).astype(np.int64)
+    monkeypatch.setattr(network_run, "reference", wrong)
+    result = run_network(case)
+    assert [layer["mismatches"] for layer in result.record["layers"]][:-1] == [0, 0, 0, 0, 0, 1]
+    got = pooled[1, 2, 3]
+    assert result.reports[0] == f"pool3[1][2][3]: expected {got ^ 1}, got {got} (1 wrong results)"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("bits", cifar10.WIDTHS)
+def test_random_results_spread(bits):
+    case = random_case(bits)
+    current = case.image
+    for stage in case.network.stages:
+        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        most = np.unique(current, return_counts=True)[1].max() / current.size
+        # half of the results of a ReLU are zeros
+        assert most < (0.65 if stage.name.startswith("relu") or bits == 2 else 0.4), stage.name
+
+
+@pytest.mark.unit
+def test_every_layer_is_computed_by_the_fastest_variant():
+    stages = random_case(4).network.stages
+    names = {
+        name: [
+            stage.fastest(preset(name).extensions, preset(name).widths) for stage in (stages[0], stages[1], stages[-1])
+        ]
+        for name in ("ri5cy", "xpulpnn", "xpulpnn-cu")
+    }
+    assert names == {
+        "ri5cy": ["xpulpv2_4x2", "xpulpv2", "xpulpv2_4x1"],
+        "xpulpnn": ["nn_4x4", "xpulpnn", "nn_4x1"],
+        "xpulpnn-cu": ["cu_4x2", "xpulpnn", "cu_4x1"],
+    }
+    assert stages[0].fastest(frozenset(), frozenset()) == "rv32im_2x2"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("bits", cifar10.WIDTHS)
+@pytest.mark.parametrize("name", ["ri5cy", "xpulpnn-cu"])
+def test_layers_of_every_level_fit_together(bits, name):
+    """The results of one are where the next one reads, also for kernels that copy their inputs first."""
+    made = replace(random_case(bits), config=preset(name)).chain()
+    symbols = made.function.image.symbols
+    words = made.function.image.view("arguments").view("<u4").tolist()
+    assert all(symbols[step.results.symbol].address in words for step in made.steps)
+
+
+def relu(name: str, channels: int, bits: int = 8) -> Stage:
+    return Stage(
+        name=name,
+        layer=ReluLayer(height=2, width=2, channels=channels),
+        precision=Precision(bits, bits, bits, x_signed=True, y_signed=True),
+        tensors=ReluTensors(activations=np.zeros((2, 2, channels), np.int64)),
+    )
+
+
+UNFIT = {
+    "width": (relu("b", 8, 4), "inputs of b must be like the results of a, not i4x4xi4"),
+    "size": (relu("b", 4), "inputs of b must be 32, not 16"),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", UNFIT)
+def test_layers_that_do_not_fit_together(case):
+    stage, message = UNFIT[case]
+    network = Network(name="two", stages=(relu("a", 8), stage))
+    with pytest.raises(LayerError, match=f"^{re.escape(message)}$"):
+        chain(network, np.zeros((2, 2, 8), np.int64), ["xpulpnn", "xpulpnn"])
+
+
+@pytest.mark.unit
+def test_channels_that_leave_gaps():
+    network = Network(name="two", stages=(relu("a", 6), relu("b", 6)))
+    with pytest.raises(LayerError, match=r"^channels of a must fill whole words, not 6$"):
+        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"])
+    with pytest.raises(LayerError, match=r"^inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)$"):
+        chain(network, np.zeros((2, 2, 5), np.int64), ["xpulpnn", "xpulpnn"])
+
+
+@pytest.mark.unit
+def test_input_is_rounded():
+    pixels = np.array([[[0, 123, 255], [126, 122, 115]]], np.uint8)
+    assert normalised(pixels).tolist() == [[[-62, 0, 71], [1, 0, 1]]]
+
+
+def arrays() -> dict[str, np.ndarray]:
+    return {name: np.ones(shape, np.int8) for name, shape in cifar10._ARRAYS.items()}
+
+
+BAD_FILES = {
+    "missing": ({"b2": None}, "--weights must be a file with b2, not {}"),
+    "shape": ({"b2": np.zeros(3, np.int8)}, "shape of b2 must be (16,), not (3,)"),
+    "float": ({"bi": np.zeros(10)}, "bi must be integers -128..127, not others, in {}"),
+    "range": ({"bi": np.full(10, 128)}, "bi must be integers -128..127, not others, in {}"),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_files_without_the_network(tmp_path, case):
+    changes, message = BAD_FILES[case]
+    path = tmp_path / "weights.npz"
+    np.savez(path, **{name: values for name, values in (arrays() | changes).items() if values is not None})
+    expected = message.format(path).replace("--weights", "--network")
+    with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
+        trained(path)
+
+
+@pytest.mark.unit
+def test_files_of_other_kinds(tmp_path):
+    path = tmp_path / "weights.npz"
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for content in (b"", b"text", (tmp_path / "one.npy").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"^{re.escape(f'--network must be an npz file, not {path}')}$"):
+            trained(path)
+
+
+@pytest.mark.unit
+def test_the_arithmetic_of_trained_weights(tmp_path):
+    """All ones: by hand, away from the edge, ``(75 x + (1 << 6) + 256) >> 9``."""
+    path = tmp_path / "weights.npz"
+    np.savez(path, **arrays())
+    network = trained(path)
+    assert [stage.name for stage in network.stages] == [
+        *(f"{name}{number}" for number in (1, 2, 3) for name in ("conv", "relu", "pool")),
+        "classify",
+    ]
+    stage = network.stages[0]
+    results = reference(stage.layer, stage.fed(np.full((32, 32, 3), -40)), stage.precision)
+    assert results[16, 16].tolist() == [(75 * -40 + 64 + 256) // 512] * 32
+    # at the corner nine of the 25 places are on the map
+    assert results[0, 0].tolist() == [(27 * -40 + 64 + 256) // 512] * 32
+
+
+@needs_nets
+@pytest.mark.cosim
+def test_trained_weights():
+    folder = Path(NETS or "")
+    network = trained(folder / "cmsis_cifar10.npz")
+    images = read_images(folder / "cifar20")
+    right = 0
+    for image in images:
+        current = normalised(image.pixels)
+        for stage in network.stages:
+            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        right += int(current.reshape(-1).argmax()) == image.label
+    assert (right, len(images)) == (19, 20)
+    result = run_network(replace(random_case(8), network=network, image=normalised(images[0].pixels)))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= MOST_CYCLES[8]
+    assert int(result.scores.argmax()) == images[0].label
+
+
+BAD_INPUT = {
+    "alone": (["--network", "a.npz"], "--network must be given together with --images, not by itself"),
+    "images alone": (["--images", "."], "--images must be given together with --network, not by itself"),
+    "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
+    "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
+    "no file": (["--network", "none.npz", "--images", "."], "--network must be an npz file, not none.npz"),
+    "cores": (["--cores", "17"], "--cores must be a list out of 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16, not 17"),
+    "layer": (["--layer", "1x1x1"], "--layer must be left out with cifar10"),
+    "other kernel": (["--depth", "2"], "--depth must be left out with cifar10: it is for ulppack"),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_code_2(case, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, message = BAD_INPUT[case]
+    assert cli.main(["cosim", "cifar10", *arguments]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.unit
+def test_its_options_are_no_others(capsys):
+    assert cli.main(["cosim", "conv", "--images", "."]) == 2
+    assert capsys.readouterr().err == "error: --images must be left out with conv: it is for cifar10\n"
+
+
+@pytest.mark.unit
+def test_folders_of_other_images(tmp_path):
+    with pytest.raises(InputError, match=r"^--images must be a folder of PNG files, not "):
+        read_images(tmp_path)
+    (tmp_path / "cat.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"^image must be called NAME_LABEL.png, label 0..9, not cat.png$"):
+        read_images(tmp_path)
+
+
+@pytest.mark.cosim
+def test_the_table_and_the_record(tmp_path, capsys):
+    path = tmp_path / "records.json"
+    assert cli.main(["cosim", "cifar10", "--bits", "2", "--no-check", "--json", str(path)]) == 0
+    (record,) = json.loads(path.read_text())
+    assert (record["mismatches"], record["cycles"] <= 1_600_000) == (0, True)
+    shown = capsys.readouterr().out
+    assert f"{record['cycles'] / 1e6:.3f}" in shown
+    assert all(layer["name"] in shown for layer in record["layers"])
