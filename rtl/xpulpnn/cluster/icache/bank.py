@@ -55,11 +55,11 @@ class CacheBank(wiring.Component):
     err : Out(2)
         Which halves of it could not be read, valid with ``rvalid``.
     miss_req : Out(1)
-        A line is requested from memory; it stays high with the same ``miss_line`` until it is granted.
+        A line is requested from memory; it stays high until it is granted.
     miss_gnt : In(1)
         The request is accepted.
     miss_line : Out(28)
-        Number of the line.
+        Number of the line; it stays until the last part of the line has come.
     part_valid : In(1)
         A part of the line has come, the first one first.
     part : In(64)
