@@ -5,6 +5,7 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
+from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.config import ClusterConfig
@@ -87,7 +88,7 @@ class PrivateCache(wiring.Component):
             ways.lookup.eq(lookup),
             ways.line.eq(core.addr[LINE_OFFSET_BITS:]),
             core.rvalid.eq(served),
-            core.rdata.eq(Mux(ways.hit, ways.data, line.rdata).word_select(offset, XLEN)),
+            core.rdata.eq(self._word(ways, offset)),
             core.err.eq(~ways.hit & line.err.bit_select(offset[-1:], 1)),
             self.hit.eq(looked_up & ways.hit),
             self.miss.eq(looked_up & ~ways.hit),
@@ -98,6 +99,15 @@ class PrivateCache(wiring.Component):
             m.d.sync += offset.eq(core.addr[_WORD:LINE_OFFSET_BITS])
         self._lines(m, ways, comes, misses=pending & ~ways.hit)
         return m
+
+    def _word(self, ways, offset):
+        """What the fetch is answered with: the word ``offset`` of the way that has the line, else of the one coming."""
+        wins, words = [], []
+        for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
+            for number in range(LINE_BITS // XLEN):
+                wins.append(have & (offset == number))
+                words.append(data.word_select(number, XLEN))
+        return chosen(wins, words)
 
     def _lines(self, m, ways, comes, misses):
         """Fetching of lines: of misses, else ahead. ``comes`` is high when the line looked for arrives."""

@@ -5,7 +5,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.fill import CacheFill
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.way import CacheWay
@@ -37,8 +36,10 @@ class CacheWays(wiring.Component):
         Number of a line.
     hit : Out(1)
         The line looked for is there.
-    data : Out(128)
-        The line; 0 if it is not there.
+    found : Out(ways)
+        Which way it is in; 0 if it is not there.
+    lines : Out(128).array(ways)
+        What each of them has in the set.
     looked : Out(28)
         Number of the line looked for.
     next_line : Out(28)
@@ -66,7 +67,8 @@ class CacheWays(wiring.Component):
             "lookup": In(1),
             "line": In(LINE_NUMBER_BITS),
             "hit": Out(1),
-            "data": Out(LINE_BITS),
+            "found": Out(ways),
+            "lines": Out(LINE_BITS).array(ways),
             "looked": Out(LINE_NUMBER_BITS),
             "write": In(1),
             "write_line": In(LINE_NUMBER_BITS),
@@ -122,6 +124,7 @@ class CacheWays(wiring.Component):
                 way.write_index.eq(write_index),
                 way.write_tag.eq(write_tag),
                 way.write_line.eq(self.write_data),
+                self.lines[number].eq(way.line),
             ]
             if self.ahead:
                 m.d.comb += [
@@ -129,8 +132,7 @@ class CacheWays(wiring.Component):
                     way.next_tag.eq(self._split(self.next_line)[1]),
                     way.next_valid.eq(fill.next_valid[number]),
                 ]
-        hits = Cat(way.hit for way in ways)
-        m.d.comb += [self.hit.eq(hits.any()), self.data.eq(chosen(hits, [way.line for way in ways]))]
+        m.d.comb += [self.found.eq(Cat(way.hit for way in ways)), self.hit.eq(self.found.any())]
         if self.ahead:
             m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
         return m
