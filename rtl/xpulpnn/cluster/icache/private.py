@@ -118,14 +118,15 @@ class PrivateCache(wiring.Component):
         stale = Signal(init=1)
         flushed = Signal()
         starts = Signal()
-        target = Signal.like(line.addr)
         ready = state == FetchState.READY
+        sources = [(ready & misses, ways.looked), (~ready, asked)]
+        if self.config.prefetch:
+            sources.append((ready & ~misses, ways.next_line))
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
             starts.eq(ready & misses),
-            target.eq(ways.looked),
             line.req.eq(starts | (state == FetchState.ASKING)),
-            line.addr.eq(Mux(ready, target, asked)),
+            line.addr.eq(chosen(*zip(*sources, strict=True))),
             comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
             ways.write_line.eq(asked),
@@ -140,13 +141,10 @@ class PrivateCache(wiring.Component):
                 m.d.sync += looked.eq(1)
             wanted = looked & ways.next_absent & (stale | (asked != ways.next_line))
             with m.If(~misses):
-                m.d.comb += [
-                    starts.eq(ready & control.enable & control.prefetch & wanted),
-                    target.eq(ways.next_line),
-                ]
+                m.d.comb += starts.eq(ready & control.enable & control.prefetch & wanted)
         with m.Switch(state):
             with m.Case(FetchState.READY), m.If(starts):
-                m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
+                m.d.sync += [asked.eq(line.addr), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
             with m.Case(FetchState.ASKING), m.If(line.gnt):
                 m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING), m.If(line.rvalid):
