@@ -1,12 +1,12 @@
 """The value of the one that was granted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Mux, Value, ValueLike
 
 
-def chosen(wins: Value, values: Iterable[ValueLike]) -> Value:
+def chosen(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
     """Of ``values`` the one whose bit of ``wins`` is set, at most one; 0 if none is."""
     return reduce(or_, (Mux(won, value, 0) for won, value in zip(wins, values, strict=True)))

@@ -55,11 +55,11 @@ class CacheBank(wiring.Component):
     err : Out(2)
         Which halves of it could not be read, valid with ``rvalid``.
     miss_req : Out(1)
-        A line is requested from memory; it stays high with the same ``miss_line`` until it is granted.
+        A line is requested from memory; it stays high until it is granted.
     miss_gnt : In(1)
         The request is accepted.
     miss_line : Out(28)
-        Number of the line.
+        Number of the line; it stays until the last part of the line has come.
     part_valid : In(1)
         A part of the line has come, the first one first.
     part : In(64)
@@ -132,13 +132,17 @@ class CacheBank(wiring.Component):
         m.d.sync += [looked_up.eq(ways.lookup), self.rvalid.eq(Mux(self.hit | ends, owner, 0))]
         with m.If(ways.lookup):
             m.d.sync += owner.eq(arbiter.gnt)
-        with m.If(self.hit):
-            m.d.sync += [self.rdata.eq(ways.data), self.err.eq(0)]
         with m.If(self.part_valid):
+            m.d.sync += beat.eq(beat + 1)
+        # what was looked up, a part, or an earlier one: at most one of them is not 0, as nothing is found in a miss
+        data = chosen(ways.found, ways.lines)
+        for number in range(LINE_BEATS):
+            comes = self.part_valid & (beat == number)
+            stays = beat > number
+            kept = self.rdata.word_select(number, REFILL_BITS)
             m.d.sync += [
-                self.rdata.word_select(beat, REFILL_BITS).eq(self.part),
-                self.err.bit_select(beat, 1).eq(self.part_err),
-                beat.eq(beat + 1),
+                kept.eq(chosen([comes, stays], [self.part, kept]) | data.word_select(number, REFILL_BITS)),
+                self.err[number].eq(chosen([comes, stays], [self.part_err, self.err[number]])),
             ]
         with m.If(self.miss | flushed):
             m.d.sync += stale.eq(flushed)

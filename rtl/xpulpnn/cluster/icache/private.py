@@ -5,6 +5,7 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
+from xpulpnn.cluster.choice import chosen
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.config import ClusterConfig
@@ -87,7 +88,7 @@ class PrivateCache(wiring.Component):
             ways.lookup.eq(lookup),
             ways.line.eq(core.addr[LINE_OFFSET_BITS:]),
             core.rvalid.eq(served),
-            core.rdata.eq(Mux(ways.hit, ways.data, line.rdata).word_select(offset, XLEN)),
+            core.rdata.eq(self._word(ways, offset)),
             core.err.eq(~ways.hit & line.err.bit_select(offset[-1:], 1)),
             self.hit.eq(looked_up & ways.hit),
             self.miss.eq(looked_up & ~ways.hit),
@@ -99,6 +100,15 @@ class PrivateCache(wiring.Component):
         self._lines(m, ways, comes, misses=pending & ~ways.hit)
         return m
 
+    def _word(self, ways, offset):
+        """What the fetch is answered with: the word ``offset`` of the way that has the line, else of the one coming."""
+        wins, words = [], []
+        for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
+            for number in range(LINE_BITS // XLEN):
+                wins.append(have & (offset == number))
+                words.append(data.word_select(number, XLEN))
+        return chosen(wins, words)
+
     def _lines(self, m, ways, comes, misses):
         """Fetching of lines: of misses, else ahead. ``comes`` is high when the line looked for arrives."""
         line, control = self.line, self.control
@@ -108,14 +118,15 @@ class PrivateCache(wiring.Component):
         stale = Signal(init=1)
         flushed = Signal()
         starts = Signal()
-        target = Signal.like(line.addr)
         ready = state == FetchState.READY
+        sources = [(ready & misses, ways.looked), (~ready, asked)]
+        if self.config.prefetch:
+            sources.append((ready & ~misses, ways.next_line))
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
             starts.eq(ready & misses),
-            target.eq(ways.looked),
             line.req.eq(starts | (state == FetchState.ASKING)),
-            line.addr.eq(Mux(ready, target, asked)),
+            line.addr.eq(chosen(*zip(*sources, strict=True))),
             comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
             ways.write_line.eq(asked),
@@ -130,13 +141,10 @@ class PrivateCache(wiring.Component):
                 m.d.sync += looked.eq(1)
             wanted = looked & ways.next_absent & (stale | (asked != ways.next_line))
             with m.If(~misses):
-                m.d.comb += [
-                    starts.eq(ready & control.enable & control.prefetch & wanted),
-                    target.eq(ways.next_line),
-                ]
+                m.d.comb += starts.eq(ready & control.enable & control.prefetch & wanted)
         with m.Switch(state):
             with m.Case(FetchState.READY), m.If(starts):
-                m.d.sync += [asked.eq(target), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
+                m.d.sync += [asked.eq(line.addr), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
             with m.Case(FetchState.ASKING), m.If(line.gnt):
                 m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING), m.If(line.rvalid):

@@ -1,6 +1,6 @@
 """The way of missing lines from memory."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -37,7 +37,7 @@ class RefillPort(wiring.Component):
     gnt : Out(banks)
         The one that is taken.
     lines : In(28).array(banks)
-        Numbers of the lines requested.
+        Numbers of the lines requested; each stays until the last part of the line has come.
     part_valid : Out(banks)
         Whose line a part has come of.
     refill : Out(RefillSignature)
@@ -57,29 +57,29 @@ class RefillPort(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Build the request register and the order of the answers."""
+        """Build the way of the requests and the order of the answers."""
         m = Module()
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
         m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, LEAST_DEPTH))
-        busy = Signal()
-        line = Signal(LINE_NUMBER_BITS)
+        # whose line is being requested
+        owner = Signal(self.banks)
         asked = Signal(range(LINE_BEATS))
         answered = Signal(range(LINE_BEATS))
         m.d.comb += [
-            arbiter.req.eq(self.req & (~busy).replicate(self.banks)),
+            arbiter.req.eq(Mux(owner.any(), 0, self.req)),
             self.gnt.eq(arbiter.gnt),
             order.w_data.eq(arbiter.gnt),
             order.w_en.eq(arbiter.gnt.any()),
             order.r_en.eq(refill.rvalid & answered.all()),
             self.part_valid.eq(order.r_data & refill.rvalid.replicate(self.banks)),
-            refill.req.eq(busy),
-            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(asked)), asked, line)),
+            refill.req.eq(owner.any()),
+            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(asked)), asked, chosen(owner, self.lines))),
         ]
         with m.If(arbiter.gnt.any()):
-            m.d.sync += [busy.eq(1), line.eq(chosen(arbiter.gnt, self.lines))]
+            m.d.sync += owner.eq(arbiter.gnt)
         with m.Elif(refill.gnt & asked.all()):
-            m.d.sync += busy.eq(0)
+            m.d.sync += owner.eq(0)
         with m.If(refill.req & refill.gnt):
             m.d.sync += asked.eq(asked + 1)
         with m.If(refill.rvalid):

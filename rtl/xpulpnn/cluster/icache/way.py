@@ -9,10 +9,10 @@ from xpulpnn.cluster.icache.ports import LINE_BITS
 
 
 class CacheWay(wiring.Component):
-    """Tag, valid bit and line of every set.
+    """Tag and line of every set.
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
-    written in t. Reset clears the valid bits; tags and lines are not reset.
+    written in t. Nothing is reset.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class CacheWay(wiring.Component):
         Numbers of sets; the second on request.
     tag, next_tag : In
         What is looked for, in the cycle after the lookup; the second on request.
+    valid, next_valid : In(1)
+        There is a line in that set, in the cycle after the lookup; the second on request.
     hit, next_hit : Out(1)
         It is there; the second on request.
     line : Out(128)
@@ -43,8 +45,6 @@ class CacheWay(wiring.Component):
         Its tag.
     write_line : In(128)
         The line.
-    forget : In(sets)
-        Sets whose line is forgotten, even if one is written in the same cycle.
     """
 
     def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
@@ -56,16 +56,21 @@ class CacheWay(wiring.Component):
             "lookup": In(1),
             "index": In(index_bits),
             "tag": In(tag_bits),
+            "valid": In(1),
             "hit": Out(1),
             "line": Out(LINE_BITS),
             "write": In(1),
             "write_index": In(index_bits),
             "write_tag": In(tag_bits),
             "write_line": In(LINE_BITS),
-            "forget": In(sets),
         }
         if ahead:
-            ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_hit": Out(1)}
+            ports |= {
+                "next_index": In(index_bits),
+                "next_tag": In(tag_bits),
+                "next_valid": In(1),
+                "next_hit": Out(1),
+            }
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -73,28 +78,21 @@ class CacheWay(wiring.Component):
         m = Module()
         m.submodules.tags = tags = Memory(shape=self.tag_bits, depth=self.sets, init=[])
         m.submodules.lines = lines = Memory(shape=LINE_BITS, depth=self.sets, init=[])
-        valid = Signal(self.sets)
-        written = Signal(self.sets)
-        m.d.comb += written.eq(self.write << self.write_index)
-        m.d.sync += valid.eq((valid | written) & ~self.forget)
         for memory, value in ((tags, self.write_tag), (lines, self.write_line)):
             port = memory.write_port()
             m.d.comb += [port.en.eq(self.write), port.addr.eq(self.write_index), port.data.eq(value)]
         read_line = lines.read_port()
         m.d.comb += [read_line.en.eq(self.lookup), read_line.addr.eq(self.index), self.line.eq(read_line.data)]
-        looks = [("found", self.index, self.tag, self.hit)]
+        looks = [("found", self.index, self.tag, self.valid, self.hit)]
         if self.ahead:
-            looks.append(("next_found", self.next_index, self.next_tag, self.next_hit))
-        for name, index, tag, hit in looks:
+            looks.append(("next_found", self.next_index, self.next_tag, self.next_valid, self.next_hit))
+        for name, index, tag, valid, hit in looks:
             read_tag = tags.read_port()
-            found_valid = Signal(name=f"{name}_valid")
             found_tag = Signal(self.tag_bits, name=f"{name}_tag")
-            with m.If(self.lookup):
-                m.d.sync += found_valid.eq(valid.bit_select(index, 1))
             m.d.comb += [
                 read_tag.en.eq(self.lookup),
                 read_tag.addr.eq(index),
                 found_tag.eq(read_tag.data),
-                hit.eq(found_valid & (found_tag == tag)),
+                hit.eq(valid & (found_tag == tag)),
             ]
         return m

@@ -1,11 +1,11 @@
 """Lines of a set-associative cache."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.choice import chosen
+from xpulpnn.cluster.icache.fill import CacheFill
 from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.way import CacheWay
 
@@ -14,8 +14,8 @@ class CacheWays(wiring.Component):
     """Tags, valid bits and lines of a set-associative cache that replaces the oldest line of a set.
 
     A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see a line that
-    is written in t. The ways of a set are filled in turn, whether or not they are empty. What is forgotten by
-    ``control.flush_line`` is the whole set of the line. Reset empties the cache; tags and lines are not reset.
+    is written in t. The ways of a set are filled in turn. What is forgotten by ``control.flush_line`` is the whole set
+    of the line. Reset empties the cache; tags and lines are not reset.
 
     Parameters
     ----------
@@ -36,8 +36,10 @@ class CacheWays(wiring.Component):
         Number of a line.
     hit : Out(1)
         The line looked for is there.
-    data : Out(128)
-        The line; 0 if it is not there.
+    found : Out(ways)
+        Which way it is in; 0 if it is not there.
+    lines : Out(128).array(ways)
+        What each of them has in the set.
     looked : Out(28)
         Number of the line looked for.
     next_line : Out(28)
@@ -65,7 +67,8 @@ class CacheWays(wiring.Component):
             "lookup": In(1),
             "line": In(LINE_NUMBER_BITS),
             "hit": Out(1),
-            "data": Out(LINE_BITS),
+            "found": Out(ways),
+            "lines": Out(LINE_BITS).array(ways),
             "looked": Out(LINE_NUMBER_BITS),
             "write": In(1),
             "write_line": In(LINE_NUMBER_BITS),
@@ -98,36 +101,38 @@ class CacheWays(wiring.Component):
             m.d.sync += self.looked.eq(self.line)
         if self.ahead:
             m.d.comb += self.next_line.eq(self.looked + 1)
+        m.submodules.fill = fill = CacheFill(self.sets, self.ways, ahead=self.ahead)
+        m.d.comb += [
+            fill.lookup.eq(self.lookup),
+            fill.index.eq(index),
+            fill.write.eq(self.write),
+            fill.write_index.eq(write_index),
+            fill.forget.eq(forgets),
+        ]
+        if self.ahead:
+            # the number of the set comes late: it alone is incremented before the lookup
+            m.d.comb += fill.next_index.eq(index + 1)
         ways = [CacheWay(self.sets, len(write_tag), ahead=self.ahead) for _ in range(self.ways)]
-        for number, (way, turn) in enumerate(zip(ways, self._turns(m, write_index), strict=True)):
+        for number, way in enumerate(ways):
             m.submodules[f"way{number}"] = way
             m.d.comb += [
                 way.lookup.eq(self.lookup),
                 way.index.eq(index),
                 way.tag.eq(self._split(self.looked)[1]),
-                way.write.eq(self.write & turn),
+                way.valid.eq(fill.valid[number]),
+                way.write.eq(self.write & fill.turn[number]),
                 way.write_index.eq(write_index),
                 way.write_tag.eq(write_tag),
                 way.write_line.eq(self.write_data),
-                way.forget.eq(forgets),
+                self.lines[number].eq(way.line),
             ]
             if self.ahead:
-                # the number of the set comes late: it alone is incremented before the lookup
-                m.d.comb += [way.next_index.eq(index + 1), way.next_tag.eq(self._split(self.next_line)[1])]
-        hits = Cat(way.hit for way in ways)
-        m.d.comb += [self.hit.eq(hits.any()), self.data.eq(chosen(hits, [way.line for way in ways]))]
+                m.d.comb += [
+                    way.next_index.eq(fill.next_index),
+                    way.next_tag.eq(self._split(self.next_line)[1]),
+                    way.next_valid.eq(fill.next_valid[number]),
+                ]
+        m.d.comb += [self.found.eq(Cat(way.hit for way in ways)), self.hit.eq(self.found.any())]
         if self.ahead:
             m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
         return m
-
-    def _turns(self, m, write_index):
-        """Whether a line that is written goes to each of the ways: those of a set take turns."""
-        if self.ways == 1:
-            return [Const(1)]
-        width = exact_log2(self.ways)
-        oldest = Signal(self.sets * width)
-        turn = Signal(width)
-        m.d.comb += turn.eq(oldest.word_select(write_index, width))
-        with m.If(self.write):
-            m.d.sync += oldest.word_select(write_index, width).eq(turn + 1)
-        return [turn == way for way in range(self.ways)]

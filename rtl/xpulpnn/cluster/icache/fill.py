@@ -1,0 +1,88 @@
+"""Which lines of a set-associative cache are there, and which is replaced next."""
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+
+class CacheFill(wiring.Component):
+    """How far the ways of each set are filled.
+
+    The ways of a set are written in turn, the first one first after the set was forgotten. So the number of the way
+    that is written next, and whether each of them was, tell which ways hold a line: the ones before it, or all.
+
+    A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
+    written or forgotten in t. Reset forgets all sets.
+
+    Parameters
+    ----------
+    sets : int
+        Sets, a power of two of at least 2.
+    ways : int
+        Lines of a set, a power of two.
+    ahead : bool
+        Whether a lookup looks in a second set too.
+
+    Members
+    -------
+    lookup : In(1)
+        Look in the sets ``index`` and ``next_index``.
+    index, next_index : In(log2 sets)
+        Numbers of sets; the second on request.
+    valid, next_valid : Out(ways)
+        Which of their ways hold a line; the second on request.
+    write : In(1)
+        Keep a line in the set ``write_index``.
+    write_index : In(log2 sets)
+        Number of a set.
+    turn : Out(ways)
+        The way that takes it, one bit set; also without ``write``.
+    forget : In(sets)
+        Sets whose lines are forgotten, even if one is written in the same cycle.
+    """
+
+    def __init__(self, sets: int, ways: int, *, ahead: bool):
+        self.sets = sets
+        self.ways = ways
+        self.ahead = ahead
+        index_bits = (sets - 1).bit_length()
+        ports = {
+            "lookup": In(1),
+            "index": In(index_bits),
+            "valid": Out(ways),
+            "write": In(1),
+            "write_index": In(index_bits),
+            "turn": Out(ways),
+            "forget": In(sets),
+        }
+        if ahead:
+            ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """Build the state of each set: the next way, and above it whether all ways hold a line."""
+        m = Module()
+        width = exact_log2(self.ways)
+        states = Array(Signal(width + 1, name=f"set{number}") for number in range(self.sets))
+        looks = [("found", self.index, self.valid)]
+        if self.ahead:
+            looks.append(("next_found", self.next_index, self.next_valid))
+        for name, index, valid in looks:
+            found = Signal(width + 1, name=name)
+            with m.If(self.lookup):
+                m.d.sync += found.eq(states[index])
+            m.d.comb += valid.eq(Cat(found[width] | (found[:width] > way) for way in range(self.ways)))
+        now = Signal(width + 1)
+        behind = Signal(width + 1)
+        m.d.comb += [
+            now.eq(states[self.write_index]),
+            self.turn.eq(1 << now[:width]),
+            behind.eq(Cat((now[:width] + 1)[:width], now[width] | now[:width].all())),
+        ]
+        for number, state in enumerate(states):
+            with m.If(self.forget[number]):
+                m.d.sync += state.eq(0)
+            with m.Elif(self.write & (self.write_index == number)):
+                m.d.sync += state.eq(behind)
+        return m
