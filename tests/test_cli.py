@@ -21,6 +21,7 @@ FIELDS = {
     "layer",
     "bits",
     "precision",
+    "rule",
     "variant",
     "cores",
     "engine",
