@@ -109,6 +109,7 @@ HOUSE = (
     Layer(
         (
             "xpulpnn_sim.verify",
+            "xpulpnn_sim.multihart",
             "xpulpnn_sim.cprograms",
             "xpulpnn_sim.bench",
             "xpulpnn_sim.formal",
@@ -118,7 +119,10 @@ HOUSE = (
         "programs, unit benches, proofs, synthesis, IP",
     ),
     Layer(("xpulpnn_sim.harness", "xpulpnn_sim.farm"), "compiled models; runs on many processes and machines"),
-    Layer(("xpulpnn_sim.iss", "xpulpnn_sim.properties"), "simulator; what is proved of the gates"),
+    Layer(
+        ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),
+        "simulator; what is proved of the gates; gates that fail",
+    ),
     Layer(("xpulpnn_sim.golden", "xpulpnn_sw"), "numpy references; assembler, kernels, runtime, compilers"),
     Layer(
         ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
