@@ -12,10 +12,10 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.iss.observe import Observer
 from xpulpnn_sw.kernels.call import Call, kernel_call
-from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.matmul import matmul_kernel
+from xpulpnn_sw.kernels.layers.conv import conv_kernel
+from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
-from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.layers.conv import conv_kernel
 from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS, variant

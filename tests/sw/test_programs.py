@@ -10,9 +10,9 @@ from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program as run_on_core
 from xpulpnn_sim.iss.session import Session
-from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.matmul import matmul_kernel
+from xpulpnn_sw.kernels.layers.conv import conv_kernel
+from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.channelwise.kinds import CHANNELWISE
-from xpulpnn_sw.kernels.conv import conv_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.layers.conv import conv_kernel
 from xpulpnn_sw.kernels.layers.conv1d import conv1d_kernel, random_conv1d
 from xpulpnn_sw.kernels.layers.linear import linear_kernel, linear_precision, random_linear
+from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
 from xpulpnn_sw.kernels.layers.pointwise import pointwise_kernel
-from xpulpnn_sw.kernels.matmul import matmul_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS

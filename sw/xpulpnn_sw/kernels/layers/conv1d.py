@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from xpulpnn_sw.kernels.conv import receptive_fields
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.layers.conv import receptive_fields
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import variant
@@ -26,7 +26,7 @@ def conv1d_kernel(
 ) -> KernelRun:
     """The convolution of ``tensors``, activations ``[pixel][channel]``, weights ``[out][k][channel]``.
 
-    Everything else as of :func:`~xpulpnn_sw.kernels.conv.conv_kernel`; the function of a dilated layer has one
+    Everything else as of :func:`~xpulpnn_sw.kernels.layers.conv.conv_kernel`; the function of a dilated layer has one
     argument more.
     """
     geometry = layer.geometry

@@ -6,8 +6,8 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import LINEAR_ARGUMENTS
-from xpulpnn_sw.kernels.conv import receptive_fields
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
+from xpulpnn_sw.kernels.layers.conv import receptive_fields
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors

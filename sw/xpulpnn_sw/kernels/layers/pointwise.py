@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.conv import receptive_fields
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
+from xpulpnn_sw.kernels.layers.conv import receptive_fields
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import for_pixels, variant
