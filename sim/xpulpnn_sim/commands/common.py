@@ -131,7 +131,7 @@ def write_json(path: Path | None, result: Any) -> None:
         write_text(path, json.dumps(result, indent=2) + "\n")
 
 
-_PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 200
 """Columns of output that does not go to a terminal."""
 
 
