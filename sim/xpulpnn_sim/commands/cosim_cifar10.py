@@ -1,12 +1,13 @@
 """``xpulpnn cosim cifar10``: the CIFAR-10 network of the PULP-NN paper, layer by layer."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
@@ -28,7 +29,8 @@ from xpulpnn_sim.harness.cifar10 import (
     trained,
 )
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_run import run_network
 
 NAME = "cifar10"
 HELP = "the CIFAR-10 network of the PULP-NN paper, all layers in one program"
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
     machine = Machine(grant_stalls=arguments.grant_stalls, seed=arguments.seed, max_cycles=MOST_CYCLES)
     cores = [1] if arguments.cores is None else _cores(arguments.cores)
     cases = [
-        (case if count == 1 else case.sharing(count), label)
+        (case if count == 1 else replace(case, config=ClusterConfig(core=core, cores=count)), label)
         for case, label in _cases(arguments, core, machine)
         for count in cores
     ]
