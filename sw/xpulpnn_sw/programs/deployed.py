@@ -69,6 +69,7 @@ start:
 _STEP = """
 step{number}:
     p.elw t0, {barrier}(gp)
+released{number}:
     csrr s9, mcycle
     bne s2, zero, work{number}
     {tell}
@@ -116,6 +117,7 @@ _TELL = """
 _END = """
 step{number}:
     p.elw t0, {barrier}(gp)
+released{number}:
     bne s2, zero, sleep
     {tell}
 sleep:
@@ -140,7 +142,8 @@ class DeployedProgram(BareProgram):
     transfers : tuple of tuple of Transfer
         Of each step.
     starts : tuple of int
-        Addresses of the instructions of the steps, and the one behind.
+        Addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
+        barrier at its end belongs to a step.
     kernels : tuple of int
         Addresses of the functions of the layers, and the one behind.
     cores : int
@@ -271,7 +274,7 @@ class _Writer:
                 replace(run.output, symbol=results_of(stage)) for run, stage in zip(runs, stages, strict=True)
             ),
             transfers=transfers,
-            starts=tuple(caller.labels[f"step{number}"] for number in range(len(self.plan.steps) + 1)),
+            starts=tuple(caller.labels[f"released{number}"] for number in range(len(self.plan.steps) + 1)),
             kernels=tuple(kernels),
             cores=self.cores,
         )
