@@ -8,6 +8,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import Network, Stage
 
@@ -73,6 +74,8 @@ def _check(stages: Sequence[Stage], runs: Sequence[KernelRun]) -> None:
     """Raise :class:`LayerError` unless what each layer writes is what the next one reads."""
     for before, run, stage, following in zip(stages, runs, stages[1:], runs[1:], strict=False):
         written, read = before.precision, stage.precision
+        if isinstance(stage.layer, ImageConvLayer):
+            raise LayerError(f"layer of an image must be the first, not {stage.name} behind {before.name}")
         if (written.y, written.y_signed) != (read.x, read.x_signed):
             raise LayerError(f"inputs of {stage.name} must be like the results of {before.name}, not {read}")
         elements = int(np.prod(run.output.shape))
