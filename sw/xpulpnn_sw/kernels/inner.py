@@ -50,7 +50,8 @@ class InnerLoop(ABC):
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
-        self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
+        if not variant.counts(precision):
+            self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
         self.lanes = list(range(variant.weight_streams))
         self.weights = registers.take(len(self.lanes))
@@ -89,6 +90,13 @@ class InnerLoop(ABC):
             return f"pv.sdotusp.{self.suffix}", accumulator, *factors
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
+    def _loads(self, weights: list[int], activations: list[int]) -> list[tuple[int, int]]:
+        """Registers and their pointers, in an order in which the first product need not wait."""
+        rows = [(register, self._weight(lane)) for lane, register in enumerate(weights)]
+        pixels = [(register, self._activation(pixel)) for pixel, register in enumerate(activations)]
+        # a single activation comes first, as it is needed at once
+        return pixels + rows if self.variant.npx == 1 else rows + pixels
+
     def _weight(self, lane: int) -> int:
         return self.weights[lane]
 
@@ -112,12 +120,8 @@ class SimdLoop(InnerLoop):
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
-        loads = [(register, self._weight(lane)) for lane, register in enumerate(self._w)]
-        activations = [(register, self._activation(pixel)) for pixel, register in enumerate(self._x)]
-        # a single activation comes first, as it is needed at once
-        loads = activations + loads if self.variant.npx == 1 else loads + activations
         with b.inner_loop(count, self.length, self.temporaries[0]):
-            for register, pointer in loads:
+            for register, pointer in self._loads(self._w, self._x):
                 b("p.lw", register, WORD, pointer)
             for accumulators, x in zip(self.acc, self._x, strict=True):
                 for accumulator, w in zip(accumulators, self._w, strict=True):
@@ -228,6 +232,103 @@ class ScalarLoop(InnerLoop):
         for packed, register in zip(self._packed, self._w, strict=True):
             b("slli", register, packed, WORD_BITS - (element + 1) * self.bits)
             b("srai" if self.is_signed else "srli", register, register, WORD_BITS - self.bits)
+
+
+class CountLoop(InnerLoop):
+    """XpulpV2 with single bits: the bits in which a word of weights differs from one of activations are counted."""
+
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, precision, registers)
+        self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
+        self._different = registers.one()
+        self.temporaries = [*self._w, *self._x, self._different]
+
+    @property
+    def length(self) -> int:
+        """Loads; for each product what differs, its count, and the sum."""
+        return len(self._w) + len(self._x) + 3 * len(self._w) * len(self._x)
+
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
+        """The loop over ``count`` packed words of a weight row."""
+        different = self._different
+        with b.inner_loop(count, self.length, self.temporaries[0]):
+            for register, pointer in self._loads(self._w, self._x):
+                b("p.lw", register, WORD, pointer)
+            for accumulators, x in zip(self.acc, self._x, strict=True):
+                for accumulator, w in zip(accumulators, self._w, strict=True):
+                    b("xor", different, x, w)
+                    b("p.cnt", different, different)
+                    b("add", accumulator, accumulator, different)
+
+
+_HALVES, _QUARTERS, _NIBBLES = 0x5555_5555, 0x3333_3333, 0x0F0F_0F0F
+"""Bits of a word, every other one, every other two, every other four."""
+_BYTE_ONES = 0x0101_0101
+_TOP_BYTE = WORD_BITS - BYTE_BITS
+
+
+class ScalarCountLoop(InnerLoop):
+    """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up.
+
+    Members
+    -------
+    end : int
+        Register with the end of the first activation row, which ends the loop.
+    """
+
+    def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
+        """Take the registers."""
+        super().__init__(variant, precision, registers)
+        self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
+        self._different, self._part = registers.take(2)
+        self._masks = registers.take(4)
+        self.end = registers.one()
+        self.temporaries = [*self._w, *self._x, self._different, self._part, *self._masks]
+
+    @property
+    def _products(self) -> int:
+        return self.variant.nch * self.variant.npx
+
+    @property
+    def length(self) -> int:
+        """Loads and pointers; for each product what differs, its count in 12 instructions, and the sum."""
+        return 2 * (self.variant.nch + self.variant.npx) + (1 + 12 + 1) * self._products
+
+    def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
+        """The loop over a weight row; the end of the activation row tells its length."""
+        for register, value in zip(self._masks, (_HALVES, _QUARTERS, _NIBBLES, _BYTE_ONES), strict=True):
+            b.li(register, value)
+        with b.branch_loop(self._activation(0), self.end):
+            for pixel, register in enumerate(self._x):
+                b("lw", register, 0, self._activation(pixel))
+            for lane, register in enumerate(self._w):
+                b("lw", register, 0, self._weight(lane))
+            for accumulators, x in zip(self.acc, self._x, strict=True):
+                for accumulator, w in zip(accumulators, self._w, strict=True):
+                    b("xor", self._different, x, w)
+                    self._count(b)
+                    b("add", accumulator, accumulator, self._different)
+            for lane in range(self.variant.nch):
+                b("addi", self._weight(lane), self._weight(lane), WORD)
+            for pixel in range(self.variant.npx):
+                b("addi", self._activation(pixel), self._activation(pixel), WORD)
+
+    def _count(self, b: Builder) -> None:
+        """The number of 1 bits of what differs, in its place."""
+        bits, part, (halves, quarters, nibbles, ones) = self._different, self._part, self._masks
+        b("srli", part, bits, 1)
+        b("and", part, part, halves)
+        b("sub", bits, bits, part)
+        b("srli", part, bits, 2)
+        b("and", part, part, quarters)
+        b("and", bits, bits, quarters)
+        b("add", bits, bits, part)
+        b("srli", part, bits, 4)
+        b("add", bits, bits, part)
+        b("and", bits, bits, nibbles)
+        b("mul", bits, bits, ones)
+        b("srli", bits, bits, _TOP_BYTE)
 
 
 class ComputeUpdateLoop(InnerLoop):
@@ -370,5 +471,7 @@ _LOOPS: dict[Style, type[InnerLoop]] = {
 
 def inner_loop(variant: Variant, precision: Precision, registers: Registers) -> InnerLoop:
     """The inner loop of a variant at a precision."""
+    if variant.counts(precision):
+        return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)
     unpacks = variant.style is Style.XPULPV2 and variant.row_bits(precision.w) != precision.w
     return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)
