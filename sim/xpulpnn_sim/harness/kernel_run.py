@@ -91,9 +91,7 @@ class Case:
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             raise InputError(f"--requantise must be left out with {computing.name}")
         if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
-            raise InputError(
-                f"results of one bit come of a threshold: --requantise must be left out, not {self.rule.value}"
-            )
+            raise InputError(f"--requantise must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)

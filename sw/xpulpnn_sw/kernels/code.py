@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.counting import ScalarCountLoop
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term, positive
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
-from xpulpnn_sw.kernels.inner import ScalarCountLoop, ScalarLoop, inner_loop
+from xpulpnn_sw.kernels.inner import ScalarLoop
+from xpulpnn_sw.kernels.loops import inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries

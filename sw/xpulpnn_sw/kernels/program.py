@@ -66,7 +66,7 @@ class Program:
 
     @cached_property
     def _is_count(self) -> Bools:
-        return self.inner & np.array([insn.op == "p.cnt" for insn in self.insns], dtype=np.bool_)
+        return self.inner & np.array([insn.op == "cnt" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def is_mul(self) -> Bools:
