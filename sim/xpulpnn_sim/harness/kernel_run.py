@@ -25,7 +25,7 @@ from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
 MAX_IRQ_RATE = 0.03
@@ -60,7 +60,8 @@ class Case:
     specialise : bool
         Whether the kernel function is for this layer only, its sizes constants.
     rule : Rule
-        How results below 32 bits come of the accumulators, in kernels that have a choice.
+        How results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
+        threshold.
     """
 
     layer: Layer
@@ -89,6 +90,8 @@ class Case:
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             raise InputError(f"--requantise must be left out with {computing.name}")
+        if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
+            raise InputError(f"--requantise must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.counting import ScalarCountLoop
 from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term, positive
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
-from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
+from xpulpnn_sw.kernels.inner import ScalarLoop
+from xpulpnn_sw.kernels.loops import inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
@@ -42,7 +44,7 @@ class KernelCode:
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
-        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed)
+        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
         # where many are needed, after the block also the pointers that are set anew in each
         pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
         taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
@@ -53,10 +55,12 @@ class KernelCode:
         self._out = registers.take(1 if self._walks else variant.npx)
         steps = registers.take(2) if self._walks else []
         self._step = ZERO if variant.xpulp else registers.one()
-        partial = registers.take(variant.npx) if blocking.channel_step > variant.nch else []
+        held = 1 if blocking.by_sign else variant.npx
+        partial = registers.take(held) if blocking.channel_step > variant.nch else []
         self._store = Store(
             bits=precision.y,
             rule=blocking.rule,
+            counts=blocking.counts,
             signed=precision.y_signed,
             xpulp=variant.xpulp,
             acc=inner.acc,
@@ -69,7 +73,7 @@ class KernelCode:
         )
         homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
-        if isinstance(inner, ScalarLoop):
+        if isinstance(inner, ScalarLoop | ScalarCountLoop):
             homes["row_end"] = inner.end
         self._scratch = [register for accumulators in inner.acc for register in accumulators]
         pointers = [*inner.weights, *inner.activations]
@@ -233,14 +237,17 @@ class KernelCode:
 
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b
-        precision = self._blocking.precision
+        blocking, precision = self._blocking, self._blocking.precision
         if self._planes > 1:
             self._planes_block()
+            return
+        if blocking.counts and not blocking.by_sign:
+            self._counting_block()
             return
         first, *others = inner.acc
         count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
         for number, accumulator in enumerate(first):
-            if self._blocking.variant.xpulp:
+            if blocking.variant.xpulp:
                 b("p.lw", accumulator, WORD, self._parameters)
             else:
                 b("lw", accumulator, number * WORD, self._parameters)
@@ -252,7 +259,30 @@ class KernelCode:
         for accumulators in others:
             for source, accumulator in zip(first, accumulators, strict=True):
                 b.mv(accumulator, source)
-        inner.emit(b, count, signed=precision.x_signed)
+        inner.emit(b, count, signed=precision.x_negative)
+
+    def _counting_block(self) -> None:
+        """What differs is counted first; each difference is a product of -1, where there would have been one of 1."""
+        inner, frame, b = self._inner, self._frame, self._b
+        count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
+        self._load_rows()
+        for accumulators in inner.acc:
+            for register in accumulators:
+                b.li(register, 0)
+        inner.emit(b, count, signed=True)
+        with b.region("quant"):
+            pair = self._temporaries[:2]
+            for first in range(0, len(inner.acc[0]), len(pair)):
+                channels = [*zip(pair, range(first, len(inner.acc[0])), strict=False)]
+                for register, channel in channels:
+                    if b.xpulp:
+                        b("p.lw", register, WORD, self._parameters)
+                    else:
+                        b("lw", register, channel * WORD, self._parameters)
+                for register, channel in channels:
+                    for accumulators in inner.acc:
+                        b("slli", accumulators[channel], accumulators[channel], 1)
+                        b("sub", accumulators[channel], register, accumulators[channel])
 
     def _load_rows(self) -> None:
         for pixel, register in enumerate(self._inner.activations):
