@@ -1,4 +1,4 @@
-"""Random layers that keep channels apart, as they are written: windows that reach over edges, channels of any number."""
+"""Random layers that keep channels apart, as they are written: windows reaching over edges, any number of channels."""
 
 from random import Random
 
