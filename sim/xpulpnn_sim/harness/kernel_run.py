@@ -13,6 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.harness.extremes import at_the_ends
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.references import reference
@@ -62,6 +63,8 @@ class Case:
     rule : Rule
         How results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
         threshold.
+    extreme : bool
+        Whether all elements of the operands are at the ends of their ranges.
     """
 
     layer: Layer
@@ -72,6 +75,7 @@ class Case:
     checked: bool = True
     specialise: bool = False
     rule: Rule = Rule.BN32
+    extreme: bool = False
 
     @property
     def bits(self) -> int:
@@ -290,7 +294,8 @@ def executable_of(program: BareProgram, name: str) -> Executable:
 def case_tensors(case: Case) -> Any:
     """The random tensors of a case."""
     rng = np.random.default_rng(case.machine.seed)
-    return kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    tensors = kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
 def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
