@@ -1,4 +1,4 @@
-"""Running what tables need, each run once; records are kept, so that an interrupted measurement goes on where it was."""
+"""Running what tables need, each run once; records are kept, so that what was interrupted goes on where it was."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from xpulpnn_sim.papers.published import Published
 from xpulpnn_sim.papers.runs import Record, Run
@@ -15,6 +15,8 @@ class Verdict(StrEnum):
     BETTER = "better"
     EQUAL = "equal"
     WORSE = "worse"
+    DIFFERENT = "different"
+    """Neither way is better."""
     NONE = "-"
     """Nothing is printed to compare with."""
     WRONG = "wrong results"
@@ -59,6 +61,24 @@ class Quantity:
         return float(found)
 
 
+class Place(NamedTuple):
+    """A bar in a chart.
+
+    Members
+    -------
+    chart : str
+        Title of the chart, which tells the unit.
+    series : str
+        Bars of the same colour.
+    at : str
+        Group of bars along the axis.
+    """
+
+    chart: str
+    series: str
+    at: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A printed figure and ours.
@@ -73,21 +93,24 @@ class Row:
         The printed one; None: none is printed.
     ours : Quantity
         What is measured.
-    better : "less" or "more"
-        Which figures are better.
+    better : "less", "more" or empty
+        Which figures are better; empty if neither are.
     digits : int
         Decimals of ours.
     quick : bool
         Whether it takes seconds only.
+    place : Place or None
+        Where a chart shows it, besides the one of all ratios.
     """
 
     figure: str
     unit: str
     published: Published | None
     ours: Quantity
-    better: Literal["less", "more"] = "less"
+    better: Literal["", "less", "more"] = "less"
     digits: int = 2
     quick: bool = True
+    place: Place | None = None
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -145,9 +168,11 @@ class MeasuredRow:
 
     @property
     def advantage(self) -> float | None:
-        """How many times better ours is, below 1 if it is worse; None if nothing is printed."""
+        """How many times better ours is, below 1 if it is worse; None if nothing is printed or neither is better."""
         ratio = self.ratio
-        return 1 / ratio if ratio is not None and self.row.better == "less" else ratio
+        if ratio is None or not self.row.better:
+            return None
+        return 1 / ratio if self.row.better == "less" else ratio
 
     @property
     def verdict(self) -> Verdict:
@@ -155,10 +180,12 @@ class MeasuredRow:
         if self.mismatches:
             return Verdict.WRONG
         published = self.row.published
-        if published is None or self.advantage is None:
+        if published is None:
             return Verdict.NONE
         if abs(self.ours - published.value) < published.last_digit:
             return Verdict.EQUAL
+        if self.advantage is None:
+            return Verdict.DIFFERENT
         return Verdict.BETTER if self.advantage > 1 else Verdict.WORSE
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.papers.published import BANK_GAINS, CONV_RATIOS, CYCLES_PER_SDOTP, MATMUL_RATIOS, OPEF, PAPERS
-from xpulpnn_sim.papers.runs import KernelRun
+from xpulpnn_sim.papers.published import BANK_GAIN, CONV_RATIOS, CYCLES_PER_SDOTP, MATMUL_RATIOS, OPEF, PAPERS
+from xpulpnn_sim.papers.runs import USUAL_BANKS, KernelRun
 from xpulpnn_sim.papers.table import Quantity, Row, Table
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
@@ -22,9 +22,7 @@ def _matmul(variant: str, bits: int) -> KernelRun:
 
 
 def _conv(variant: str, bits: int, cores: int | None = _CORES) -> KernelRun:
-    return KernelRun(
-        kernel="conv", layer=PAPER_LAYER, precision=f"{bits}x{bits}x{bits}", variant=variant, cores=cores
-    )
+    return KernelRun(kernel="conv", layer=PAPER_LAYER, precision=f"{bits}x{bits}x{bits}", variant=variant, cores=cores)
 
 
 def _shared_matmul(variant: str, banks: int) -> KernelRun:
@@ -79,13 +77,13 @@ def _rows() -> Iterator[Row]:
             better="more",
             quick=False,
         )
-    for variant, published in BANK_GAINS.items():
+    for variant, published in (("cu_4x2", BANK_GAIN), ("nn_4x2", None)):
         yield Row(
-            figure=f"MatMul {variant}, 8 bit, {_CORES} cores: {_MORE_BANKS} banks over 16",
+            figure=f"MatMul {variant}, 8 bit, {_CORES} cores: {_MORE_BANKS} banks over {USUAL_BANKS}",
             unit="x",
             published=published,
-            ours=Quantity(run=_shared_matmul(variant, _MORE_BANKS), over=_shared_matmul(variant, 16)),
-            better="more",
+            ours=Quantity(run=_shared_matmul(variant, _MORE_BANKS), over=_shared_matmul(variant, USUAL_BANKS)),
+            better="",
             quick=False,
         )
 
@@ -96,11 +94,15 @@ TABLE = Table(
     printed_by=PAPERS[NAME],
     rows=tuple(_rows()),
     notes=(
-        f"Layer {PAPER_LAYER}; MatMul alone of {_MATMUL} (channels x reduction x pixels), in clusters of "
-        f"{_MATMUL_IN_CLUSTER}. The paper compiles its kernels; ours are scheduled by hand, the slower ones too, "
-        "so that a ratio between two of ours can be below the printed one where both are faster.",
-        "One core: the back end on memory that answers in the next cycle. Clusters: 16 banks unless told otherwise, "
-        "instructions fetched without delay. xpulpv2_4x2 is what RI5CY runs, on the same core.",
-        "The speed-up over the cores is printed as near-linear, without a number.",
+        (
+            f"Layer {PAPER_LAYER}; MatMul alone: {_MATMUL} (channels x reduction x pixels), in clusters "
+            f"{_MATMUL_IN_CLUSTER}. One core: the back end, on memory that answers in the next cycle. Clusters: "
+            f"{USUAL_BANKS} banks, instructions fetched without delay."
+        ),
+        (
+            "xpulpv2_4x2 is the fastest kernel of RI5CY's instructions, on the same core. It is scheduled by hand as all "
+            "of ours are: where both sides of a ratio are faster than the paper's, the ratio may be smaller."
+        ),
+        "The paper calls the speed-up over the cores near-linear, and twice the banks almost no gain for nn_4x2.",
     ),
 )
