@@ -112,28 +112,11 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     InputError, LayerError
         Arrays that are missing or too many, have other shapes, or elements out of their range.
     """
-    if computing.name not in PACKED_KERNELS:
-        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and not computing.rules:
-        raise InputError(f"--requantise must be left out with {computing.name}")
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
-    _check_names(arrays, rule if precision.requantised else None)
-    weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
-    bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
-    # for the shapes of everything else
-    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
-    after = _requantisation(arrays, rule) if precision.requantised else None
-    if isinstance(example, DepthwiseTensors):
-        bias = np.zeros_like(example.bias) if bias is None else bias
-    tensors = replace(
-        example,
-        activations=np.zeros_like(example.activations),
-        weights=weights,
-        bias=bias,
-        requantisation=after,
+    run = library_run(
+        computing.build(layer, precision, variant, trained_tensors(computing, layer, precision, arrays, rule))
     )
-    run = library_run(computing.build(layer, precision, variant, tensors))
     symbols, image = run.image.symbols, run.image
     return Packed(
         run=run,
@@ -142,6 +125,29 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
         input_bytes=symbols["input"].length,
         output_bytes=symbols["output"].length,
         buffer_bytes=run.arguments.get("buffer_stride", 0),
+    )
+
+
+def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    """The operands of a trained layer, zeros for its inputs: parameters and errors as of :func:`packed`."""
+    if computing.name not in PACKED_KERNELS:
+        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if rule is not Rule.BN32 and not computing.rules:
+        raise InputError(f"--requantise must be left out with {computing.name}")
+    _check_names(arrays, rule if precision.requantised else None)
+    weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
+    bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
+    # for the shapes of everything else
+    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
+    after = _requantisation(arrays, rule) if precision.requantised else None
+    if isinstance(example, DepthwiseTensors):
+        bias = np.zeros_like(example.bias) if bias is None else bias
+    return replace(
+        example,
+        activations=np.zeros_like(example.activations),
+        weights=weights,
+        bias=bias,
+        requantisation=after,
     )
 
 
