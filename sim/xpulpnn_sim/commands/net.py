@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import add_configuration, add_exact, add_json
 from xpulpnn_sim.commands.network_report import Labelled, require_outputs, run_networks, targets
@@ -51,14 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _inputs(arguments: argparse.Namespace, described: Described) -> list[Labelled]:
     """The images, with the right answers, or an input that is random."""
-    network = described.network
-    if arguments.images is not None:
-        last = network.stages[-1].layer
-        classes = int(np.prod(last.out_shape, dtype=np.int64)) * last.out_channels
-        images = read_labelled(arguments.images, classes)
-        return [(network, described.inputs(one.pixels), one.label) for one in images]
-    first = network.stages[0]
-    least = -(1 << (first.precision.x - 1)) if first.precision.x_signed else 0
-    rng = np.random.default_rng(arguments.seed)
-    values = rng.integers(least, least + (1 << first.precision.x), first.tensors.activations.shape)
-    return [(network, values, None)]
+    if arguments.images is None:
+        return [(described.network, described.random_input(arguments.seed), None)]
+    images = read_labelled(arguments.images, described.classes)
+    return [(described.network, described.inputs(one.pixels), one.label) for one in images]

@@ -12,6 +12,7 @@ layer's name and a dot before it: ``conv1.weights``, ``conv1.bias``, ``conv1.shi
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,11 +76,24 @@ class Described:
     network: Network
     scaling: Scaling
 
+    @property
+    def classes(self) -> int:
+        """Results of the last layer."""
+        last = self.network.stages[-1].layer
+        return prod(last.out_shape) * last.out_channels
+
+    def random_input(self, seed: int) -> Ints:
+        """An input anywhere in the range of the first layer's."""
+        first = self.network.stages[0]
+        least = -(1 << (first.precision.x - 1)) if first.precision.x_signed else 0
+        shape: tuple[int, ...] = first.tensors.activations.shape
+        return np.random.default_rng(seed).integers(least, least + (1 << first.precision.x), shape)
+
     def inputs(self, samples: Ints) -> Ints:
         """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
         first = self.network.stages[0]
-        shape = first.tensors.activations.shape
-        if samples.size != int(np.prod(shape)) or samples.shape[-1] not in (shape[-1], samples.size, 1):
+        shape: tuple[int, ...] = first.tensors.activations.shape
+        if samples.size != prod(shape) or samples.shape[-1] not in (shape[-1], samples.size, 1):
             raise LayerError(f"image must have the shape {shape}, not {samples.shape}")
         if self.scaling.subtract and len(self.scaling.subtract) != samples.shape[-1]:
             raise LayerError(f"subtract must have {samples.shape[-1]} numbers, not {len(self.scaling.subtract)}")
@@ -185,7 +199,7 @@ def _scaling(content: Any) -> Scaling:
     subtract = entry.get("subtract", [])
     numbers = [entry.get(name, default) for name, default in (("multiply", 1), ("add", 0), ("shift", 0))]
     colours: list[Any] = cast("list[Any]", subtract) if isinstance(subtract, list) else [None]
-    if any(type(value) is not int for value in (*numbers, *colours)):
+    if not all(isinstance(value, int) for value in (*numbers, *colours)):
         raise InputError("input must be whole numbers, subtract a list of them, not something else")
     multiply, add, shift = numbers
     if not 0 <= shift <= MAX_SHIFT:
