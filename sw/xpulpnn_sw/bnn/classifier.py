@@ -26,8 +26,8 @@ VARIANTS: Mapping[str, frozenset[Extension]] = {
     "dense": frozenset({Extension.XPULPV2}),
     "crumbs": frozenset({Extension.XPULPV2, Extension.XPULPNN, Extension.XPULPML_NN}),
 }
-"""How bits lie in words, and what a core needs for that: a window of one channel to a word, as in the paper; 32 channels
-to a word; the same, and in the second convolution 16 channels of two bits."""
+"""How bits lie in words, and what a core needs for that: a window of one channel to a word, as in the paper; 32
+channels to a word; the same, and in the second convolution 16 channels of two bits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

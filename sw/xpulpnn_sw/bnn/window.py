@@ -4,6 +4,8 @@ Every window is collected bit by bit, from the image or from the sums of the lay
 that of a filter once. Sums are kept, not their signs: bytes after the first convolution, half-words after the second.
 """
 
+from itertools import pairwise
+
 from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import BORDER, CHANNELS, COLOURS, LAST, POOL, POOLED, SIDE, TAPS, THRESHOLDS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
@@ -168,7 +170,7 @@ class WindowClassifierCode(ClassifierCode):
             b("addi", place, place, pixel * WORD)
             b.mv(lines[0], source)
             b.add(lines[0], pixel // POOL * _MAP_ROW + pixel % POOL * CHANNELS, word)
-            for above, line in zip(lines, lines[1:], strict=False):
+            for above, line in pairwise(lines):
                 b("addi", line, above, _MAP_ROW)
             with b.loop(CHANNELS, counter, level=0):
                 bits = [(1, x * CHANNELS, line) for line in lines for x in range(WINDOW)]
