@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
@@ -89,6 +90,8 @@ class Case:
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             raise InputError(f"--requantise must be left out with {computing.name}")
+        if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
+            raise InputError("--requantise must be a rule without pv.qnt unless the core has it (--set qnt=true), not qnt")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)

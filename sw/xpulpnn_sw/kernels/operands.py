@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.requantisation import Rule, block_parameters
+from xpulpnn_sw.kernels.requantisation import SEARCHED_BITS, SEARCHED_CHANNELS, Rule, block_parameters, parameter_alignment
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layer import ProductLayer
@@ -32,6 +33,15 @@ class Blocking:
     variant: Variant
     precision: Precision
     rule: Rule | None
+
+    def __post_init__(self) -> None:
+        """Reject what pv.qnt cannot do."""
+        if self.rule is not Rule.QNT:
+            return
+        if self.precision.y not in SEARCHED_BITS:
+            raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {self.precision.y}")
+        if not self.variant.xpulp or self.variant.nch % SEARCHED_CHANNELS:
+            raise LayerError(f"variant of the rule qnt must compute channels in pairs, not {self.variant.name}")
 
     @property
     def by_channels(self) -> bool:
@@ -93,7 +103,9 @@ def place_operands(
     parameters = block_parameters(bias, after, channels, nch).astype(np.int64) & _MASK
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
-        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "parameters": memory.place(
+            "parameters", parameters.astype(np.uint32), alignment=parameter_alignment(blocking.rule, blocking.precision.y)
+        ),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
         "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,

@@ -13,6 +13,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -223,4 +224,6 @@ class _Spreading:
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0
+                kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+                most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
+                return kind(values=np.clip(moved, -_HALF_RANGE, most)), 0
