@@ -42,7 +42,7 @@ _BASE: Mapping[str, float] = {
 }
 """How often each kind of block is chosen."""
 
-_QUANTISING: Mapping[str, float] = {"quantise": 3}
+_QUANTISING: Mapping[str, float] = {"quantise": 4}
 """The same of those only for cores with pv.qnt."""
 
 STYLES: Mapping[str, Mapping[str, float]] = {

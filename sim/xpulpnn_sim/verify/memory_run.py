@@ -30,7 +30,7 @@ STYLES: dict[str, tuple[Group, ...]] = {
     "memory": _LOADS_AND_STORES,
     "Mac&Load": (Group.MAC_LOAD,),
     "mixed": (Group.MAC_LOAD, Group.LOAD, Group.STORE),
-    "quantise": (Group.QUANTISE, Group.MAC_LOAD, Group.LOAD, Group.STORE),
+    "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
 }
 """Rows of a run by its name."""
 
