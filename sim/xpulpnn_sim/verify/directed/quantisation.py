@@ -16,7 +16,9 @@ def _table(width: int, first: int, step: int) -> list[int]:
 
 
 def _words(halves: Sequence[int]) -> list[int]:
-    return [low & HALF_MASK | (high & HALF_MASK) << HALF_BITS for low, high in zip(halves[::2], halves[1::2], strict=True)]
+    return [
+        low & HALF_MASK | (high & HALF_MASK) << HALF_BITS for low, high in zip(halves[::2], halves[1::2], strict=True)
+    ]
 
 
 def _code(pixel: int, table: Sequence[int], width: int) -> int:
