@@ -15,12 +15,22 @@ from xpulpnn_sw.kernels.requantisation import (
     parameter_alignment,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
+
+
+def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
+    """Raise :class:`LayerError` if pv.qnt is to make results that it cannot, or a kernel to use it that cannot."""
+    if rule is not Rule.QNT or not precision.requantised:
+        return
+    if precision.y not in SEARCHED_BITS:
+        raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {precision.y}")
+    if not isinstance(level, Variant) or not level.xpulp or level.nch % SEARCHED_CHANNELS:
+        raise LayerError(f"variant of the rule qnt must be one of XpulpV2 with pairs of channels, not {level.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +53,7 @@ class Blocking:
 
     def __post_init__(self) -> None:
         """Reject what pv.qnt cannot do."""
-        if self.rule is not Rule.QNT:
-            return
-        if self.precision.y not in SEARCHED_BITS:
-            raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {self.precision.y}")
-        if not self.variant.xpulp or self.variant.nch % SEARCHED_CHANNELS:
-            raise LayerError(f"variant of the rule qnt must compute channels in pairs, not {self.variant.name}")
+        check_rule(self.variant, self.precision, self.rule)
 
     @property
     def by_channels(self) -> bool:

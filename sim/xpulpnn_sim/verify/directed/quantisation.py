@@ -153,11 +153,14 @@ def _faults() -> Directed:
     2: pv.qnt.n a4, a4, (a1)
     csrrs s2, lpcount0, zero
     lp.counti 0, 0
-    {stored("a3 a6 a7 s2")}
+    csrrw zero, mcause, zero
+    pv.qnt.n zero, a4, (a1)
+    csrrs s3, mcause, zero
+    {stored("a3 a6 a7 s2 s3")}
     """
     # thresholds are 0: below 1, not below -1
     below = 0x78
-    return Directed("pv.qnt: access faults", text, (below, _LOAD_FAULT, below, 5), ("qnt",))
+    return Directed("pv.qnt: access faults", text, (below, _LOAD_FAULT, below, 5, _LOAD_FAULT), ("qnt",))
 
 
 def _interrupted() -> Directed:
