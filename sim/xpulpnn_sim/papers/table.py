@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from xpulpnn_sim.papers.published import Published
 from xpulpnn_sim.papers.runs import Record, Run
+from xpulpnn_sim.papers.tables.published import Published
 
 
 class Verdict(StrEnum):
@@ -134,6 +134,8 @@ class Table:
         In the order shown.
     notes : sequence of str
         Conditions of the printed figures and of ours.
+    reference : str
+        What the column of the printed figures is called.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Table:
     printed_by: str
     rows: Sequence[Row]
     notes: Sequence[str] = ()
+    reference: str = "paper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.papers.published import (
+from xpulpnn_sim.papers.runs import KernelRun
+from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import (
     CHANNELWISE_SPEED_UP,
     CONV_KILOCYCLES,
     CONV_SPEED_UPS,
@@ -14,8 +16,6 @@ from xpulpnn_sim.papers.published import (
     PAPERS,
     PEAK,
 )
-from xpulpnn_sim.papers.runs import KernelRun
-from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -162,13 +162,13 @@ TABLE = Table(
     rows=tuple(_rows()),
     notes=(
         (
-            f"Convolution {PAPER_LAYER}, results by a shift. The paper's are measured on GAP8, its Table 2 with blocks of "
-            "2x2, cache misses included; ours on a cluster with 16 banks, instructions fetched without delay."
+            f"Convolution {PAPER_LAYER}, results by a shift. The paper's are measured on GAP8, its Table 2 with blocks "
+            "of 2x2, cache misses included; ours on a cluster with 16 banks, instructions fetched without delay."
         ),
         f"The paper does not say how large its fully connected layer is; {_LINEAR} fits its instructions.",
         (
-            "One core over another instruction set: both on the back end by itself. Speed-ups of layers without products "
-            "are at least the printed figure in the paper."
+            "One core over another instruction set: both on the back end by itself. Speed-ups of layers without "
+            "products are at least the printed figure in the paper."
         ),
     ),
 )
