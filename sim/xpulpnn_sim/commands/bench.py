@@ -75,7 +75,7 @@ def _conditions(arguments: argparse.Namespace) -> list[str]:
     instructions = "" if arguments.quick else ", every retired instruction with the instruction-set simulator"
     return [
         f"Every figure is of the RTL; all results are compared with numpy{instructions}.",
-        "Equal: the same within the last digit printed. Ratios over 1 are not always better: the verdict says which are.",
+        "Equal: the same within the last digit printed. Whether more or less is better, the verdict says.",
     ]
 
 

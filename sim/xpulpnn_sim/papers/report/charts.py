@@ -1,5 +1,6 @@
 """Plots of measured tables as plotly takes them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ _VERDICTS: Mapping[Verdict, tuple[str, str]] = {
 }
 _INK, _GRID = "#1c2430", "#e6e9ee"
 _ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
+_NARROWEST = 1.25
+"""Ends of the axis of ratios at least, the same to both sides."""
+_MARGIN = 1.05
 _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
 
@@ -93,6 +97,8 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
     layout = _layout("how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows))
     layout |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
     layout["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
+    ends = [*(row.advantage for row in rows if row.advantage), _NARROWEST, 1 / _NARROWEST]
+    layout["xaxis"] |= {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)]}
     layout["xaxis"] |= {"type": "log", "tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
     names = [row.row.figure for row in rows]
     layout["yaxis"] |= {"type": "category", "categoryarray": names[::-1], "automargin": True}
