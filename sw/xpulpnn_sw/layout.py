@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+from xpulpnn_sw.precision import SIGN_BITS
 
 MAX_DATA = 1 << 27
 """Most bytes of operands: they end well below the text."""
@@ -55,10 +56,14 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros."""
+    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros.
+
+    Of one bit are positive numbers and all others.
+    """
     lanes = WORD_BITS // bits
     words = -(-values.shape[-1] // lanes)
-    elements = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64) & ((1 << bits) - 1)
+    filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
+    elements = (filled > 0).astype(np.int64) if bits == SIGN_BITS else filled & ((1 << bits) - 1)
     grouped = elements.reshape(*values.shape[:-1], words, lanes)
     return (grouped << (np.arange(lanes) * bits)).sum(axis=-1).astype(np.uint32)
 
@@ -146,7 +151,8 @@ class OutputLayout:
     symbol : str
         Their name in the image.
     bits : int
-        Element width: that of the layer for requantised results, 32 for accumulators, which are signed.
+        Element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands
+        for -1 or +1.
     shape : tuple of int
         Shape of the decoded array, channels last.
     pixel_bytes : int
@@ -166,7 +172,9 @@ class OutputLayout:
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
         count = int(np.prod(self.shape[:-1]))
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
-        if self.bits == WORD_BITS:
+        if self.bits == SIGN_BITS:
+            elements = 2 * elements - 1
+        elif self.bits == WORD_BITS:
             elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
         elif self.signed:
             half = 1 << (self.bits - 1)

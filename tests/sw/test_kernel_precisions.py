@@ -33,7 +33,7 @@ FULL = preset("xpulpnn-full")
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""
 
-OWN = ("im2col", "output", "stack")
+OWN = ("buffer", "im2col", "output", "stack")
 """Memory a kernel may write."""
 
 ROUNDS = 10

@@ -1,13 +1,20 @@
-"""Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions."""
+"""Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions.
+
+Operands are such that the results of a layer spread over their range, or some of them at the ends of theirs.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import numpy as np
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.harness.kernel_run import Case
+from xpulpnn_sim.api import channelwise_layers
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors
 from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -20,8 +27,17 @@ _RAW = 0.1
 _TIMED = 0.25
 """Share of layers that run with memory that lets wait."""
 
+_EXTREME = 0.125
+"""Share of layers whose operands are at the ends of their ranges."""
+
 _TRIES = 1000
 """Draws for a case; more fail only if nothing that is asked for exists."""
+
+_FEW = 8
+"""Results that need not differ; of more no value may be that of more than half."""
+
+_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu"})
+"""Kernels without weights or a second map."""
 
 
 def _conv(rng: Random) -> str:
@@ -55,11 +71,16 @@ def _matmul(rng: Random) -> str:
 
 
 LAYERS: Mapping[str, Callable[[Random], str]] = {
+    "add": channelwise_layers.add,
+    "avgpool": channelwise_layers.avgpool,
     "conv": _conv,
     "conv1d": _conv1d,
+    "depthwise": channelwise_layers.depthwise,
     "linear": _linear,
     "matmul": _matmul,
+    "maxpool": channelwise_layers.maxpool,
     "pointwise": _pointwise,
+    "relu": channelwise_layers.relu,
 }
 """By kernel: a random layer, as it is written."""
 
@@ -126,21 +147,24 @@ def _case(
     check: bool,
 ) -> Case:
     problem: InputError | LayerError | None = None
+    extreme = rng.random() < _EXTREME
     for _ in range(_TRIES):
         layer = chosen.layer.parse(LAYERS[chosen.name](rng))
-        precision = rng.choice(precisions) if precisions else _precision(rng)
-        case = Case(
-            layer=layer,
-            precision=chosen.precision(layer, precision),
-            variant=rng.choice(variants or tuple(chosen.variants)),
-            config=config,
-            machine=machine,
-            checked=check,
-            specialise=rng.random() < 0.25,
-            rule=rng.choice(rules or chosen.rules),
-        )
+        precision = rng.choice(precisions) if precisions else _precision(rng, single=chosen.name in _SINGLE_MAP)
         try:
+            case = Case(
+                layer=layer,
+                precision=chosen.precision(layer, precision),
+                variant=rng.choice(variants or tuple(chosen.variants)),
+                config=config,
+                machine=machine,
+                checked=check,
+                specialise=rng.random() < 0.25,
+                rule=rng.choice(rules or chosen.rules or (Rule.BN32,)),
+                extreme=extreme,
+            )
             case.check()
+            _check_spread(case)
         except (InputError, LayerError) as error:
             problem = error
             continue
@@ -148,9 +172,19 @@ def _case(
     raise InputError(str(problem))
 
 
-def _precision(rng: Random) -> Precision:
+def _check_spread(case: Case) -> None:
+    """Raise :class:`LayerError` if a kernel that gave always the same might pass for right."""
+    results = reference(case.layer, case_tensors(case), case.precision)
+    share = np.unique(results, return_counts=True)[1].max() / results.size
+    if not case.extreme and results.size >= _FEW and share > 1 / 2:
+        raise LayerError(f"results of a random layer must differ, not be alike by {share:.0%} as those of {case.layer}")
+
+
+def _precision(rng: Random, *, single: bool) -> Precision:
     x, w, y = (rng.choice(_WIDTHS) for _ in range(3))
     signs = [rng.random() < 0.5 for _ in range(3)]
+    if single:
+        return Precision(x, x, y, signs[0], signs[0], signs[2])
     if rng.random() < _RAW:
         return Precision(x, w, ACCUMULATOR_BITS, signs[0], signs[1], y_signed=True)
     return Precision(x, w, y, *signs)

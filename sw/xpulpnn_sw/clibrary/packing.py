@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.functions import library_run
-from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DepthwiseTensors
+from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.requantisation import (
@@ -126,7 +126,6 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     after = _requantisation(arrays, rule) if precision.requantised else None
     if isinstance(example, DepthwiseTensors):
         bias = np.zeros_like(example.bias) if bias is None else bias
-        _check_depthwise(example, weights, bias, after)
     tensors = replace(
         example,
         activations=np.zeros_like(example.activations),
@@ -193,14 +192,3 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
     kappa, lam = (_ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
     return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
-
-
-def _check_depthwise(example: DepthwiseTensors, weights: Ints, bias: Ints, after: AnyRequantisation | None) -> None:
-    """Raise :class:`LayerError` unless the shapes are those of the example."""
-    given = {"weights": (weights, example.weights), "bias": (bias, example.bias)}
-    if isinstance(after, Requantisation):
-        given["kappa"] = (after.kappa, example.requantisation.kappa)
-        given["lambda"] = (after.lam, example.requantisation.lam)
-    for name, (values, model) in given.items():
-        if values.shape != model.shape:
-            raise LayerError(f"shape of {name} must be {model.shape}, not {values.shape}")

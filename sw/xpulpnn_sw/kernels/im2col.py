@@ -254,9 +254,9 @@ class _Group:
                 self._words.copy(1, pointer, place)
             if not is_even:
                 b("sub", place, place, work)
-                # behind the run are zeros, or what is written later
+                # behind the run is what lies around the map, or what is written later
                 for number in range(self.im2col.expansion):
-                    b("sw", ZERO, number * self.im2col.step, place)
+                    b("sw", self._words.outside, number * self.im2col.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)

@@ -78,7 +78,7 @@ KINDS: Mapping[str, Kind] = {
             usual="512:64",
             usual_in_cluster="512:64",
             variants=ONE_PIXEL,
-            usual_variants=tuple(name for name in ONE_PIXEL if name != "rv32im_4x1"),
+            usual_variants=("xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
             precision=linear_precision,
             rules=tuple(Rule),
             random=random_linear,

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from xpulpnn_sw.kernels.builder import WORD, Builder, Value
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.precision import SIGN_BITS
 
 _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 """Store with and without post-increment by bits stored."""
@@ -22,8 +23,13 @@ _PAIR = 2
 """Pixels searched for side by side, so that none waits for its threshold."""
 
 
-def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool) -> int:
-    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift."""
+def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool = False) -> int:
+    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift.
+
+    Results of one bit, ``by_sign``, need none of them.
+    """
+    if by_sign:
+        return _LEAST
     count = _REGISTERS[rule]
     if not xpulp:
         # an addend by itself; to clip; for the shift
@@ -43,6 +49,8 @@ class Store:
         Width of a requantised result.
     rule : Rule or None
         How the accumulators are requantised; None: they are stored themselves.
+    counts : bool
+        Whether accumulators of results of one bit are negative for +1, not positive.
     signed : bool
         Whether requantised results are in two's complement.
     xpulp : bool
@@ -63,11 +71,12 @@ class Store:
         them.
     partial : list of int
         For each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a
-        byte.
+        byte. For results of one bit a register for all pixels.
     """
 
     bits: int
     rule: Rule | None
+    counts: bool
     signed: bool
     xpulp: bool
     acc: list[list[int]]
@@ -94,10 +103,15 @@ class Store:
                 return channels * 4 * WORD
             case Rule.MULTIPLY:
                 return WORD
-            case Rule.THRESHOLDS:
+            case Rule.THRESHOLDS if not self.by_sign:
                 return channels * self._table
             case _:
                 return 0
+
+    @property
+    def by_sign(self) -> bool:
+        """Whether results are signs of accumulators."""
+        return self.bits == SIGN_BITS
 
     @property
     def _table(self) -> int:
@@ -111,6 +125,10 @@ class Store:
             for results in zip(*self.acc, strict=True):
                 for pixel, accumulator in enumerate(results):
                     self._store(b, pixel, accumulator, stored)
+            self._move_pointers(b, stored)
+            return
+        if self.by_sign:
+            self._signs(b, first_channel, stored)
             self._move_pointers(b, stored)
             return
         per_store = self.stored_bits // self.bits
@@ -141,6 +159,27 @@ class Store:
                 if position == per_store - 1:
                     self._store(b, pixel, target, stored)
         self._move_pointers(b, stored)
+
+    def _signs(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+        """A bit for each accumulator; one register collects a byte of every pixel."""
+        (held,), work = self.partial, self.temporaries[0]
+        for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
+            position = channel % BYTE_BITS
+            for pixel, accumulator in enumerate(results):
+                b("slt", accumulator, *((accumulator, ZERO) if self.counts else (ZERO, accumulator)))
+                place = pixel * BYTE_BITS + position
+                if self.xpulp:
+                    b("p.inserti", held, accumulator, 0, place)
+                elif place == 0:
+                    b.mv(held, accumulator)
+                else:
+                    b("slli", accumulator, accumulator, place)
+                    b("or", held, held, accumulator)
+            if position == BYTE_BITS - 1:
+                self._store(b, 0, held, stored)
+                for pixel in range(1, len(results)):
+                    b("srli", work, held, pixel * BYTE_BITS)
+                    self._store(b, pixel, work, stored)
 
     def _channel(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
@@ -221,7 +260,7 @@ class Store:
     def _move_pointers(self, b: Builder, stored: list[int]) -> None:
         """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
         if self.xpulp:
-            if self.rule is Rule.THRESHOLDS:
+            if self.rule is Rule.THRESHOLDS and not self.by_sign:
                 self._move(b, self.parameters, self.parameter_bytes)
             return
         self._move(b, self.parameters, self.skipped + self.parameter_bytes)
