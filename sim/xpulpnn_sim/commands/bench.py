@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -42,7 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure the tables; fails if a run's results are wrong."""
     names = comma_list(",".join(arguments.table or TABLES), tuple(TABLES), "--table")
     require_writable(arguments.json)
+    if arguments.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     if arguments.html is not None:
+        if arguments.html.is_dir():
+            raise InputError(f"--html must be a file, not the folder {arguments.html}")
         require_folder(arguments.html.parent, "--html")
     tables, quick = [TABLES[name] for name in names], arguments.quick
     runs = runs_of(tables, quick=quick)

@@ -47,7 +47,7 @@ def _linear(cores: int) -> KernelRun:
         kernel="linear",
         layer=_LINEAR,
         precision=_SIGNED,
-        variant="xpulpv2_4x1",
+        variant="xpulpv2_2x1",
         rule=Rule.SHIFT.value,
         cores=cores,
     )
@@ -94,7 +94,7 @@ def _rows() -> Iterator[Row]:
             unit="k cycles",
             published=published,
             ours=Quantity(run=_linear(cores), per=_KILO),
-            place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_4x1", str(cores)),
+            place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_2x1", str(cores)),
         )
     for cores, published in LINEAR_SPEED_UPS.items():
         yield Row(
