@@ -6,7 +6,19 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.counting import ScalarCountLoop
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.frame import (
+    ARGUMENTS_POINTER,
+    CORE,
+    CORES,
+    FREE,
+    Argument,
+    Frame,
+    Name,
+    Number,
+    Registers,
+    Term,
+    shared,
+)
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop
 from xpulpnn_sw.kernels.loops import inner_loop
@@ -15,6 +27,12 @@ from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
+
+_PASSING = (
+    *("all_steps", "first_step", "weight_stride"),
+    *("groups", "first_group", "first_pixel"),
+)
+"""Numbers that others are made of, where rows lie ready."""
 
 _FEW = 5
 """Temporaries that there are registers for in any case."""
@@ -83,11 +101,22 @@ class KernelCode:
         spare = registers.rest()
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
-        wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
+        repeated = "steps" if blocking.by_channels else "group"
+        wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
         self._planes = variant.planes(precision)
         wanted += [] if im2col is None else WANTED
         names = [field.name for field in structure.fields]
-        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
+        used: set[int] | None = None
+        if im2col is None:
+            used = {*FREE} - {*spare}
+            if blocking.by_channels:
+                # set once for good, but for those that the arguments are in
+                once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
+                once["parameters"] = self._parameters
+                taken = (ARGUMENTS_POINTER, CORE, CORES)
+                homes |= {name: register for name, register in once.items() if register not in taken}
+        passing = _PASSING if im2col is None else ()
+        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
         self._scratch += spare
 
     def _terms(self) -> dict[str, Term]:
@@ -96,36 +125,40 @@ class KernelCode:
         npx = variant.npx
         row_words, rows = Argument("row_words"), Argument("input")
         if self._im2col is not None:
-            row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
+            row_words = Argument("kernel_height") * self._im2col.run_words
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
-        terms: dict[str, Term] = {
-            **self._shares(),
-            "row_words": row_words,
-            "row0": rows,
-        }
-        words = Name("row_words")
-        if self._im2col is not None and blocking.precision.x != blocking.precision.w:
-            words = words * blocking.precision.w // blocking.precision.x
+        terms: dict[str, Term] = {**self._shares(), "row0": rows}
+        words = row_words
+        if self._im2col is not None:
+            terms["row_words"], words = row_words, Name("row_words")
+            if blocking.precision.x != blocking.precision.w:
+                words = words * blocking.precision.w // blocking.precision.x
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
             terms["iterations"] = words
         else:
             terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
-        if self._planes > 1 or blocking.by_channels:
-            terms["plane_words"] = (Name("iterations") if variant.xpulp else words) * variant.unrolled
-            row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
+        plane_words = (Name("iterations") if variant.xpulp else words) * variant.unrolled
+        if self._planes > 1:
+            terms["plane_words"], plane_words = plane_words, Name("plane_words")
+        row_bytes = plane_words * (WORD * blocking.rows_per_stream)
+        if self._planes > 1:
             terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._ahead()))}
         for pixel in range(1, len(inner.activations)):
             terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
         if self._im2col is None and not blocking.by_channels:
             terms["group_bytes"] = Argument("row_stride") * npx
-        for lane in sorted(set(inner.lanes)):
-            terms[f"weights{lane}"] = Argument("weights") + Argument("weight_stride") * lane
+        terms["weights0"] = Argument("weights")
         if blocking.by_channels:
-            return terms | self._shifted(terms)
+            terms["weights0"] += Name("first_step") * row_bytes * blocking.blocks
+        terms["weight_stride"] = Argument("weight_stride")
+        for lane in range(1, max(inner.lanes) + 1):
+            terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
+        if blocking.by_channels:
+            return terms | self._of_first_step()
         out_stride, steps = Argument("out_stride"), Name("steps")
         for pixel in range(len(self._out)):
             terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
@@ -145,13 +178,11 @@ class KernelCode:
         """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
         if self._blocking.by_channels:
-            core, cores = Argument("core"), Argument("cores")
-            steps = (Argument("out_channels") + (step - 1)) // step
+            core, all_steps = Argument("core"), Name("all_steps")
             return {
-                "all_steps": steps,
-                "first_step": Name("all_steps") * core // cores,
-                "steps": Name("all_steps") * (core + 1) // cores - Name("first_step"),
-                "group": Name("steps") - positive(Name("steps") - 1),
+                "all_steps": (Argument("out_channels") + (step - 1)) // step,
+                "first_step": shared(all_steps * core),
+                "steps": shared(all_steps * (core + 1)) - Name("first_step"),
                 "first_pixel": Number(0),
             }
         pixels = Argument("pixels")
@@ -163,22 +194,16 @@ class KernelCode:
             "first_pixel": Name("first_group") * npx,
         }
 
-    def _shifted(self, terms: Mapping[str, Term]) -> dict[str, Term]:
-        """Where the core's channel steps begin, and the rest of the terms."""
+    def _of_first_step(self) -> dict[str, Term]:
+        """Where the core's channel steps begin, but for weights."""
         blocking, first = self._blocking, Name("first_step")
-        row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
         parameters = self._store.skipped + self._store.parameter_bytes
-        moved: dict[str, Term] = {
-            name: value + first * row_bytes * blocking.blocks
-            for name, value in terms.items()
-            if name.startswith("weights")
-        }
-        moved |= {
+        terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,
             "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
             "shift": Argument("shift"),
         }
-        return moved | ({} if self._im2col is None else self._im2col.terms())
+        return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -189,8 +214,9 @@ class KernelCode:
         """The whole function."""
         b, frame, inner = self._b, self._frame, self._inner
         frame.begin()
-        group, end, start = frame.register("group", self._temporaries[0]), Label(), Label()
-        b.far_branch("beq", group, ZERO, end)
+        work = "steps" if self._blocking.by_channels else "group"
+        end, start = Label(), Label()
+        b.far_branch("beq", frame.register(work, self._temporaries[0]), ZERO, end)
         b.place(start)
         if self._im2col is not None:
             self._im2col.emit(b, frame, self._scratch)
@@ -231,7 +257,7 @@ class KernelCode:
             for first in range(0, blocking.channel_step, blocking.variant.nch):
                 self._block()
                 with b.region("quant"):
-                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS)
+                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(b, first, shift)
 

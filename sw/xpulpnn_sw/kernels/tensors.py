@@ -13,6 +13,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -66,8 +67,8 @@ class LayerTensors:
 
     def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
         """Raise :class:`LayerError` unless activations and weights have these shapes."""
-        _check_shape("activations", self.activations, activations)
-        _check_shape("weights", self.weights, weights)
+        check_shape("activations", self.activations, activations)
+        check_shape("weights", self.weights, weights)
 
     def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
         """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``.
@@ -90,12 +91,13 @@ class LayerTensors:
         if self.bias is not None:
             per_channel["bias"] = self.bias
         for name, values in per_channel.items():
-            _check_shape(name, values, (layer.out_channels,))
+            check_shape(name, values, (layer.out_channels,))
         if isinstance(self.requantisation, Thresholds):
-            _check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
+            check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
-def _check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+    """Raise :class:`LayerError` unless an array has this shape."""
     if values.shape != shape:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
@@ -180,7 +182,7 @@ def random_tensors(
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
     sums = (weights * (coverage * middle / 2 + (1 - coverage) * precision.outside)).reshape(layer.out_channels, -1)
     mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
-    spreading = _Spreading(layer.out_channels, mean, spread, precision, rng)
+    spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
     if rule in (Rule.BN32, Rule.BN64) and precision.y != SIGN_BITS:
         return LayerTensors(
             activations=activations, weights=weights, bias=offsets, requantisation=spreading.normalising(rule)
@@ -191,8 +193,22 @@ def random_tensors(
 
 
 @dataclass(frozen=True, eq=False)
-class _Spreading:
-    """Rules that spread accumulators of these means and of this standard deviation over the range of the results."""
+class Spreading:
+    """Rules that spread accumulators of these means and of this standard deviation over the range of the results.
+
+    Parameters
+    ----------
+    channels : int
+        Output channels.
+    mean : array of int
+        Expected mean of each channel's accumulators, or of all.
+    spread : int
+        Their standard deviation.
+    precision : Precision
+        Of the results.
+    rng : Generator
+        Of what is left to chance.
+    """
 
     channels: int
     mean: Ints
@@ -234,4 +250,6 @@ class _Spreading:
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0
+                kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+                most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
+                return kind(values=np.clip(moved, -_HALF_RANGE, most)), 0

@@ -197,20 +197,23 @@ VARIANTS: Mapping[str, Variant] = {
 
 ONE_PIXEL: Mapping[str, Variant] = {
     variant.name: variant
-    for variant in (
-        _variant("rv32im", Style.SCALAR, 4, 1, frozenset(), _NARROW),
-        _variant("xpulpv2", Style.XPULPV2, 4, 1, _V2, _NARROW),
-        _variant("simd", Style.SIMD, 4, 1, _NN, _ALL),
-        _variant("cu", Style.CU, 4, 1, _NN | {Extension.XPULPML_CU}, _ALL),
-        _variant("nn", Style.NN, 4, 1, _NN | {Extension.XPULPML_NN}, _ALL),
+    for style, extensions, widths in (
+        (("rv32im", Style.SCALAR), frozenset[Extension](), _NARROW),
+        (("xpulpv2", Style.XPULPV2), _V2, _NARROW),
+        (("simd", Style.SIMD), _NN, _ALL),
+        (("cu", Style.CU), _NN | {Extension.XPULPML_CU}, _ALL),
+        (("nn", Style.NN), _NN | {Extension.XPULPML_NN}, _ALL),
     )
+    for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }
-"""Those of layers with a single pixel, by name."""
+"""Those of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel the one of :data:`ONE_PIXEL` of the same style, which computes no more."""
-    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style) if pixels == 1 else chosen
+    """The variant, or with a single pixel that of :data:`ONE_PIXEL` of the same style, which computes no more."""
+    if pixels > 1:
+        return chosen
+    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style and one.nch == CHANNELS_PER_BLOCK)
 
 
 def variant(name: str) -> Variant:
