@@ -116,8 +116,9 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     """
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and not computing.rules:
-        raise InputError(f"--requantise must be left out with {computing.name}")
+    if rule is not Rule.BN32 and rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
     _check_names(arrays, rule if precision.requantised else None)
