@@ -116,7 +116,7 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     """
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and rule not in computing.rules:
+    if rule not in computing.rules:
         known = ", ".join(one.value for one in computing.rules)
         raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)

@@ -86,7 +86,8 @@ class LayerTensors:
         self.check_shapes(activations or shape, weights)
         per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
-            raise LayerError(f"requantisation must be thresholds for results of one bit, not {self.rule}")
+            found = self.rule.value if self.rule else None
+            raise LayerError(f"requantisation must be thresholds for results of one bit, not {found}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
         for name, values in per_channel.items():

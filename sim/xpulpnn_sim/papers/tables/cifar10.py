@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from xpulpnn_sim.papers.network_runs import Cifar10Run
-from xpulpnn_sim.papers.published import CIFAR10_KILOCYCLES, CIFAR10_SPEED_UPS, PAPERS
 from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import CIFAR10_KILOCYCLES, CIFAR10_SPEED_UPS, PAPERS
 
 NAME = "cifar10"
 
