@@ -97,8 +97,8 @@ class Name(Term):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Term):
-    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, or of ``share``:
-    the left side divided by the right one, which is likely a power of two."""
+    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
+    lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
 
     mnemonic: str
     left: Term
@@ -111,8 +111,18 @@ def term(value: Term | int) -> Term:
 
 
 def shared(value: Term) -> Term:
-    """The value over the number of cores, rounded down: with XpulpV2 a shift where that is a power of two."""
-    return Operation("share", value, Argument("cores"))
+    """The value over the number of cores, rounded down."""
+    return quotient(value, Argument("cores"))
+
+
+def quotient(value: Term, divisor: Term) -> Term:
+    """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
+    return Operation("share", value, divisor)
+
+
+def lesser(one: Term, other: Term) -> Term:
+    """The lesser of two numbers whose difference has 32 bits."""
+    return Operation("min", one, other)
 
 
 def positive(value: Term) -> Term:
@@ -132,7 +142,67 @@ _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "share": lambda a, b: a // b,
     "and": lambda a, b: a & b,
     "max0": lambda a, b: max(a, 0),
+    "min": lambda a, b: min(a, b),
 }
+
+
+class Pool:
+    """Registers for numbers on their way, and what each of them still holds.
+
+    Parameters
+    ----------
+    registers : list of int
+        All of them.
+    """
+
+    def __init__(self, registers: list[int]) -> None:
+        """All are free and hold nothing known."""
+        # those given back last are last
+        self._free, self._users = registers, dict.fromkeys(registers, 0)
+        self._holds: dict[Term, int] = {}
+
+    def find(self, value: Term) -> int | None:
+        """The register that still holds a term, in use from now on."""
+        register = self._holds.get(value)
+        if register in self._users:
+            self._users[register] += 1
+            if register in self._free:
+                self._free.remove(register)
+        return register
+
+    def take(self, home: int | None = None) -> int:
+        """``home`` or a free register, best one that holds nothing, which is to be written."""
+        if home is None:
+            held = {*self._holds.values()}
+            home = next((register for register in self._free if register not in held), self._free[0])
+            self._free.remove(home)
+            self._users[home] = 1
+        self.forget(home)
+        return home
+
+    def spare(self, count: int) -> list[int]:
+        """Free registers that are written and free again."""
+        registers = self._free[:count]
+        assert len(registers) == count
+        for register in registers:
+            self.forget(register)
+        return registers
+
+    def remember(self, value: Term, register: int) -> None:
+        """A register holds a term."""
+        self._holds[value] = register
+
+    def give_back(self, register: int) -> None:
+        """One use of a register has ended."""
+        if register in self._users:
+            self._users[register] -= 1
+            if not self._users[register]:
+                self._free.append(register)
+
+    def forget(self, register: int) -> None:
+        """A register is written."""
+        for value in [value for value, holder in self._holds.items() if holder == register]:
+            del self._holds[value]
 
 
 class Frame:
@@ -240,13 +310,18 @@ class Frame:
             self._b("sw", register, self._place(number), SP)
         taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
         taken |= {*SAVED} - {*self._saved}
-        pool = [register for register in FREE if register not in taken]
+        pool = Pool([register for register in FREE if register not in taken])
         for name, value in self._terms.items():
             if name in self._constants and name not in self._homes:
                 continue
-            register = self._evaluate(value, pool)
+            # straight to where it lives, unless it is somewhere already
+            home = self._homes.get(name)
+            register = self._evaluate(value, pool, home)
+            if home is not None and home != register:
+                pool.forget(home)
             self.store(name, register)
-            self._give_back(register, pool)
+            pool.remember(Name(name), register)
+            pool.give_back(register)
 
     def end(self) -> None:
         """Give the registers back and return."""
@@ -276,79 +351,94 @@ class Frame:
             case _:
                 return None
 
-    def _give_back(self, register: int, pool: list[int]) -> None:
-        if register in FREE and register not in (*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES):
-            pool.insert(0, register)
-
-    def _evaluate(self, value: Term, pool: list[int]) -> int:
-        """Instructions that put a term into a register, one of the pool unless it has one already."""
-        constant = self._fold(value)
-        if constant is not None:
-            register = pool.pop(0)
-            self._b.li(register, constant)
-            return register
+    def _evaluate(self, value: Term, pool: Pool, home: int | None = None) -> int:
+        """Instructions that put a term into a register: ``home``, one of the pool, or one that it is in already."""
         match value:
             case Argument("core"):
                 return CORE
             case Argument("cores"):
                 return CORES
-            case Argument(name):
-                register = pool.pop(0)
-                self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
-                return register
-            case Name(name):
-                register = pool.pop(0)
-                source = self.register(name, register)
-                if source != register:
-                    pool.insert(0, register)
-                return source
-            case Operation(mnemonic, left, right):
-                return self._operate(mnemonic, left, right, pool)
+            case Name(name) if name in self._homes:
+                return self._homes[name]
             case _:
-                raise AssertionError(value)
-
-    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int]) -> int:
-        constant = self._fold(right)
-        a = self._evaluate(left, pool)
-        if mnemonic == "max0":
-            result, temporary = pool.pop(0), pool[1]
-            self._b.mv(result, a)
-            self._b.positive(result, temporary)
-        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
-            result = pool.pop(0)
-            self._b(_IMMEDIATE[mnemonic], result, a, constant)
-        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
-            result = pool.pop(0)
-            self._b("addi", result, a, -constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
-            result = pool.pop(0)
-            self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
+                pass
+        if (known := pool.find(value)) is not None:
+            return known
+        constant = self._fold(value)
+        if constant is None and isinstance(value, Operation):
+            register = self._operate(value, pool, home)
         else:
-            b = self._evaluate(right, pool)
-            result = pool.pop(0)
-            if mnemonic == "share":
-                self._share(result, a, b)
-            else:
-                self._b(mnemonic, result, a, b)
-            self._give_back(b, pool)
-        self._give_back(a, pool)
-        return result
+            register = pool.take(home)
+            match value:
+                case Argument(name) if constant is None:
+                    self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
+                case Name(name) if constant is None:
+                    self._b("lw", register, self._slots[name], SP)
+                case _:
+                    assert constant is not None
+                    self._b.li(register, constant)
+        pool.remember(value, register)
+        return register
 
-    def _share(self, rd: int, a: int, cores: int) -> None:
+    def _operate(self, value: Operation, pool: Pool, home: int | None) -> int:
+        """The result of an operation, in ``home`` or in a register of the pool."""
+        mnemonic, constant = value.mnemonic, self._fold(value.right)
+        a = self._evaluate(value.left, pool)
+        if mnemonic == "max0":
+            rd = pool.take(home)
+            if self._b.xpulp:
+                self._b("p.max", rd, a, ZERO)
+            else:
+                self._b.mv(rd, a)
+                self._b.positive(rd, *pool.spare(1))
+        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
+            rd = pool.take(home)
+            self._b(_IMMEDIATE[mnemonic], rd, a, constant)
+        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
+            rd = pool.take(home)
+            self._b("addi", rd, a, -constant)
+        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
+            rd = pool.take(home)
+            self._b(_SHIFTS[mnemonic], rd, a, constant.bit_length() - 1)
+        else:
+            b = self._evaluate(value.right, pool)
+            rd = pool.take(home)
+            match mnemonic:
+                case "share":
+                    self._share(rd, a, b)
+                case "min":
+                    self._lesser(rd, a, b, pool)
+                case _:
+                    self._b(mnemonic, rd, a, b)
+            pool.give_back(b)
+        pool.give_back(a)
+        return rd
+
+    def _lesser(self, rd: int, a: int, b: int, pool: Pool) -> None:
+        if self._b.xpulp:
+            self._b("p.min", rd, a, b)
+            return
+        # the home of the result may be where the other number comes from
+        result, temporary, other = pool.spare(3)
+        self._b.mv(result, a)
+        self._b.at_most(result, b, temporary, other)
+        self._b.mv(rd, result)
+
+    def _share(self, rd: int, a: int, divisor: int) -> None:
         b, division, done = self._b, Label(), Label()
         if not b.xpulp:
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             return
 
         def divide() -> None:
             b.place(division)
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             b.jump(done)
 
-        b("p.cnt", rd, cores)
+        b("p.cnt", rd, divisor)
         b("addi", rd, rd, -1)
         b.branch("bne", rd, ZERO, division)
         b.aside(divide)
-        b("p.ff1", rd, cores)
+        b("p.ff1", rd, divisor)
         b("srl", rd, a, rd)
         b.place(done)
