@@ -14,14 +14,16 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 Results = NDArray[np.int32]
 
 
 def _conv(layer: ConvLayer, tensors: LayerTensors, precision: Precision) -> Results:
     pads = layers.Pads(*layer.padding)
-    accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
+    # not what the kernels say: numbers of one bit know no 0
+    outside = -1 if precision.x == SIGN_BITS else 0
+    accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads, outside)
     return requantised(accumulators, tensors.requantisation, precision)
 
 
@@ -33,8 +35,9 @@ def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Resu
 
 
 def _conv1d(layer: Conv1dLayer, tensors: LayerTensors, precision: Precision) -> Results:
+    outside = -1 if precision.x == SIGN_BITS else 0
     accumulators = layers.conv1d(
-        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation
+        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation, outside
     )
     return requantised(accumulators, tensors.requantisation, precision)
 

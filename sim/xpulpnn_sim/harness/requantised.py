@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 Results = NDArray[np.int32]
 
@@ -31,5 +31,7 @@ def requantised(accumulators: Results, after: AnyRequantisation | None, precisio
             return layers.quantise_multiply(accumulators, factor, shift, bits, signed)
         case Shifting(shift=shift):
             return layers.quantise_shift(accumulators, shift, bits, signed)
+        case Thresholds(values=values) if bits == SIGN_BITS:
+            return layers.quantise_sign(accumulators, values[:, 0])
         case Thresholds(values=values):
             return layers.quantise_thresholds(accumulators, values, signed)

@@ -134,6 +134,12 @@ _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}
 """Operations with a power of two as shifts."""
 
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}
+"""Right sides that leave the left one as it is."""
+
+_WORKING = 4
+"""Registers that are left to compute a term with."""
+
 _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -142,7 +148,7 @@ _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "share": lambda a, b: a // b,
     "and": lambda a, b: a & b,
     "max0": lambda a, b: max(a, 0),
-    "min": lambda a, b: min(a, b),
+    "min": min,
 }
 
 
@@ -164,6 +170,10 @@ class Pool:
     def find(self, value: Term) -> int | None:
         """The register that still holds a term, in use from now on."""
         register = self._holds.get(value)
+        return None if register is None else self.use(register)
+
+    def use(self, register: int) -> int:
+        """A register that holds a number, in use once more."""
         if register in self._users:
             self._users[register] += 1
             if register in self._free:
@@ -225,7 +235,10 @@ class Frame:
     spare : list of int
         Registers for them; those left over stay in the list.
     used : collection of int, optional
-        Registers that the function changes; only these are saved for the caller. None: all of :data:`SAVED` are.
+        Registers that the function changes besides those of numbers; only these are saved for the caller. None: all of
+        :data:`SAVED` are.
+    passing : collection of str, optional
+        Names that only other terms need: as far as there are registers they live in one meanwhile, then nowhere.
     """
 
     def __init__(
@@ -238,9 +251,9 @@ class Frame:
         wanted: Sequence[str],
         spare: list[int],
         used: Collection[int] | None = None,
+        passing: Collection[str] = (),
     ) -> None:
         """Decide where each number lives."""
-        self._saved = tuple(register for register in SAVED if used is None or register in used)
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
@@ -251,7 +264,16 @@ class Frame:
         for name in wanted:
             if name not in self._constants and name not in homes and spare:
                 self._homes[name] = spare.pop(0)
-        in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
+        changed = {*(SAVED if used is None else used), *self._homes.values()}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = [name for name in terms if name in passing and name not in self._constants]
+        missing = max(0, len(self._passing) + _WORKING - len(self._free()))
+        # those that must be saved for it
+        changed |= {*spare[:missing]}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = self._passing[: max(0, len(self._free()) - _WORKING)]
+        elsewhere = {*self._constants, *self._homes, *self._passing}
+        in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
         self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
@@ -308,20 +330,28 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
-        taken |= {*SAVED} - {*self._saved}
-        pool = Pool([register for register in FREE if register not in taken])
+        pool = Pool(self._free())
         for name, value in self._terms.items():
             if name in self._constants and name not in self._homes:
                 continue
             # straight to where it lives, unless it is somewhere already
             home = self._homes.get(name)
             register = self._evaluate(value, pool, home)
+            if name in self._passing:
+                self._homes[name] = register
+                continue
             if home is not None and home != register:
                 pool.forget(home)
             self.store(name, register)
             pool.remember(Name(name), register)
             pool.give_back(register)
+        for name in self._passing:
+            del self._homes[name]
+
+    def _free(self) -> list[int]:
+        """Registers to compute with before the kernel begins."""
+        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
+        return [register for register in FREE if register not in taken]
 
     def end(self) -> None:
         """Give the registers back and return."""
@@ -345,30 +375,30 @@ class Frame:
                 return self._constants.get(name)
             case Operation(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
-                if a == 0 and mnemonic in ("mul", "divu", "and"):
+                if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
                 return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
             case _:
                 return None
 
-    def _evaluate(self, value: Term, pool: Pool, home: int | None = None) -> int:
-        """Instructions that put a term into a register: ``home``, one of the pool, or one that it is in already."""
+    def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
+        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
         match value:
             case Argument("core"):
                 return CORE
             case Argument("cores"):
                 return CORES
             case Name(name) if name in self._homes:
-                return self._homes[name]
+                return pool.use(self._homes[name])
             case _:
                 pass
         if (known := pool.find(value)) is not None:
             return known
         constant = self._fold(value)
         if constant is None and isinstance(value, Operation):
-            register = self._operate(value, pool, home)
+            register = self._operate(value, pool, target)
         else:
-            register = pool.take(home)
+            register = pool.take(target)
             match value:
                 case Argument(name) if constant is None:
                     self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
@@ -380,39 +410,45 @@ class Frame:
         pool.remember(value, register)
         return register
 
-    def _operate(self, value: Operation, pool: Pool, home: int | None) -> int:
-        """The result of an operation, in ``home`` or in a register of the pool."""
+    def _operate(self, value: Operation, pool: Pool, target: int | None) -> int:
+        """The result of an operation, in ``target``, in a register of the pool, or where its only operand is."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
+        if constant is not None and constant == _NEUTRAL.get(mnemonic):
+            return self._evaluate(value.left, pool, target)
         a = self._evaluate(value.left, pool)
-        if mnemonic == "max0":
-            rd = pool.take(home)
-            if self._b.xpulp:
-                self._b("p.max", rd, a, ZERO)
-            else:
-                self._b.mv(rd, a)
-                self._b.positive(rd, *pool.spare(1))
-        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
-            rd = pool.take(home)
-            self._b(_IMMEDIATE[mnemonic], rd, a, constant)
-        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
-            rd = pool.take(home)
-            self._b("addi", rd, a, -constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
-            rd = pool.take(home)
-            self._b(_SHIFTS[mnemonic], rd, a, constant.bit_length() - 1)
+        if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
+            result = pool.take(target)
+            self._b(short[0], result, a, short[1])
         else:
-            b = self._evaluate(value.right, pool)
-            rd = pool.take(home)
-            match mnemonic:
-                case "share":
-                    self._share(rd, a, b)
-                case "min":
-                    self._lesser(rd, a, b, pool)
-                case _:
-                    self._b(mnemonic, rd, a, b)
+            b = ZERO if constant == 0 else self._evaluate(value.right, pool)
+            result = pool.take(target)
+            if mnemonic == "max0" and self._b.xpulp:
+                self._b("p.max", result, a, ZERO)
+            elif mnemonic == "max0":
+                self._b.mv(result, a)
+                self._b.positive(result, *pool.spare(1))
+            elif mnemonic == "share":
+                self._share(result, a, b)
+            elif mnemonic == "min":
+                self._lesser(result, a, b, pool)
+            else:
+                self._b(mnemonic, result, a, b)
             pool.give_back(b)
         pool.give_back(a)
-        return rd
+        return result
+
+    @staticmethod
+    def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
+        """Instruction and immediate of an operation with a constant, if there is one."""
+        if constant is None:
+            return None
+        if mnemonic in _IMMEDIATE and fits_immediate(constant):
+            return _IMMEDIATE[mnemonic], constant
+        if mnemonic == "sub" and fits_immediate(-constant):
+            return "addi", -constant
+        if mnemonic in _SHIFTS and constant > 0 and constant.bit_count() == 1:
+            return _SHIFTS[mnemonic], constant.bit_length() - 1
+        return None
 
     def _lesser(self, rd: int, a: int, b: int, pool: Pool) -> None:
         if self._b.xpulp:
