@@ -129,7 +129,8 @@ def random_cases(
     if count < 1:
         raise InputError(f"--random must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
-    all_turns = turns(kernel, config, precisions=precisions, variants=variants)
+    wanted = rules or chosen.rules or (Rule.BN32,)
+    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules)
     for number in range(count):
         seed = machine.seed + number
         rng = Random(f"{kernel} {seed}")
@@ -145,15 +146,29 @@ def random_cases(
             machine=surroundings,
             checked=check,
             specialise=rng.random() < 0.25,
-            rule=rng.choice(rules or chosen.rules or (Rule.BN32,)),
-            extreme=rng.random() < _EXTREME,
         )
+        able = [rule for rule in wanted if _problem_of(replace(case, rule=rule)) is None]
+        case = replace(case, rule=rng.choice(able), extreme=rng.random() < _EXTREME)
         cases.append(_with_random_layer(case, chosen, rng))
     return cases
 
 
+def _problem_of(case: Case) -> InputError | LayerError | None:
+    """Why a case cannot be run; None if it can."""
+    try:
+        case.check()
+    except (InputError, LayerError) as error:
+        return error
+    return None
+
+
 def turns(
-    kernel: str, config: CoreConfig, *, precisions: Sequence[Precision] = (), variants: Sequence[str] = ()
+    kernel: str,
+    config: CoreConfig,
+    *,
+    precisions: Sequence[Precision] = (),
+    variants: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> list[Turn]:
     """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
 
@@ -168,9 +183,13 @@ def turns(
         for precision in group:
             try:
                 precision = chosen.precision(layer, precision)
-                Case(layer=layer, precision=precision, variant=variant, config=config).check()
+                case = Case(layer=layer, precision=precision, variant=variant, config=config)
             except (InputError, LayerError) as error:
                 problem = error
+                continue
+            problems = [_problem_of(replace(case, rule=rule)) for rule in rules or (Rule.BN32,)]
+            if all(problems):
+                problem = problems[0]
                 continue
             possible.append(precision)
         if possible:
