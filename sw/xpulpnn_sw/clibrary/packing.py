@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -39,6 +40,7 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     Rule.MULTIPLY: ("factor", "shift"),
     Rule.SHIFT: ("shift",),
     Rule.THRESHOLDS: ("thresholds",),
+    Rule.QNT: ("thresholds",),
 }
 """What each rule takes besides ``weights`` and ``bias``, which may be left out."""
 
@@ -114,8 +116,9 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     """
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and not computing.rules:
-        raise InputError(f"--requantise must be left out with {computing.name}")
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
     _check_names(arrays, rule if precision.requantised else None)
@@ -178,11 +181,12 @@ def _number(name: str, values: NDArray[Any]) -> int:
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     """What the rule needs."""
-    if rule is Rule.THRESHOLDS:
+    if rule in (Rule.THRESHOLDS, Rule.QNT):
         values = arrays["thresholds"]
         if values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
-        return Thresholds(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
+        kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+        return kind(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
     shift = _number("shift", arrays["shift"])
     if rule is Rule.SHIFT:
         return Shifting(shift=shift)

@@ -125,7 +125,7 @@ class KernelCode:
         npx = variant.npx
         row_words, rows = Argument("row_words"), Argument("input")
         if self._im2col is not None:
-            row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
+            row_words = Argument("kernel_height") * self._im2col.run_words
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
@@ -257,7 +257,7 @@ class KernelCode:
             for first in range(0, blocking.channel_step, blocking.variant.nch):
                 self._block()
                 with b.region("quant"):
-                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS)
+                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(b, first, shift)
 

@@ -1,0 +1,118 @@
+/* Memory of the team, parameters of channels, packed elements. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xp_nn.h"
+
+enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, BANKED_WORDS = 32, BANKS_APART = 2 };
+
+uint32_t xp_nn_apart(uint32_t bytes) {
+    const uint32_t words = xp_nn_up(bytes, WORD) / WORD;
+    const uint32_t turns = words <= BANKS_APART ? 0 : xp_nn_up(words - BANKS_APART, BANKED_WORDS);
+    return (turns + BANKS_APART) * WORD;
+}
+
+void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t value) {
+    if (xp_team_core() == 0) {
+        fprintf(stderr, "%s: %s must be %s, not %u\n", name, what, rule, (unsigned)value);
+        abort();
+    }
+    for (;;)
+        xp_team_wait();
+}
+
+static volatile struct {
+    uint8_t *memory;
+    uint32_t channels;
+} shared;
+
+uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels) {
+    if (xp_team_core() == 0) {
+        uint32_t count = xp_nn_up(*channels, step), bytes = fixed + count * per_channel;
+        uint8_t *memory = xp_team_malloc(bytes);
+        while (memory == NULL && count > step) {
+            count = xp_nn_up(count / 2, step);
+            bytes = fixed + count * per_channel;
+            memory = xp_team_malloc(bytes);
+        }
+        if (memory == NULL)
+            xp_nn_refuse(name, "memory for the kernel", "at least what it needs", bytes);
+        shared.memory = memory;
+        shared.channels = count;
+    }
+    xp_team_wait();
+    *channels = shared.channels;
+    return shared.memory;
+}
+
+void xp_nn_end(uint8_t *memory) {
+    xp_team_wait();
+    if (xp_team_core() == 0)
+        xp_team_free(memory);
+}
+
+void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+    if (layer->shift >= (elements->is_wide ? 64 : 32))
+        xp_nn_refuse(layer->name, "out_shift", elements->is_wide ? "0..63" : "0..31", layer->shift);
+}
+
+struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel) {
+    struct xp_nn_channel it = {.kappa = 1};
+    if (layer->bias != NULL)
+        it.bias = layer->bias_bytes == 1 ? ((const int8_t *)layer->bias)[channel] : ((const int32_t *)layer->bias)[channel];
+    if (layer->flags == XP_NN_MULTIPLIED)
+        it.kappa = layer->factor;
+    if (layer->flags == XP_NN_NORMALISED) {
+        if (elements->is_wide) {
+            it.kappa = ((const int64_t *)layer->kappa)[channel];
+            it.lambda = ((const int64_t *)layer->lambda)[channel];
+        } else {
+            it.kappa = ((const int32_t *)layer->kappa)[channel];
+            it.lambda = ((const int32_t *)layer->lambda)[channel];
+        }
+    }
+    return it;
+}
+
+uint32_t xp_nn_parameters(
+    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t count
+) {
+    /* the kernel takes the upper word only: what is missing in the shift is made up for */
+    const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
+    uint32_t *next = words + count;
+    for (uint32_t i = 0; i < count; ++i) {
+        struct xp_nn_channel it = {0};
+        if (first + i < layer->out_channels)
+            it = xp_nn_channel(elements, layer, first + i);
+        words[i] = (uint32_t)it.bias;
+        if (elements->is_wide) {
+            const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
+            *next++ = (uint32_t)lambda;
+            *next++ = (uint32_t)(lambda >> WORD_BITS);
+            *next++ = (uint32_t)kappa;
+            *next++ = (uint32_t)(kappa >> WORD_BITS);
+        } else {
+            *next++ = (uint32_t)it.lambda;
+            *next++ = (uint32_t)it.kappa;
+        }
+    }
+    return (uint32_t)(next - words);
+}
+
+int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed) {
+    const uint32_t position = index * bits, above = WORD_BITS - bits;
+    const uint32_t byte = ((const uint8_t *)packed)[position / BYTE_BITS] >> position % BYTE_BITS;
+    return is_signed ? (int32_t)(byte << above) >> above : (int32_t)(byte << above >> above);
+}
+
+int32_t xp_nn_clipped(int64_t value, uint32_t bits, int is_signed) {
+    const int32_t least = is_signed ? -(1 << (bits - 1)) : 0, most = least + (1 << bits) - 1;
+    return value < least ? least : value > most ? most : (int32_t)value;
+}
+
+void xp_nn_set(void *packed, uint32_t index, uint32_t bits, int32_t value) {
+    const uint32_t position = index * bits, place = position % BYTE_BITS, mask = ((1u << bits) - 1) << place;
+    uint8_t *byte = (uint8_t *)packed + position / BYTE_BITS;
+    *byte = (uint8_t)((*byte & ~mask) | ((uint32_t)value << place & mask));
+}
