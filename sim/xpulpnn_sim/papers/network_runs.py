@@ -68,5 +68,6 @@ class Cifar10Run:
         machine = Machine(max_cycles=MOST_CYCLES)
         network, image = random_network(self.bits, machine.seed)
         core = simulated(preset(self.preset))
-        case = NetworkCase(network=network, image=image, config=core, machine=machine, checked=check)
-        return run_network(case if self.cores == 1 else case.sharing(self.cores)).record
+        config = ClusterConfig(core=core, cores=self.cores)
+        case = NetworkCase(network=network, image=image, config=config, machine=machine, checked=check)
+        return run_network(case).record
