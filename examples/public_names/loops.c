@@ -14,20 +14,17 @@ static int clipped(int value, int bits) {
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-static int unsigned_nibble(const uint8_t *packed, int index) { return packed[index / 2] >> index % 2 * 4 & 15; }
-static int signed_nibble(const int8_t *packed, int index) {
-    const int byte = packed[index / 2];
-    return index % 2 ? byte >> 4 : (int8_t)(byte << 4) >> 4;
-}
-
+/* The products of one pixel of a filter, whose first element is in[pixel] and weights[first]. */
 static int products(const struct loops *layer, const uint8_t *in, int pixel, const int8_t *weights, int first) {
     int sum = 0;
     if (layer->x_bits == 8) {
         for (int i = 0; i < layer->inputs; ++i)
             sum += in[pixel + i] * weights[first + i];
     } else {
-        for (int i = 0; i < layer->inputs; ++i)
-            sum += unsigned_nibble(in, pixel + i) * signed_nibble(weights, first + i);
+        for (int i = 0; i < layer->inputs / 2; ++i) {
+            const int x = in[pixel / 2 + i], w = weights[first / 2 + i];
+            sum += (x & 15) * ((int8_t)(w << 4) >> 4) + (x >> 4) * (w >> 4);
+        }
     }
     return sum;
 }

@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-enum { SIDE = 16, HALF = SIDE / 2, QUARTER = HALF / 2, INPUTS = 4, CHANNELS = 32, TAPS = 9, CLASSES = 10 };
+#ifndef SIDE
+#define SIDE 16
+#endif
+enum { HALF = SIDE / 2, QUARTER = HALF / 2, INPUTS = 4, CHANNELS = 32, TAPS = 9, CLASSES = 10 };
 enum { FEATURES = QUARTER * QUARTER * CHANNELS };
 /* of batch normalisation: results spread over their range */
 enum { OFFSET = 1 << 17, FIRST_SHIFT = 15, SECOND_SHIFT = 10, DEPTHWISE_SHIFT = 10 };

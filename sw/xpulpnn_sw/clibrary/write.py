@@ -1,5 +1,6 @@
 """Writes a library into a folder."""
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,9 @@ from xpulpnn_sw.toolchain import archive
 
 _PARTS = Path(__file__).parent / "c"
 """What functions with public names have in common."""
+
+_COMMON = "common"
+"""The part that the others call."""
 
 
 def texts(
@@ -52,9 +56,15 @@ def objects(
             (place / file).write_text(text)
         (place / ARGUMENTS_HEADER).write_text(arguments_header())
         sources = [place / file for file in written]
-        if public:
-            sources += sorted(_PARTS.glob("*.c"))
+        sources += _parts(public)
         archive(
             sources, library, compiler=compiler, options=replace(options, include=(*options.include, _PARTS, place))
         )
     return library
+
+
+def _parts(public: Sequence[PublicFunction]) -> list[Path]:
+    """What functions have in common: the sources that are called, each after its layer."""
+    called = {part for function in public for part in re.findall(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source)}
+    names = {"pool" if name.endswith("pool") else name for name in called}
+    return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names | ({_COMMON} if names else set()))]

@@ -36,8 +36,10 @@ uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uin
             bytes = fixed + count * per_channel;
             memory = xp_team_malloc(bytes);
         }
-        if (memory == NULL)
-            xp_nn_refuse(name, "memory for the kernel", "at least what it needs", bytes);
+        if (memory == NULL) {
+            fprintf(stderr, "%s: memory left to xp_l1_malloc must be at least %u bytes, not less\n", name, (unsigned)bytes);
+            abort();
+        }
         shared.memory = memory;
         shared.channels = count;
     }
