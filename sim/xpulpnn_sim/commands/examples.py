@@ -24,6 +24,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("xpulpnn cosim cifar10 --bits 8,4", "the CIFAR-10 network layer by layer, random weights"),
     ),
+    "bench": (
+        ("xpulpnn bench --html build/papers.html", "all tables of the papers, and a page with plots"),
+        ("xpulpnn bench --table xpulpnn --quick", "the rows of one table that take seconds"),
+    ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),
         ("xpulpnn check-vectors vectors.jsonl --engine golden --json build/vectors.json", "on the reference models"),

@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shiftin
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import Network, Stage
@@ -176,7 +177,7 @@ def _shapes() -> list[tuple[int, ...]]:
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
     """A convolution, its ReLU if the results are signed, and its pooling, whose windows the edge cuts off."""
     side, filters = SIDE >> number, _FILTERS[number]
-    convolution = ConvLayer(
+    convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
         width=side,
         channels=tensors.weights.shape[-1],

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.functions import library_run
-from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DepthwiseTensors
+from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.requantisation import (
@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -39,6 +40,7 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     Rule.MULTIPLY: ("factor", "shift"),
     Rule.SHIFT: ("shift",),
     Rule.THRESHOLDS: ("thresholds",),
+    Rule.QNT: ("thresholds",),
 }
 """What each rule takes besides ``weights`` and ``bias``, which may be left out."""
 
@@ -114,8 +116,9 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     """
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and not computing.rules:
-        raise InputError(f"--requantise must be left out with {computing.name}")
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
     _check_names(arrays, rule if precision.requantised else None)
@@ -126,7 +129,6 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     after = _requantisation(arrays, rule) if precision.requantised else None
     if isinstance(example, DepthwiseTensors):
         bias = np.zeros_like(example.bias) if bias is None else bias
-        _check_depthwise(example, weights, bias, after)
     tensors = replace(
         example,
         activations=np.zeros_like(example.activations),
@@ -179,11 +181,12 @@ def _number(name: str, values: NDArray[Any]) -> int:
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     """What the rule needs."""
-    if rule is Rule.THRESHOLDS:
+    if rule in (Rule.THRESHOLDS, Rule.QNT):
         values = arrays["thresholds"]
         if values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
-        return Thresholds(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
+        kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+        return kind(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
     shift = _number("shift", arrays["shift"])
     if rule is Rule.SHIFT:
         return Shifting(shift=shift)
@@ -193,14 +196,3 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
     kappa, lam = (_ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
     return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
-
-
-def _check_depthwise(example: DepthwiseTensors, weights: Ints, bias: Ints, after: AnyRequantisation | None) -> None:
-    """Raise :class:`LayerError` unless the shapes are those of the example."""
-    given = {"weights": (weights, example.weights), "bias": (bias, example.bias)}
-    if isinstance(after, Requantisation):
-        given["kappa"] = (after.kappa, example.requantisation.kappa)
-        given["lambda"] = (after.lam, example.requantisation.lam)
-    for name, (values, model) in given.items():
-        if values.shape != model.shape:
-            raise LayerError(f"shape of {name} must be {model.shape}, not {values.shape}")

@@ -124,6 +124,12 @@ _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}
 """Operations with a power of two as shifts."""
 
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}
+"""Right sides that leave the left one as it is."""
+
+_WORKING = 4
+"""Registers that are left to compute a term with."""
+
 _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -155,7 +161,10 @@ class Frame:
     spare : list of int
         Registers for them; those left over stay in the list.
     used : collection of int, optional
-        Registers that the function changes; only these are saved for the caller. None: all of :data:`SAVED` are.
+        Registers that the function changes besides those of numbers; only these are saved for the caller. None: all of
+        :data:`SAVED` are.
+    passing : collection of str, optional
+        Names that only other terms need: as far as there are registers they live in one meanwhile, then nowhere.
     """
 
     def __init__(
@@ -168,9 +177,9 @@ class Frame:
         wanted: Sequence[str],
         spare: list[int],
         used: Collection[int] | None = None,
+        passing: Collection[str] = (),
     ) -> None:
         """Decide where each number lives."""
-        self._saved = tuple(register for register in SAVED if used is None or register in used)
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
@@ -181,7 +190,16 @@ class Frame:
         for name in wanted:
             if name not in self._constants and name not in homes and spare:
                 self._homes[name] = spare.pop(0)
-        in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
+        changed = {*(SAVED if used is None else used), *self._homes.values()}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = [name for name in terms if name in passing and name not in self._constants]
+        missing = max(0, len(self._passing) + _WORKING - len(self._pool()))
+        # those that must be saved for it
+        changed |= {*spare[:missing]}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = self._passing[: max(0, len(self._pool()) - _WORKING)]
+        elsewhere = {*self._constants, *self._homes, *self._passing}
+        in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
         self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
@@ -238,15 +256,23 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
-        taken |= {*SAVED} - {*self._saved}
-        pool = [register for register in FREE if register not in taken]
+        pool = self._pool()
         for name, value in self._terms.items():
             if name in self._constants and name not in self._homes:
                 continue
-            register = self._evaluate(value, pool)
+            register = self._evaluate(value, pool, self._homes.get(name))
+            if name in self._passing:
+                self._homes[name] = register
+                continue
             self.store(name, register)
             self._give_back(register, pool)
+        for name in self._passing:
+            del self._homes[name]
+
+    def _pool(self) -> list[int]:
+        """Registers to compute with before the kernel begins."""
+        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
+        return [register for register in FREE if register not in taken]
 
     def end(self) -> None:
         """Give the registers back and return."""
@@ -270,7 +296,7 @@ class Frame:
                 return self._constants.get(name)
             case Operation(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
-                if a == 0 and mnemonic in ("mul", "divu", "and"):
+                if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
                 return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
             case _:
@@ -280,11 +306,11 @@ class Frame:
         if register in FREE and register not in (*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES):
             pool.insert(0, register)
 
-    def _evaluate(self, value: Term, pool: list[int]) -> int:
-        """Instructions that put a term into a register, one of the pool unless it has one already."""
+    def _evaluate(self, value: Term, pool: list[int], target: int | None = None) -> int:
+        """Instructions that put a term into a register: one that it has already, or ``target``, or one of the pool."""
         constant = self._fold(value)
         if constant is not None:
-            register = pool.pop(0)
+            register = pool.pop(0) if target is None else target
             self._b.li(register, constant)
             return register
         match value:
@@ -293,7 +319,7 @@ class Frame:
             case Argument("cores"):
                 return CORES
             case Argument(name):
-                register = pool.pop(0)
+                register = pool.pop(0) if target is None else target
                 self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
                 return register
             case Name(name):
@@ -303,36 +329,46 @@ class Frame:
                     pool.insert(0, register)
                 return source
             case Operation(mnemonic, left, right):
-                return self._operate(mnemonic, left, right, pool)
+                return self._operate(mnemonic, left, right, pool, target)
             case _:
                 raise AssertionError(value)
 
-    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int]) -> int:
+    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int], target: int | None) -> int:
         constant = self._fold(right)
+        if constant is not None and constant == _NEUTRAL.get(mnemonic):
+            return self._evaluate(left, pool, target)
         a = self._evaluate(left, pool)
-        if mnemonic == "max0":
-            result, temporary = pool.pop(0), pool[1]
-            self._b.mv(result, a)
-            self._b.positive(result, temporary)
-        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
-            result = pool.pop(0)
-            self._b(_IMMEDIATE[mnemonic], result, a, constant)
-        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
-            result = pool.pop(0)
-            self._b("addi", result, a, -constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
-            result = pool.pop(0)
-            self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
+        if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
+            result = pool.pop(0) if target is None else target
+            self._b(short[0], result, a, short[1])
         else:
-            b = self._evaluate(right, pool)
-            result = pool.pop(0)
-            if mnemonic == "share":
+            b = ZERO if constant == 0 else self._evaluate(right, pool)
+            result = pool.pop(0) if target is None else target
+            if mnemonic == "max0" and self._b.xpulp:
+                self._b("p.max", result, a, ZERO)
+            elif mnemonic == "max0":
+                self._b.mv(result, a)
+                self._b.positive(result, pool[0])
+            elif mnemonic == "share":
                 self._share(result, a, b)
             else:
                 self._b(mnemonic, result, a, b)
             self._give_back(b, pool)
         self._give_back(a, pool)
         return result
+
+    @staticmethod
+    def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
+        """Instruction and immediate of an operation with a constant, if there is one."""
+        if constant is None:
+            return None
+        if mnemonic in _IMMEDIATE and fits_immediate(constant):
+            return _IMMEDIATE[mnemonic], constant
+        if mnemonic == "sub" and fits_immediate(-constant):
+            return "addi", -constant
+        if mnemonic in _SHIFTS and constant > 0 and constant.bit_count() == 1:
+            return _SHIFTS[mnemonic], constant.bit_length() - 1
+        return None
 
     def _share(self, rd: int, a: int, cores: int) -> None:
         b, division, done = self._b, Label(), Label()

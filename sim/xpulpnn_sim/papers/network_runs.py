@@ -1,0 +1,72 @@
+"""Runs of whole networks."""
+
+from dataclasses import dataclass
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
+from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
+from xpulpnn_sim.harness.cifar10 import random_network
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.papers.runs import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifierRun:
+    """The binarised classifier.
+
+    Parameters
+    ----------
+    popcount : str
+        How bits are counted: ``hardware`` or ``software``.
+    cores : int
+        That share it.
+    """
+
+    popcount: str
+    cores: int
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats it."""
+        return f"xpulpnn cosim bnn --popcount {self.popcount} --cores {self.cores}"
+
+    def measure(self, *, check: bool) -> Record:
+        """Run it; the record is that of ``cosim bnn --json``."""
+        core = simulated(preset(DEFAULT_CONFIG))
+        config = core if self.cores == 1 else ClusterConfig(core=core, cores=self.cores)
+        machine = Machine(max_cycles=MOST_CYCLES)
+        return run_bnn(BnnCase(popcount=self.popcount, config=config, machine=machine, checked=check)).record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cifar10Run:
+    """The CIFAR-10 network with random weights.
+
+    Parameters
+    ----------
+    preset : str
+        Of the core.
+    bits : int
+        Width of all layers but the first.
+    cores : int
+        That share each layer.
+    """
+
+    preset: str
+    bits: int
+    cores: int
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats it."""
+        return f"xpulpnn cosim cifar10 --preset {self.preset} --bits {self.bits} --cores {self.cores}"
+
+    def measure(self, *, check: bool) -> Record:
+        """Run it; the record is that of ``cosim cifar10 --json``."""
+        machine = Machine(max_cycles=MOST_CYCLES)
+        network, image = random_network(self.bits, machine.seed)
+        core = simulated(preset(self.preset))
+        case = NetworkCase(network=network, image=image, config=core, machine=machine, checked=check)
+        return run_network(case if self.cores == 1 else case.sharing(self.cores)).record
