@@ -65,6 +65,8 @@ def objects(
 
 def _parts(public: Sequence[PublicFunction]) -> list[Path]:
     """What functions have in common: the sources that are called, each after its layer."""
-    called = {part for function in public for part in re.findall(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source)}
-    names = {"pool" if name.endswith("pool") else name for name in called}
-    return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names | ({_COMMON} if names else set()))]
+    names: set[str] = set()
+    for function in public:
+        for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):
+            names |= {_COMMON, "pool" if match[1].endswith("pool") else match[1]}
+    return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names)]
