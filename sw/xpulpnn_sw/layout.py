@@ -110,7 +110,7 @@ class Image:
 
 
 class ImageBuilder:
-    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address."""
+    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address or as asked for."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -118,17 +118,18 @@ class ImageBuilder:
         self._contents: list[tuple[Symbol, Words]] = []
         self._end = DATA_BASE
 
-    def reserve(self, name: str, length: int) -> int:
-        """Reserve ``length`` zero bytes and return their address."""
+    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES) -> int:
+        """Reserve ``length`` zero bytes and return their address, a multiple of ``alignment``."""
+        self._end = -(-self._end // alignment) * alignment
         if self._end + length - DATA_BASE > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {self._end + length - DATA_BASE}")
         symbol = self._symbols[name] = Symbol(self._end, length)
         self._end += -(-length // WORD_BYTES) * WORD_BYTES
         return symbol.address
 
-    def place(self, name: str, words: Words, *, spare: int = 0) -> int:
+    def place(self, name: str, words: Words, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
         """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
-        address = self.reserve(name, (words.size + spare) * WORD_BYTES)
+        address = self.reserve(name, (words.size + spare) * WORD_BYTES, alignment=alignment)
         self._contents.append((self._symbols[name], words))
         return address
 

@@ -18,6 +18,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -29,7 +30,7 @@ from xpulpnn_sw.precision import Precision
 
 pytestmark = pytest.mark.unit
 
-FULL = preset("xpulpnn-full")
+FULL = replace(preset("xpulpnn-full"), qnt=True)
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""
 
@@ -190,6 +191,57 @@ def test_rules_at_their_ends(name: str, variant: str, y_signed: bool):
     check(layer, precision, variant, replace(tensors, requantisation=RULES[name]))
 
 
+@pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])
+@pytest.mark.parametrize(
+    ("kernel", "layer", "name", "cores"),
+    [
+        ("conv", "3x5x8:13x2x2", "nn_4x4", 2),
+        ("conv", "3x5x8:5x2x2", "xpulpv2_2x2", 1),
+        ("pointwise", "3x3x16:6", "simd_4x2", 1),
+        ("conv1d", "7x8:9x3:d=2", "cu_4x2", 1),
+        ("linear", "40:23", "nn_4x1", 8),
+    ],
+)
+def test_thresholds_by_pv_qnt(kernel: str, layer: str, name: str, cores: int, text: str):
+    """Bytes of two and of four results, blocks of half a byte, channels and pixels left over."""
+    check(kind(kernel).layer.parse(layer), Precision.parse(text), name, cores=cores, rule=Rule.QNT)
+
+
+@pytest.mark.parametrize("y_signed", [False, True], ids=["u4", "i4"])
+def test_pv_qnt_takes_accumulators_beyond_16_bits(y_signed: bool):
+    layer, precision = kind("matmul").layer.parse("4x64x6"), replace(Precision.parse("8x8x4"), y_signed=y_signed)
+    tensors = kind("matmul").tensors(layer, precision, np.random.default_rng(3))
+    values = np.array([[-32768] * 7 + [32766] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
+    bias = np.array([0, 1 << 20, -(1 << 20), 40000])
+    check(layer, precision, "nn_4x4", replace(tensors, bias=bias, requantisation=SearchedThresholds(values=values)))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("8x8x8", "nn_4x4", "results of the rule qnt must be 4 or 2 bits wide, not 8"),
+        (
+            "8x8x4",
+            "rv32im_2x2",
+            "variant of the rule qnt must be one of XpulpV2 with pairs of channels, not rv32im_2x2",
+        ),
+        (
+            "8x8x2",
+            "xpulpv2_1x2",
+            "variant of the rule qnt must be one of XpulpV2 with pairs of channels, not xpulpv2_1x2",
+        ),
+    ],
+)
+def test_what_pv_qnt_cannot_do(text: str, name: str, message: str):
+    with pytest.raises(LayerError, match=f"^{message}$"):
+        check(kind("conv").layer.parse("3x3x8:4x2x2"), Precision.parse(text), name, rule=Rule.QNT)
+
+
+def test_thresholds_that_clipped_accumulators_cannot_exceed():
+    with pytest.raises(LayerError, match=r"^thresholds must be at most 32766 for pv\.qnt, not 32767$"):
+        SearchedThresholds(values=np.array([[0, 1, 32767]]))
+
+
 @pytest.mark.parametrize("rule", Rule)
 @pytest.mark.parametrize("text", ["8x8x8", "8x4xi4", "i8xi2x2", "4xu2xi8", "2x8x4"])
 def test_random_results_spread_over_their_range(text: str, rule: Rule):
@@ -300,7 +352,7 @@ def test_a_pointwise_layer_needs_no_buffer():
         ),
         (
             lambda: VARIANTS["xpulpv2_4x2"].check_precision(Precision.parse("8x8x16")),
-            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 8x8x16",
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 8x8x16",
         ),
     ],
 )

@@ -37,7 +37,7 @@ class Quantiser(wiring.Component):
     """Codes of two 16-bit pixels by binary search among sorted thresholds in memory.
 
     ``code = number of thresholds < pixel``, its first bit inverted. The thresholds are half-words that the load-store
-    unit reads, one for each bit and pixel: bit by bit from the first one, for pixel 0 and then for pixel 1. The searches
+    unit reads, one for each bit and pixel: bit by bit from the first one, for pixel 0 and then for pixel 1. They
     alternate so that an address is made from registers, while the other pixel's threshold arrives.
 
     With a memory that grants at once and answers in the next cycle an operation takes 9 cycles for codes of 4 bits and

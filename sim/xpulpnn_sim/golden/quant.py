@@ -38,7 +38,7 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 
 
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
-    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, thresholds around the address in rs2, bit 0 of it off."""
+    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, thresholds around rs2, of which bit 0 means nothing."""
     assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
@@ -23,6 +24,7 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
@@ -93,11 +95,17 @@ class Case:
             raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
-            raise InputError(f"--requantise must be left out with {computing.name}")
+            if not computing.rules:
+                raise InputError(f"--requantise must be left out with {computing.name}")
+            known = ", ".join(rule.value for rule in computing.rules)
+            raise InputError(f"--requantise must be one of {known} with {computing.name}, not {self.rule.value}")
+        if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
+            raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
         if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
             raise InputError(f"--requantise must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
+        check_rule(chosen, self.precision, self.rule)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
             raise InputError(

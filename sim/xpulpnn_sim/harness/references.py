@@ -63,3 +63,8 @@ REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
 def reference(layer: Layer, tensors: Any, precision: Precision) -> Results:
     """The layer computed by numpy, its results of the width and sign of the precision."""
     return REFERENCES[kind_of(layer).name](layer, tensors, precision)
+
+
+def largest_share(results: Results) -> float:
+    """How many of the results are equal to the most frequent one, as a fraction."""
+    return float(np.unique(results, return_counts=True)[1].max() / results.size)

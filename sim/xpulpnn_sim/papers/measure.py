@@ -19,7 +19,7 @@ _FOLDER = "papers"
 
 _WITHOUT = frozenset(
     {"bench", "commands", "cprograms", "explorer", "farm", "faulty", "formal", "guide", "multihart"}
-    | {"package", "properties", "tables", "templates", "verify"}
+    | {"package", "properties", "report", "tables", "verify"}
 )
 """Folders of sources that no record depends on."""
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from xpulpnn_sim.papers.published import Published
 from xpulpnn_sim.papers.runs import Record, Run
+from xpulpnn_sim.papers.tables.published import Published
 
 
 class Verdict(StrEnum):
@@ -59,6 +59,22 @@ class Quantity:
         for name in self.field.split("."):
             found = found[name]
         return float(found)
+
+
+_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
+"""Options that take several values."""
+
+
+def joined(first: str, second: str) -> str | None:
+    """One command line for two that differ in one value of an option that takes several; None for any others."""
+    words, others = first.split(), second.split()
+    if len(words) != len(others):
+        return None
+    different = [place for place, (one, other) in enumerate(zip(words, others, strict=True)) if one != other]
+    if len(different) != 1 or words[different[0] - 1] not in _LISTS:
+        return None
+    place = different[0]
+    return " ".join([*words[:place], f"{words[place]},{others[place]}", *words[place + 1 :]])
 
 
 class Place(NamedTuple):
@@ -115,7 +131,9 @@ class Row:
     @property
     def commands(self) -> tuple[str, ...]:
         """The command lines that repeat it."""
-        return tuple(dict.fromkeys(run.command for run in self.ours.runs))
+        commands = [run.command for run in self.ours.runs]
+        both = joined(*commands) if len(commands) > 1 else None
+        return tuple(dict.fromkeys(commands)) if both is None else (both,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +152,8 @@ class Table:
         In the order shown.
     notes : sequence of str
         Conditions of the printed figures and of ours.
+    reference : str
+        What the column of the printed figures is called.
     """
 
     name: str
@@ -141,6 +161,7 @@ class Table:
     printed_by: str
     rows: Sequence[Row]
     notes: Sequence[str] = ()
+    reference: str = "paper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

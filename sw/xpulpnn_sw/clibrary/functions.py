@@ -8,11 +8,13 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
@@ -107,6 +109,8 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     kernel does not have are left out.
     """
     _check_names(selection)
+    if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
+        raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
     seen: set[str] = set()
     used: set[str] = set()
     for name in selection.kernels or KINDS:
@@ -171,6 +175,7 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
             try:
                 widths = computing.precision(layer, precision)
                 computing.variant(variant).check_precision(widths)
+                check_rule(computing.variant(variant), widths, selection.rule)
             except LayerError:
                 continue
             tensors = computing.tensors(layer, widths, rng, selection.rule)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.clibrary.header import HEADER, described
 from xpulpnn_sw.clibrary.packing import Packed
+from xpulpnn_sw.kernels.requantisation import parameter_alignment
 from xpulpnn_sw.layout import Words
 
 _WORDS_PER_LINE = 8
@@ -47,7 +49,10 @@ def c_header(packed: Packed, name: str, *, defines: bool) -> str:
     if defines:
         arrays = "\n".join(_arrays(packed, name, "static const"))
     else:
-        arrays = "\n".join(f"extern const uint32_t {name}_{key}[{words.size}];" for key, words in _contents(packed))
+        arrays = "\n".join(
+            f"extern const uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)};"
+            for key, words in _contents(packed)
+        )
     return _DECLARATIONS.format(
         packed=packed,
         run=packed.run,
@@ -86,6 +91,12 @@ def _contents(packed: Packed) -> list[tuple[str, Words]]:
     return [("weights", packed.weights), ("parameters", packed.parameters)]
 
 
+def _alignment(packed: Packed, key: str) -> str:
+    """The attribute of an array that must lie at a multiple of more than a word."""
+    least = parameter_alignment(packed.run.rule, packed.run.precision.y) if key == "parameters" else WORD_BYTES
+    return f" __attribute__((aligned({least})))" if least > WORD_BYTES else ""
+
+
 def _place(packed: Packed, text: str) -> int:
     field = text.partition(" ")[0].removeprefix(".")
     return [one.name for one in packed.run.structure.fields].index(field)
@@ -93,7 +104,7 @@ def _place(packed: Packed, text: str) -> int:
 
 def _arrays(packed: Packed, name: str, storage: str) -> Iterator[str]:
     for key, words in _contents(packed):
-        yield f"{storage} uint32_t {name}_{key}[{words.size}] = {{"
+        yield f"{storage} uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)} = {{"
         for start in range(0, words.size, _WORDS_PER_LINE):
             yield "    " + " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
         yield "};"

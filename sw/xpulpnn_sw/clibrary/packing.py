@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -39,6 +40,7 @@ RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
     Rule.MULTIPLY: ("factor", "shift"),
     Rule.SHIFT: ("shift",),
     Rule.THRESHOLDS: ("thresholds",),
+    Rule.QNT: ("thresholds",),
 }
 """What each rule takes besides ``weights`` and ``bias``, which may be left out."""
 
@@ -112,6 +114,7 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     InputError, LayerError
         Arrays that are missing or too many, have other shapes, or elements out of their range.
     """
+    _check_kernel(computing, rule)
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
     run = library_run(
@@ -130,10 +133,7 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
 
 def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """The operands of a trained layer, zeros for its inputs: parameters and errors as of :func:`packed`."""
-    if computing.name not in PACKED_KERNELS:
-        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule is not Rule.BN32 and not computing.rules:
-        raise InputError(f"--requantise must be left out with {computing.name}")
+    _check_kernel(computing, rule)
     _check_names(arrays, rule if precision.requantised else None)
     weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
     bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
@@ -149,6 +149,14 @@ def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays:
         bias=bias,
         requantisation=after,
     )
+
+
+def _check_kernel(computing: Kind, rule: Rule) -> None:
+    if computing.name not in PACKED_KERNELS:
+        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
 
 
 def _check_names(arrays: Arrays, rule: Rule | None) -> None:
@@ -184,11 +192,12 @@ def _number(name: str, values: NDArray[Any]) -> int:
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     """What the rule needs."""
-    if rule is Rule.THRESHOLDS:
+    if rule in (Rule.THRESHOLDS, Rule.QNT):
         values = arrays["thresholds"]
         if values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
-        return Thresholds(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
+        kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+        return kind(values=_ranged("thresholds", values, ACCUMULATOR_BITS))
     shift = _number("shift", arrays["shift"])
     if rule is Rule.SHIFT:
         return Shifting(shift=shift)

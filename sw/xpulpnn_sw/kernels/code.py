@@ -257,7 +257,7 @@ class KernelCode:
             for first in range(0, blocking.channel_step, blocking.variant.nch):
                 self._block()
                 with b.region("quant"):
-                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS)
+                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(b, first, shift)
 

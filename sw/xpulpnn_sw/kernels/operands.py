@@ -4,15 +4,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.requantisation import Rule, Thresholds, block_parameters
+from xpulpnn_sw.kernels.requantisation import (
+    SEARCHED_BITS,
+    SEARCHED_CHANNELS,
+    Rule,
+    Thresholds,
+    block_parameters,
+    parameter_alignment,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
+
+
+def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
+    """Raise :class:`LayerError` if pv.qnt is to make results that it cannot, or a kernel to use it that cannot."""
+    if rule is not Rule.QNT or not precision.requantised:
+        return
+    if precision.y not in SEARCHED_BITS:
+        raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {precision.y}")
+    if not isinstance(level, Variant) or not level.xpulp or level.nch % SEARCHED_CHANNELS:
+        raise LayerError(f"variant of the rule qnt must be one of XpulpV2 with pairs of channels, not {level.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +50,10 @@ class Blocking:
     variant: Variant
     precision: Precision
     rule: Rule | None
+
+    def __post_init__(self) -> None:
+        """Reject what pv.qnt cannot do."""
+        check_rule(self.variant, self.precision, self.rule)
 
     @property
     def by_channels(self) -> bool:
@@ -102,7 +124,11 @@ def place_operands(
     parameters = block_parameters(_starts(blocking, layer, tensors), None if blocking.by_sign else after, channels, nch)
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
-        "parameters": memory.place("parameters", (parameters.astype(np.int64) & _MASK).astype(np.uint32)),
+        "parameters": memory.place(
+            "parameters",
+            (parameters.astype(np.int64) & _MASK).astype(np.uint32),
+            alignment=parameter_alignment(blocking.rule, blocking.precision.y),
+        ),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
         "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,

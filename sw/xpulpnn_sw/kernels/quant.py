@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
-from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.precision import SIGN_BITS
 
@@ -13,11 +13,16 @@ _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 _HALF = 2
 """Bytes of a threshold."""
 
-_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, None: 0}
+_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
 """Registers of a rule: for parameters, and for a result on its way."""
 
 _LEAST = 3
 """Temporaries that what is around the store needs."""
+
+_CLIPPED_BITS = 16
+"""Of the accumulators that pv.qnt takes."""
+
+_QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
 
 _PAIR = 2
 """Pixels searched for side by side, so that none waits for its threshold."""
@@ -34,7 +39,7 @@ def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool =
     if not xpulp:
         # an addend by itself; to clip; for the shift
         count += (rule is Rule.BN64) + 1 + signed + 1
-    elif rule not in (Rule.BN32, Rule.THRESHOLDS):
+    elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
     return max(_LEAST, count)
 
@@ -103,6 +108,8 @@ class Store:
                 return channels * 4 * WORD
             case Rule.MULTIPLY:
                 return WORD
+            case Rule.QNT:
+                return gap_bytes(self.rule, self.bits, channels) + channels * self._table
             case Rule.THRESHOLDS if not self.by_sign:
                 return channels * self._table
             case _:
@@ -127,8 +134,9 @@ class Store:
                     self._store(b, pixel, accumulator, stored)
             self._move_pointers(b, stored)
             return
-        if self.by_sign:
-            self._signs(b, first_channel, stored)
+        if self.by_sign or self.rule is Rule.QNT:
+            emit = self._signs if self.by_sign else self._quantise
+            emit(b, first_channel, stored)
             self._move_pointers(b, stored)
             return
         per_store = self.stored_bits // self.bits
@@ -247,6 +255,30 @@ class Store:
                 if self.signed:
                     b("xori", accumulator, accumulator, levels[0])
 
+    def _quantise(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+        """Codes of two channels at a time, which pv.qnt packs: a byte, or a half of one."""
+        middle, count, per_store = self.temporaries[0], len(self.acc[0]), BYTE_BITS // self.bits
+        # a byte has all its upper bits inverted at once
+        inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
+        tables = gap_bytes(self.rule, self.bits, count)
+        for channel in range(0, count, SEARCHED_CHANNELS):
+            position = (first_channel + channel) % per_store
+            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - _HALF)
+            for pixel, accumulators in enumerate(self.acc):
+                first, second = accumulators[channel : channel + SEARCHED_CHANNELS]
+                held = accumulators[channel - position] if count >= per_store else self.partial[pixel]
+                code = held if position == 0 else first
+                b("p.clipi", first, first, _CLIPPED_BITS)
+                b("p.clipi", second, second, _CLIPPED_BITS)
+                b("pv.pack.h", first, second, first)
+                b(_QNT[self.bits], code, first, middle)
+                if position:
+                    b("p.inserti", held, code, SEARCHED_CHANNELS * self.bits - 1, position * self.bits)
+                if position + SEARCHED_CHANNELS == per_store:
+                    if not self.signed:
+                        b("xori", held, held, inverted)
+                    self._store(b, pixel, held, stored)
+
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
         if self.xpulp:
             b("p.lw", lam, WORD, self.parameters)
@@ -260,7 +292,7 @@ class Store:
     def _move_pointers(self, b: Builder, stored: list[int]) -> None:
         """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
         if self.xpulp:
-            if self.rule is Rule.THRESHOLDS and not self.by_sign:
+            if self.rule in (Rule.THRESHOLDS, Rule.QNT) and not self.by_sign:
                 self._move(b, self.parameters, self.parameter_bytes)
             return
         self._move(b, self.parameters, self.skipped + self.parameter_bytes)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sw.layout import Ints
 
 MAX_SHIFT = 31
@@ -15,6 +16,12 @@ MAX_SHIFT = 31
 MAX_WIDE_SHIFT = 63
 
 _HALF_BITS = 16
+
+SEARCHED_CHANNELS = 2
+"""Channels whose thresholds one pv.qnt searches."""
+
+SEARCHED_BITS = (4, 2)
+"""Widths of its results."""
 
 
 class Rule(Enum):
@@ -25,6 +32,7 @@ class Rule(Enum):
     MULTIPLY = "multiply"
     SHIFT = "shift"
     THRESHOLDS = "thresholds"
+    QNT = "qnt"
 
 
 RULES = tuple(rule.value for rule in Rule)
@@ -204,6 +212,40 @@ class Thresholds:
         return halves[:, ::2] | halves[:, 1::2] << _HALF_BITS
 
 
+class SearchedThresholds(Thresholds):
+    """The same by ``pv.qnt``, which takes the accumulators clipped to 16 bits.
+
+    Parameters
+    ----------
+    values : array of int, [channel][2**bits - 1]
+        Ascending, of 16 bits signed but the largest: what lies above it would be clipped to it.
+    """
+
+    rule = Rule.QNT
+
+    def __post_init__(self) -> None:
+        """Reject also a threshold that clipped accumulators cannot exceed."""
+        Thresholds.__post_init__(self)
+        most = (1 << (_HALF_BITS - 1)) - 2
+        if self.values.max() > most:
+            raise LayerError(f"thresholds must be at most {most} for pv.qnt, not {self.values.max()}")
+
+
+def pair_bytes(bits: int) -> int:
+    """Bytes of the thresholds of two channels for results of ``bits`` bits, which pv.qnt wants at a multiple."""
+    return SEARCHED_CHANNELS * HALF_BYTES << bits
+
+
+def parameter_alignment(rule: Rule | None, bits: int) -> int:
+    """What the address of the parameters must be a multiple of."""
+    return pair_bytes(bits) if rule is Rule.QNT else WORD_BYTES
+
+
+def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
+    """Bytes between the biases of a block of ``nch`` channels and what the rule needs."""
+    return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
+
+
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 
@@ -218,6 +260,9 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
         return np.pad(values, ((0, channels - values.shape[0]), (0, 0))).reshape(blocks, -1)
 
     fields = [filled(bias[:, np.newaxis])]
+    if isinstance(after, SearchedThresholds):
+        bits = int(after.values.shape[1]).bit_length()
+        fields.append(np.zeros((blocks, gap_bytes(after.rule, bits, nch) // WORD_BYTES), np.int64))
     if isinstance(after, Multiplication):
         fields.append(np.full((blocks, 1), after.factor))
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):

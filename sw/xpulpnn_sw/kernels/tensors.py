@@ -13,6 +13,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -85,7 +86,8 @@ class LayerTensors:
         self.check_shapes(activations or shape, weights)
         per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
-            raise LayerError(f"requantisation must be thresholds for results of one bit, not {self.rule}")
+            found = self.rule.value if self.rule else None
+            raise LayerError(f"requantisation must be thresholds for results of one bit, not {found}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
         for name, values in per_channel.items():
@@ -248,4 +250,6 @@ class Spreading:
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0
+                kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+                most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
+                return kind(values=np.clip(moved, -_HALF_RANGE, most)), 0

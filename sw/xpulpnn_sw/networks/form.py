@@ -165,7 +165,8 @@ def _stage(content: Any, number: int, arrays: Arrays) -> Stage:
     chosen = _text(entry, "kernel", where)
     if chosen not in CHAINED:
         raise InputError(f"kernel of {name} must be one of {', '.join(CHAINED)}, not {chosen}")
-    rules = {rule.value: rule for rule in Rule}
+    # pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
+    rules = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
     rule = entry.get("requantise", Rule.BN32.value)
     if rule not in rules:
         raise InputError(f"requantise of {name} must be one of {', '.join(rules)}, not {rule}")

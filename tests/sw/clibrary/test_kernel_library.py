@@ -35,7 +35,7 @@ LAYERS = [
     ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),
     ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"),
     ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
-    ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x8", "bn32", "xpulpv2"),
+    ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x4", "thresholds", "xpulpv2"),
 ]
 
 

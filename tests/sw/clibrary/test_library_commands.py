@@ -104,9 +104,10 @@ def test_packed_weights_as_arrays(weights, tmp_path, capsys):
         (["linear", "8:2", "--precision", "8x2x8"], "weights must be -2..1, not -8"),
         (["linear", "8"], "layer must be I:O[:raw], not 8"),
         (["linear", "8:2:raw"], "arrays must be weights, bias (bias if there is one), not also kappa"),
-        (["linear", "8:2", "--variant", "nn_4x4"], "variant must be one of rv32im_4x1, "),
+        (["linear", "8:2", "--variant", "nn_4x4"], "variant must be one of rv32im_2x1, "),
         (["linear", "8:2", "--requantise", "shift"], "arrays must be weights, bias, shift "),
-        (["depthwise", "4x4x2:2x4", "--requantise", "shift"], "--requantise must be left out with depthwise"),
+        (["depthwise", "4x4x2:2x4", "--requantise", "shift"], "arrays must be weights, bias, shift (bias if there is "),
+        (["depthwise", "4x4x2:2x4"], "shape of weights must be (2, 2, 4), not (2, 8)"),
     ],
 )
 def test_what_cannot_be_packed(words, text, weights, tmp_path, capsys):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from xpulpnn_sim.papers.network_runs import Cifar10Run
-from xpulpnn_sim.papers.published import CIFAR10_KILOCYCLES, CIFAR10_SPEED_UPS, PAPERS
 from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import CIFAR10_KILOCYCLES, CIFAR10_SPEED_UPS, PAPERS
 
 NAME = "cifar10"
 
@@ -48,7 +48,8 @@ TABLE = Table(
     notes=(
         (
             "Three convolutions 5x5 with ReLU and pooling, a linear layer; 6.56 million MAC, weights random. The first "
-            "layer has 8 bits whatever the others have. The paper's times include the transfers into the TCDM."
+            "layer has 8 bits whatever the others have."
         ),
+        "Several cores get their operands by DMA, as the paper's do; one core by itself has memory of its own.",
     ),
 )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import product
 
-from xpulpnn_sim.papers.published import MIXED_PEAK, PAPERS
 from xpulpnn_sim.papers.runs import KernelRun
 from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import MIXED_PEAK, PAPERS
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
 NAME = "pulp-nn-mixed"
@@ -41,8 +41,8 @@ TABLE = Table(
     rows=tuple(_rows()),
     notes=(
         (
-            f"Layer {PAPER_LAYER}, widths of inputs x weights x results, batch normalisation in 32 bits. The paper gives "
-            "the peak of its kernels; xpulpv2_4x2 has the same instructions, nn_4x4 has narrow products and Mac&Load."
+            f"Layer {PAPER_LAYER}, widths of inputs x weights x results, batch normalisation in 32 bits. The paper "
+            "gives the peak of its kernels; xpulpv2_4x2 has the same instructions, nn_4x4 those of XpulpNN."
         ),
     ),
 )

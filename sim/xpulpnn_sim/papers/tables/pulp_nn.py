@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.papers.published import (
+from xpulpnn_sim.papers.runs import KernelRun
+from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import (
     CHANNELWISE_SPEED_UP,
     CONV_KILOCYCLES,
     CONV_SPEED_UPS,
@@ -14,8 +16,6 @@ from xpulpnn_sim.papers.published import (
     PAPERS,
     PEAK,
 )
-from xpulpnn_sim.papers.runs import KernelRun
-from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -47,7 +47,7 @@ def _linear(cores: int) -> KernelRun:
         kernel="linear",
         layer=_LINEAR,
         precision=_SIGNED,
-        variant="xpulpv2_4x1",
+        variant="xpulpv2_2x1",
         rule=Rule.SHIFT.value,
         cores=cores,
     )
@@ -94,7 +94,7 @@ def _rows() -> Iterator[Row]:
             unit="k cycles",
             published=published,
             ours=Quantity(run=_linear(cores), per=_KILO),
-            place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_4x1", str(cores)),
+            place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_2x1", str(cores)),
         )
     for cores, published in LINEAR_SPEED_UPS.items():
         yield Row(
@@ -162,13 +162,13 @@ TABLE = Table(
     rows=tuple(_rows()),
     notes=(
         (
-            f"Convolution {PAPER_LAYER}, results by a shift. The paper's are measured on GAP8, its Table 2 with blocks of "
-            "2x2, cache misses included; ours on a cluster with 16 banks, instructions fetched without delay."
+            f"Convolution {PAPER_LAYER}, results by a shift. The paper's are measured on GAP8, its Table 2 with blocks "
+            "of 2x2, cache misses included; ours on a cluster with 16 banks, instructions fetched without delay."
         ),
         f"The paper does not say how large its fully connected layer is; {_LINEAR} fits its instructions.",
         (
-            "One core over another instruction set: both on the back end by itself. Speed-ups of layers without products "
-            "are at least the printed figure in the paper."
+            "One core over another instruction set: both on the back end by itself. Speed-ups of layers without "
+            "products are at least the printed figure in the paper."
         ),
     ),
 )

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL
 from xpulpnn_sim.papers.packed_runs import BIT_SERIAL, BYTES, DepthRun, PackedRun
-from xpulpnn_sim.papers.published import DEEPEST, OVER_OTHERS, PAPERS, PROTOTYPE, PROTOTYPE_RIVALS
 from xpulpnn_sim.papers.table import Place, Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import DEEPEST, OVER_OTHERS, PAPERS, PROTOTYPE, PROTOTYPE_RIVALS
 
 NAME = "ulppack"
 
@@ -57,10 +57,11 @@ TABLE = Table(
     title="ULPPACK: products of packed operands",
     printed_by=PAPERS[NAME],
     rows=tuple(_rows()),
+    reference="reference",
     notes=(
         (
-            f"Products {USUAL_MATMUL} (channels x reduction x pixels) on one core, memory that answers in the next cycle; "
-            "the packing of the activations is left out. Rows of the prototype: first version of such kernels on this core."
+            f"Products {USUAL_MATMUL} (channels x reduction x pixels) on one core, memory that answers in the next "
+            "cycle; the packing of the activations is left out. Prototype: the first such kernels on this core."
         ),
         (
             "The paper measures ratios on an ARM core with NEON, of 512x512x512; bytes here are pv.sdotup.b of bytes, "

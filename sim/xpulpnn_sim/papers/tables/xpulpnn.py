@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.papers.published import BANK_GAIN, CONV_RATIOS, CYCLES_PER_SDOTP, MATMUL_RATIOS, OPEF, PAPERS
 from xpulpnn_sim.papers.runs import USUAL_BANKS, KernelRun
 from xpulpnn_sim.papers.table import Quantity, Row, Table
+from xpulpnn_sim.papers.tables.published import BANK_GAIN, CONV_RATIOS, CYCLES_PER_SDOTP, MATMUL_RATIOS, OPEF, PAPERS
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
 NAME = "xpulpnn"
@@ -100,8 +100,8 @@ TABLE = Table(
             f"{USUAL_BANKS} banks, instructions fetched without delay."
         ),
         (
-            "xpulpv2_4x2 is the fastest kernel of RI5CY's instructions, on the same core. It is scheduled by hand as all "
-            "of ours are: where both sides of a ratio are faster than the paper's, the ratio may be smaller."
+            "xpulpv2_4x2 is the fastest kernel of RI5CY's instructions, on the same core. It is scheduled by hand as "
+            "all of ours are: where both sides of a ratio are faster than the paper's, the ratio may be smaller."
         ),
         "The paper calls the speed-up over the cores near-linear, and twice the banks almost no gain for nn_4x2.",
     ),

@@ -6,14 +6,15 @@ from xpulpnn_sim.papers.table import MeasuredRow, MeasuredTable, Verdict
 
 def named_table(measured: MeasuredTable) -> NamedTable:
     """Figure, paper, ours, their ratio, verdict and place; summary and conditions as notes."""
+    reference = measured.table.reference
     columns = [
         Column(name="figure"),
         Column(name="unit"),
-        Column(name="paper", digits=2),
+        Column(name=reference, digits=2),
         Column(name="ours", digits=2),
-        Column(name="ours / paper", digits=2),
+        Column(name=f"ours / {reference}", digits=2),
         Column(name="verdict"),
-        Column(name="in the paper"),
+        Column(name=f"of the {reference}"),
     ]
     return NamedTable(
         title=measured.table.title,

@@ -1,0 +1,13 @@
+/* The team of cores for libraries that are compiled once, for a cluster and for one core alike. */
+
+#include <xp_team.h>
+
+unsigned xp_team_core(void) { return xp_core(); }
+
+unsigned xp_team_size(void) { return xp_team_cores(); }
+
+void xp_team_wait(void) { xp_barrier(); }
+
+void *xp_team_malloc(uint32_t size) { return xp_l1_malloc(size); }
+
+void xp_team_free(void *memory) { xp_l1_free(memory); }
