@@ -224,9 +224,7 @@ def grants_of(good: Recording, at: int) -> list[int]:
     records = good.records
     searches = {"pv.qnt.n": 8, "pv.qnt.c": 4}
     accesses = [
-        searches.get(text.partition(" ")[0], 0)
-        if not mask
-        else 1 + (address % 4 + mask.bit_length() > 4)
+        searches.get(text.partition(" ")[0], 0) if not mask else 1 + (address % 4 + mask.bit_length() > 4)
         for text, address, mask in zip(
             texts(records),
             records["mem_addr"].tolist(),
