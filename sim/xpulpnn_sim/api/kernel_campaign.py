@@ -129,7 +129,8 @@ def random_cases(
     if count < 1:
         raise InputError(f"--random must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
-    all_turns = turns(kernel, config, precisions=precisions, variants=variants)
+    rules = rules or chosen.rules or (Rule.BN32,)
+    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules)
     for number in range(count):
         seed = machine.seed + number
         rng = Random(f"{kernel} {seed}")
@@ -145,15 +146,20 @@ def random_cases(
             machine=surroundings,
             checked=check,
             specialise=rng.random() < 0.25,
-            rule=rng.choice(rules or chosen.rules or (Rule.BN32,)),
             extreme=rng.random() < _EXTREME,
         )
+        case = replace(case, rule=rng.choice(_possible_rules(case, rules)))
         cases.append(_with_random_layer(case, chosen, rng))
     return cases
 
 
 def turns(
-    kernel: str, config: CoreConfig, *, precisions: Sequence[Precision] = (), variants: Sequence[str] = ()
+    kernel: str,
+    config: CoreConfig,
+    *,
+    precisions: Sequence[Precision] = (),
+    variants: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> list[Turn]:
     """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
 
@@ -168,7 +174,8 @@ def turns(
         for precision in group:
             try:
                 precision = chosen.precision(layer, precision)
-                Case(layer=layer, precision=precision, variant=variant, config=config).check()
+                case = Case(layer=layer, precision=precision, variant=variant, config=config)
+                _possible_rules(case, rules or (Rule.BN32,))
             except (InputError, LayerError) as error:
                 problem = error
                 continue
@@ -178,6 +185,22 @@ def turns(
     if not found:
         raise InputError(str(problem))
     Random(kernel).shuffle(found)
+    return found
+
+
+def _possible_rules(case: Case, rules: Sequence[Rule]) -> list[Rule]:
+    """Those that the core and the widths of a case allow; raises :class:`InputError` if none does."""
+    found: list[Rule] = []
+    problem: InputError | LayerError | None = None
+    for rule in rules:
+        try:
+            replace(case, rule=rule).check()
+        except (InputError, LayerError) as error:
+            problem = error
+            continue
+        found.append(rule)
+    if not found:
+        raise InputError(str(problem))
     return found
 
 
