@@ -194,8 +194,6 @@ def test_no_c_program_has_them(precision: str, tmp_path, capsys):
     assert cli.main(arguments) == 2
     message = f"precision must be without a width of 1 for a C program, not {precision}"
     assert capsys.readouterr().err == f"error: {message}\n"
-        capsys.readouterr().err == f"error: precision must be without a width of 1 for a C program, not {precision}\n"
-    )
 
 
 def test_packed_weights_of_one_bit():
