@@ -26,7 +26,7 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Ints, Words
-from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -107,7 +107,7 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
         :data:`RULE_ARRAYS`, ``kappa`` and ``lambda`` ``[out]``, ``thresholds`` ``[out][levels - 1]``, the others
         single numbers.
     rule : Rule
-        How results below 32 bits come of accumulators.
+        How results below 32 bits come of accumulators; of one bit by thresholds in any case.
 
     Raises
     ------
@@ -116,6 +116,10 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     """
     if computing.name not in PACKED_KERNELS:
         raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
+        raise InputError(f"--requantise must be thresholds for results of one bit, not {rule.value}")
+    if precision.y == SIGN_BITS:
+        rule = Rule.THRESHOLDS
     if rule not in computing.rules:
         known = ", ".join(one.value for one in computing.rules)
         raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
@@ -168,7 +172,10 @@ def _ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) 
     least = -(1 << (bits - 1)) if signed else 0
     greatest = least + (1 << bits) - 1
     low, high = int(values.min()), int(values.max())
-    if low < least or high > greatest:
+    if bits == SIGN_BITS:
+        if (others := values[np.abs(values) != 1]).size:
+            raise InputError(f"{name} of one bit must be -1 or 1, not {others[0]}")
+    elif low < least or high > greatest:
         raise InputError(f"{name} must be {least}..{greatest}, not {low if low < least else high}")
     return values.astype(np.int64)
 
