@@ -23,6 +23,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "the binarised vehicle classifier, then shared by eight cores",
         ),
         ("xpulpnn cosim cifar10 --bits 8,4", "the CIFAR-10 network layer by layer, random weights"),
+        ("xpulpnn cosim cifar10 --bits 8 --cores 1,8 --plot build/net.html", "shared by eight cores; its memory"),
+    ),
+    "net": (
+        ("xpulpnn net digits.json", "a network for a random input, on one core"),
+        ("xpulpnn net digits.json --images pictures --cores 1,8", "for images with labels, also on eight cores"),
     ),
     "bench": (
         ("xpulpnn bench --html build/papers.html", "all tables of the papers, and a page with plots"),

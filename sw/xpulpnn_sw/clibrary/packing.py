@@ -114,33 +114,12 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     InputError, LayerError
         Arrays that are missing or too many, have other shapes, or elements out of their range.
     """
-    if computing.name not in PACKED_KERNELS:
-        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
-        raise InputError(f"--requantise must be thresholds for results of one bit, not {rule.value}")
-    if precision.y == SIGN_BITS:
-        rule = Rule.THRESHOLDS
-    if rule not in computing.rules:
-        known = ", ".join(one.value for one in computing.rules)
-        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
+    rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
-    _check_names(arrays, rule if precision.requantised else None)
-    weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
-    bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
-    # for the shapes of everything else
-    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
-    after = _requantisation(arrays, rule) if precision.requantised else None
-    if isinstance(example, DepthwiseTensors):
-        bias = np.zeros_like(example.bias) if bias is None else bias
-    tensors = replace(
-        example,
-        activations=np.zeros_like(example.activations),
-        weights=weights,
-        bias=bias,
-        requantisation=after,
+    run = library_run(
+        computing.build(layer, precision, variant, trained_tensors(computing, layer, precision, arrays, rule))
     )
-    run = library_run(computing.build(layer, precision, variant, tensors))
     symbols, image = run.image.symbols, run.image
     return Packed(
         run=run,
@@ -150,6 +129,41 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
         output_bytes=symbols["output"].length,
         buffer_bytes=run.arguments.get("buffer_stride", 0),
     )
+
+
+def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    """The operands of a trained layer, zeros for its inputs: parameters and errors as of :func:`packed`."""
+    rule = _rule_of(computing, precision, rule)
+    precision = computing.precision(layer, precision)
+    _check_names(arrays, rule if precision.requantised else None)
+    weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
+    bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
+    # for the shapes of everything else
+    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
+    after = _requantisation(arrays, rule) if precision.requantised else None
+    if isinstance(example, DepthwiseTensors):
+        bias = np.zeros_like(example.bias) if bias is None else bias
+    return replace(
+        example,
+        activations=np.zeros_like(example.activations),
+        weights=weights,
+        bias=bias,
+        requantisation=after,
+    )
+
+
+def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
+    """How the results come of accumulators, where ``rule`` is asked for."""
+    if computing.name not in PACKED_KERNELS:
+        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
+        raise InputError(f"--requantise must be thresholds for results of one bit, not {rule.value}")
+    if precision.y == SIGN_BITS:
+        rule = Rule.THRESHOLDS
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
+    return rule
 
 
 def _check_names(arrays: Arrays, rule: Rule | None) -> None:
