@@ -352,7 +352,7 @@ def test_a_pointwise_layer_needs_no_buffer():
         ),
         (
             lambda: VARIANTS["xpulpv2_4x2"].check_precision(Precision.parse("8x8x16")),
-            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 8x8x16",
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 8x8x16",
         ),
     ],
 )

@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pulp-nn",
         action="store_true",
-        help="functions with the public names of PULP-NN too, and the kernels that they need alone unless --kernels names "
-        "others; --requantise bn64: those with kappa and lambda of 64 bits",
+        help="functions with the public names of PULP-NN, and of the kernels those alone that they need unless "
+        "--kernels names others; --requantise bn64: those with kappa and lambda of 64 bits",
     )
     add_configuration(parser)
     parser.add_argument("--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first installed)")

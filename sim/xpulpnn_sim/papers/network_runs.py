@@ -8,7 +8,8 @@ from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.papers.runs import Record
 
 

@@ -8,27 +8,29 @@ from xpulpnn_sw.clibrary.public import PublicFunction
 
 PUBLIC_HEADER = "pulp_nn_kernels.h"
 
-_WIDTH = 100
+_WIDTH = 120
 
 _GENERAL = """\
-Functions of the public PULP-NN libraries, with their arguments and layouts, made of the kernels of xpulpnn. Every core of
-a team calls them (pi_cl_team_fork); they share the work, end with a barrier, and take any number of cores.
+Functions of the public PULP-NN libraries, with their arguments and layouts, made of the kernels of xpulpnn. Every core
+of a team calls them (pi_cl_team_fork); they share the work, end with a barrier, and take any number of cores.
 
-Feature maps are [row][column][channel], weights [out][ky][kx][in], elements packed little end first; channels of each map
-fill whole bytes. Two flags choose the results: both set: clip((kappa * acc + lambda) >> out_shift); flag_relu alone:
-clip((out_mul * acc) >> out_shift); no flag_relu: clip(acc >> out_shift). bias: int32_t for each channel unless said
-otherwise, or NULL.
+Feature maps are [row][column][channel], weights [out][ky][kx][in], elements packed little end first; channels of each
+map fill whole bytes. Two flags choose the results: both set: clip((kappa * acc + lambda) >> out_shift); flag_relu
+alone: clip((out_mul * acc) >> out_shift); no flag_relu: clip(acc >> out_shift). bias: int32_t for each channel unless
+said otherwise, or NULL.
 
 Any alignment will do, and any number of channels; fastest are pointers at whole words, pixels of whole words and output
 channels in fours. What a kernel needs beside the operands (filters in its order, im2col rows) is taken from the memory
-of xp_l1_malloc and given back: buffers given as arguments are not used and may be NULL. Where there is too little,
-channels are computed in several turns. An argument that a function cannot take ends the program with a line on stderr.
+of xp_l1_malloc, on a core by itself malloc, and given back: buffers given as arguments are not used and may be NULL.
+Where there is too little, channels are computed in several turns. Up to two words behind an operand may be read. An
+argument that a function cannot take ends the program with a line on stderr.
 """
 
 _KINDS = {
     "conv": "Convolutions, and with a filter of one pixel pointwise ones. Padding and strides hold for both.",
     "depthwise": "Depthwise convolutions. The input is [channel][row][column], where the channels of a byte lie in the "
-    "same byte of a map, lowest bits first; so are the weights, [channel][ky][kx]. The output is [row][column][channel].",
+    "same byte of a map, lowest bits first; so do those of the weights, [channel][ky][kx]. The output is "
+    "[row][column][channel].",
     "linear": "Fully connected layers. Weights are [out][in], each row of whole bytes.",
     "linear_sums": "The same, results are int32_t accumulators.",
     "maxpool": "Maximum pools. The input is left as it is.",
@@ -60,10 +62,19 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
     ]
     by_kind = sorted(functions, key=lambda function: list(_KINDS).index(function.kind))
     for kind, group in groupby(by_kind, key=lambda function: function.kind):
-        comment = textwrap.fill(f"/* {_KINDS[kind]} */", _WIDTH, subsequent_indent="   ")
+        comment = textwrap.fill(f"/* {_KINDS[kind]}", _WIDTH - 3, subsequent_indent="   ") + " */"
         lines += ["", comment]
         for function in group:
             for name in function.names:
-                lines.append(textwrap.fill(f"{function.prototype(name)};", _WIDTH, subsequent_indent="    "))
+                lines += _declaration(function, name)
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
     return "\n".join(lines)
+
+
+def _declaration(function: PublicFunction, name: str) -> list[str]:
+    """A prototype, its parameters in lines as long as they may be."""
+    words = [f"{one.text}," for one in function.parameters]
+    words[-1] = words[-1].rstrip(",")
+    # a parameter is not torn apart
+    text = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), _WIDTH - 4)
+    return [f"void {name}(", *(f"    {line}".replace("\0", " ") for line in text), ");"]

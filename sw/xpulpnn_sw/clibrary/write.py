@@ -1,5 +1,6 @@
 """Writes a library into a folder."""
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,9 @@ from xpulpnn_sw.toolchain import archive
 
 _PARTS = Path(__file__).parent / "c"
 """What functions with public names have in common."""
+
+_COMMON = "common"
+"""The part that the others call."""
 
 
 def texts(
@@ -52,9 +56,17 @@ def objects(
             (place / file).write_text(text)
         (place / ARGUMENTS_HEADER).write_text(arguments_header())
         sources = [place / file for file in written]
-        if public:
-            sources += sorted(_PARTS.glob("*.c"))
+        sources += _parts(public)
         archive(
             sources, library, compiler=compiler, options=replace(options, include=(*options.include, _PARTS, place))
         )
     return library
+
+
+def _parts(public: Sequence[PublicFunction]) -> list[Path]:
+    """What functions have in common: the sources that are called, each after its layer."""
+    names: set[str] = set()
+    for function in public:
+        for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):
+            names |= {_COMMON, "pool" if match[1].endswith("pool") else match[1]}
+    return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names)]

@@ -136,10 +136,11 @@ struct xp_nn_channel {
 };
 struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel);
 
-/* Words of a block of count channels from first on, of which those behind the end of the layer are zeros; returns how
-   many. The shift that is left to the kernel is xp_nn_shift. */
-uint32_t xp_nn_parameters(
-    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t count
+/* Words of a block of size channels, first and then one each step; those behind the end of the layer are zeros: biases,
+   then lambda and kappa of each. The shift that is left to the kernel is xp_nn_shift. */
+void xp_nn_parameters(
+    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
+    uint32_t size
 );
 static inline uint32_t xp_nn_shift(const struct xp_nn_elements *elements, uint32_t shift) {
     return elements->is_wide == 0 ? shift : shift > 32 ? shift - 32 : 0;

@@ -31,6 +31,18 @@ static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_
     return bits % WORD_BITS != 0 || addresses % WORD != 0 ? 0 : bits / WORD_BITS;
 }
 
+/* The scaled values of all elements by their bits, of which each core computes a piece. */
+static void fill_table(uint8_t *table, const struct xp_nn_factor *scale, uint32_t bits, int is_signed, int y_signed) {
+    const uint32_t values = 1u << bits, core = xp_team_core(), cores = xp_team_size(), above = WORD_BITS - bits;
+    const int32_t least = y_signed ? INT8_MIN : 0, most = y_signed ? INT8_MAX : UINT8_MAX;
+    const uint32_t shift = scale->shift, end = values * (core + 1) / cores;
+    for (uint32_t i = values * core / cores; i < end; ++i) {
+        const uint32_t element = is_signed ? (uint32_t)((int32_t)(i << above) >> above) : i;
+        const int32_t value = (int32_t)(element * (uint32_t)scale->factor + (uint32_t)scale->summand) >> shift;
+        table[i] = (uint8_t)(value < least ? least : value > most ? most : value);
+    }
+}
+
 void xp_nn_add(
     const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const struct xp_nn_factor *first,
     const struct xp_nn_factor *second, const struct xp_nn_factor *sum
@@ -45,14 +57,8 @@ void xp_nn_add(
     const uint32_t first_values = 1u << elements->x_bits, second_values = 1u << elements->w_bits;
     uint32_t none = 1;
     uint8_t *const tables = xp_nn_begin(layer->name, first_values + second_values, 0, 1, &none);
-    for (uint32_t i = core; i < first_values + second_values; i += cores) {
-        const int is_first = i < first_values;
-        const uint32_t bits = is_first ? elements->x_bits : elements->w_bits, above = WORD_BITS - bits;
-        const int is_signed = is_first ? elements->x_signed : kernel->w_signed;
-        const uint32_t pattern = (is_first ? i : i - first_values) << above;
-        const int32_t value = is_signed ? (int32_t)pattern >> above : (int32_t)(pattern >> above);
-        tables[i] = (uint8_t)xp_nn_clipped(scaled(is_first ? first : second, value), BYTE_BITS, elements->y_signed);
-    }
+    fill_table(tables, first, elements->x_bits, elements->x_signed, elements->y_signed);
+    fill_table(tables + first_values, second, elements->w_bits, kernel->w_signed, elements->y_signed);
     xp_team_wait();
     if (count > 0 && sum == NULL) {
         const struct xp_add_arguments arguments = {

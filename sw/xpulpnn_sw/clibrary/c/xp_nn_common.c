@@ -36,8 +36,10 @@ uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uin
             bytes = fixed + count * per_channel;
             memory = xp_team_malloc(bytes);
         }
-        if (memory == NULL)
-            xp_nn_refuse(name, "memory for the kernel", "at least what it needs", bytes);
+        if (memory == NULL) {
+            fprintf(stderr, "%s: memory left to xp_l1_malloc must be at least %u bytes, not less\n", name, (unsigned)bytes);
+            abort();
+        }
         shared.memory = memory;
         shared.channels = count;
     }
@@ -75,29 +77,64 @@ struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const 
     return it;
 }
 
-uint32_t xp_nn_parameters(
-    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t count
-) {
-    /* the kernel takes the upper word only: what is missing in the shift is made up for */
-    const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
-    uint32_t *next = words + count;
-    for (uint32_t i = 0; i < count; ++i) {
-        struct xp_nn_channel it = {0};
-        if (first + i < layer->out_channels)
-            it = xp_nn_channel(elements, layer, first + i);
-        words[i] = (uint32_t)it.bias;
-        if (elements->is_wide) {
-            const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
-            *next++ = (uint32_t)lambda;
-            *next++ = (uint32_t)(lambda >> WORD_BITS);
-            *next++ = (uint32_t)kappa;
-            *next++ = (uint32_t)(kappa >> WORD_BITS);
-        } else {
-            *next++ = (uint32_t)it.lambda;
-            *next++ = (uint32_t)it.kappa;
+/* Lambda and kappa of 32 bits, of a channel each step. */
+static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step, uint32_t count) {
+    if (layer->flags == XP_NN_NORMALISED) {
+        const uint32_t *lambda = (const uint32_t *)layer->lambda + channel, *kappa = (const uint32_t *)layer->kappa + channel;
+        for (uint32_t i = 0; i < count; ++i, lambda += step, kappa += step) {
+            *next++ = *lambda;
+            *next++ = *kappa;
         }
+        return;
     }
-    return (uint32_t)(next - words);
+    const uint32_t factor = layer->flags == XP_NN_MULTIPLIED ? (uint32_t)layer->factor : 1;
+    for (uint32_t i = 0; i < count; ++i) {
+        *next++ = 0;
+        *next++ = factor;
+    }
+}
+
+/* The same of 64 bits, lower words first. The kernel takes the upper word of the sum only: what is missing in the shift
+   is made up for. */
+static void parameters_of_pairs(
+    uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
+    uint32_t count
+) {
+    const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
+    for (uint32_t i = 0; i < count; ++i, channel += step) {
+        const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+        const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
+        *next++ = (uint32_t)lambda;
+        *next++ = (uint32_t)(lambda >> WORD_BITS);
+        *next++ = (uint32_t)kappa;
+        *next++ = (uint32_t)(kappa >> WORD_BITS);
+    }
+}
+
+void xp_nn_parameters(
+    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
+    uint32_t size
+) {
+    /* a block may end behind the last channel */
+    const uint32_t left = (layer->out_channels - first + step - 1) / step, count = left < size ? left : size;
+    const uint32_t channel_words = elements->is_wide ? 2 * 2 : 2;
+    for (uint32_t i = size + count * channel_words; i < size * (channel_words + 1); ++i)
+        words[i] = 0;
+    for (uint32_t i = 0; i < size; ++i)
+        words[i] = 0;
+    if (layer->bias != NULL && layer->bias_bytes == 1) {
+        const int8_t *bias = (const int8_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = (uint32_t)*bias;
+    } else if (layer->bias != NULL) {
+        const uint32_t *bias = (const uint32_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = *bias;
+    }
+    if (elements->is_wide)
+        parameters_of_pairs(words + size, elements, layer, first, step, count);
+    else
+        parameters_of_words(words + size, layer, first, step, count);
 }
 
 int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed) {

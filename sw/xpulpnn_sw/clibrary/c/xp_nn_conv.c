@@ -128,7 +128,7 @@ static void copy_filters(
     const uint32_t block_words = kernel->nch * (kernel->elements.is_wide ? 5 : 3);
     for (uint32_t block = core; block < xp_nn_up(count, kernel->nch) / kernel->nch; block += cores) {
         const uint32_t channel = first + block * kernel->nch;
-        (void)xp_nn_parameters(parameters + block * block_words, &kernel->elements, layer, channel, kernel->nch);
+        xp_nn_parameters(parameters + block * block_words, &kernel->elements, layer, channel, 1, kernel->nch);
     }
 }
 
