@@ -11,6 +11,9 @@ from xpulpnn_sw.ulppack.packing import Packing
 _SCALAR_WORDS = 4
 """Packed words of an iteration where every loop costs a branch."""
 
+_SCALAR_COLUMNS = 8
+"""Words of memory of an iteration, likewise."""
+
 _HALVES = 2
 """Half-words of a word."""
 
@@ -124,7 +127,7 @@ class Rows:
             with b.loop(groups, counter, level=0):
                 column.emit(b, 1, source, target, others)
             return
-        unrolled = max(1, _SCALAR_WORDS // packing.columns)
+        unrolled = max(1, _SCALAR_COLUMNS // packing.columns)
         rounds, rest = divmod(groups, unrolled)
         if rest:
             column.emit(b, rest, source, target, others)
