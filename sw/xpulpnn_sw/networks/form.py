@@ -19,7 +19,8 @@ from typing import Any, cast
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Arrays, read_arrays, trained_tensors
+from xpulpnn_sw.clibrary.packed_layer import Arrays, read_arrays
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, trained_tensors
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import (
