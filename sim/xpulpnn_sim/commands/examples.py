@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "library": (
         ("xpulpnn library -o build/library", "headers, libxpulpnn.a and a table of its functions"),
         ("xpulpnn library --kernels conv,maxpool --precision 8x8x8,4x4x4 --preset ri5cy", "a few of them"),
+        ("xpulpnn library --pulp-nn -o build/pulp_nn", "with the public names of PULP-NN, for its applications"),
     ),
     "pack": (
         ("xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c", "layer.c and layer.h"),
