@@ -159,6 +159,12 @@ CLASSIFIER_MILLION_CYCLES: Mapping[str, Published] = {
 }
 """Classifier: by how bits are counted."""
 
+CLASSIFIER_OPERATIONS: Mapping[str, Published] = {
+    "xor": Published("3302048", "table IV"),
+    "compare": Published("2553032", "table IV"),
+}
+"""Classifier: words compared, and numbers that become bits."""
+
 CLASSIFIER_GAIN = Published("2.22", "table IV, 55 % fewer instructions")
 """Classifier: instructions with bits counted in software over those with an instruction for it."""
 
