@@ -23,22 +23,27 @@ class ClassifierRun:
         How bits are counted: ``hardware`` or ``software``.
     cores : int
         That share it.
+    variant : str
+        How bits lie in words, out of :data:`~xpulpnn_sw.bnn.classifier.VARIANTS`.
     """
 
     popcount: str
     cores: int
+    variant: str = "dense"
 
     @property
     def command(self) -> str:
         """The command line that repeats it."""
-        return f"xpulpnn cosim bnn --popcount {self.popcount} --cores {self.cores}"
+        chosen = f"--variant {self.variant} --popcount {self.popcount}"
+        return f"xpulpnn cosim bnn {chosen}{f' --cores {self.cores}' if self.cores > 1 else ''}"
 
     def measure(self, *, check: bool) -> Record:
         """Run it; the record is that of ``cosim bnn --json``."""
         core = simulated(preset(DEFAULT_CONFIG))
         config = core if self.cores == 1 else ClusterConfig(core=core, cores=self.cores)
         machine = Machine(max_cycles=MOST_CYCLES)
-        return run_bnn(BnnCase(popcount=self.popcount, config=config, machine=machine, checked=check)).record
+        case = BnnCase(variant=self.variant, popcount=self.popcount, config=config, machine=machine, checked=check)
+        return run_bnn(case).record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
