@@ -6,7 +6,8 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, Frame, Registers, Term
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, Frame, Registers
+from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}

@@ -13,8 +13,9 @@ from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive, quotient, shared
+from xpulpnn_sw.kernels.frame import RA, Registers
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.channelwise import WindowLayer
 from xpulpnn_sw.precision import Precision
