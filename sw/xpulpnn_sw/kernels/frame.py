@@ -6,10 +6,11 @@ when the function starts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.pool import Pool
-from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term
+from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -179,9 +180,11 @@ class Frame:
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
         pool = Pool(self._free())
-        for name, value in self._terms.items():
-            if name in self._constants and name not in self._homes:
-                continue
+        computed = [name for name in self._terms if name not in self._constants or name in self._homes]
+        for name, following in zip_longest(computed, computed[1:]):
+            value = self._terms[name]
+            for one in (name, following):
+                self._load_arguments(one, pool)
             # straight to where it lives, unless it is somewhere already
             home = self._homes.get(name)
             register = self._evaluate(value, pool, home)
@@ -228,6 +231,18 @@ class Frame:
                 return None if a is None or b is None else MEANINGS[mnemonic](a, b)
             case _:
                 return None
+
+    def _load_arguments(self, name: str | None, pool: Pool) -> None:
+        """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
+        value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
+        for argument in arguments_of(value) if isinstance(value, Operation) else ():
+            is_register = argument.name in ("core", "cores")
+            if is_register or self._fold(argument) is not None or pool.knows(argument) or pool.room <= _WORKING:
+                continue
+            register = pool.take()
+            self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
+            pool.remember(argument, register)
+            pool.give_back(register)
 
     def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
         """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""

@@ -18,6 +18,15 @@ class Pool:
         self._free, self._users = registers, dict.fromkeys(registers, 0)
         self._holds: dict[Term, int] = {}
 
+    @property
+    def room(self) -> int:
+        """How many are free."""
+        return len(self._free)
+
+    def knows(self, value: Term) -> bool:
+        """Whether a register still holds a term."""
+        return value in self._holds
+
     def find(self, value: Term) -> int | None:
         """The register that still holds a term, in use from now on."""
         register = self._holds.get(value)

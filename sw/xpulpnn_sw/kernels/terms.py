@@ -1,6 +1,6 @@
 """Numbers that a kernel derives from its arguments, as expressions over their names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -82,6 +82,18 @@ def lesser(one: Term, other: Term) -> Term:
 def positive(value: Term) -> Term:
     """The value if it is positive, else 0."""
     return Operation("max0", value, Number(0))
+
+
+def arguments_of(value: Term) -> Iterator[Argument]:
+    """The arguments in a term."""
+    match value:
+        case Argument():
+            yield value
+        case Operation(_, left, right):
+            yield from arguments_of(left)
+            yield from arguments_of(right)
+        case _:
+            pass
 
 
 MEANINGS: Mapping[str, Callable[[int, int], int]] = {
