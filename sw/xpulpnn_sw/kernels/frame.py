@@ -278,7 +278,7 @@ class Frame:
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, pool, target)
-        a = self._evaluate(value.left, pool)
+        a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, pool)
         if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
             result = pool.take(target)
             self._b(short[0], result, a, short[1])

@@ -45,17 +45,20 @@ class Code:
         wanted: Sequence[str] = (),
         *,
         calls: bool = False,
+        passing: Sequence[str] = (),
     ) -> Frame:
         """The numbers of a function that uses the registers taken from ``registers``, and ``wanted`` more.
 
-        If it ``calls`` parts of itself, the return address is saved and no number lives there.
+        If it ``calls`` parts of itself, the return address is saved and no number lives there. Numbers that are
+        ``passing`` are needed by others only.
         """
         free = registers.rest()
         if calls:
             free.remove(RA)
         spare = free[: len(wanted)]
         used = {*FREE} - {*free[len(wanted) :]}
-        return Frame(self.b, [field.name for field in structure.fields], known, terms, homes, wanted, spare, used)
+        fields = [field.name for field in structure.fields]
+        return Frame(self.b, fields, known, terms, homes, wanted, spare, used, passing)
 
     # -- memory
 
