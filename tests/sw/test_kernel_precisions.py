@@ -302,6 +302,28 @@ def test_instructions(kernel: str, text: str, precision: str, name: str, most: f
     assert instructions <= most
 
 
+def shares(text: str, bits: int, name: str, cores: int) -> list[int]:
+    """Instructions that each core executes for its share of a linear layer."""
+    layer, precision = kind("linear").layer.parse(text), Precision.uniform(bits)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    run = kind("linear").build(layer, precision, name, tensors, cores=cores)
+    memory = kernel_memory(run)
+    return [sum(map(len, executed(run, kernel_call(run, core, cores), memory))) for core in range(cores)]
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_what_many_cores_do_besides_in_a_linear_layer(bits: int):
+    """The start of the function, and no more: what is left of eight times the speed."""
+    (alone,) = shares("512:64", bits, "nn_4x1", 1)
+    assert sum(shares("512:64", bits, "nn_4x1", 8)) <= alone + 7 * 65
+
+
+def test_blocks_of_two_neurons_serve_more_cores():
+    blocks_of_two, blocks_of_four = (shares("256:16", 8, name, 8) for name in ("xpulpv2_2x1", "xpulpv2_4x1"))
+    assert max(blocks_of_two) <= min(blocks_of_two) + 2
+    assert min(blocks_of_four) < 80 < max(blocks_of_two) < 0.6 * max(blocks_of_four)
+
+
 @pytest.mark.parametrize(("text", "expected"), [("8x4x8", 12), ("8x2x4", 8), ("2x8x2", 4), ("4x4x32", 64)])
 def test_results_lie_like_inputs_of_their_width(text: str, expected: int):
     """Nine channels take whole words, of accumulators those that inputs as wide as the weights would fill up."""
