@@ -8,6 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.kernel_campaign import LAYERS, random_cases
+from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
@@ -78,7 +79,7 @@ def check(
 def test_random_layers(kernel: str, first: int):
     """Sizes, strides, padding, widths, signs, rules and variants out of everything there is."""
     (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + first))
-    tensors = kind(kernel).tensors(case.layer, case.precision, np.random.default_rng(first), case.rule)
+    tensors = case_tensors(case)
     cores = (1, 2, 3, 8)[first % 4]
     got, _, _ = run_on(case.layer, case.precision, case.variant, tensors, cores=cores, specialise=case.specialise)
     np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")

@@ -117,6 +117,7 @@ class QuantiserDriver:
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")
         asked: list[int] = []
         ready_at: int | None = None
+        waiting: int | None = None
         for cycle in range(1, limit + 1):
             arrives = ready_at is not None and ready_at <= cycle
             threshold = operation.thresholds[asked[-1]] if arrives else rng.getrandbits(HALF_BITS)
@@ -128,10 +129,14 @@ class QuantiserDriver:
                 result = sample(dut.result)
                 await RisingEdge(dut.clk)
                 return asked, result, cycle
-            if free and sample(dut.request) and (timing.grant >= 1 or rng.random() < timing.grant):
-                asked.append(sample(dut.address))
-                dut.granted.value = 1
-                ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
+            if free and sample(dut.request):
+                address = sample(dut.address)
+                assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
+                waiting = address
+                if timing.grant >= 1 or rng.random() < timing.grant:
+                    asked.append(address)
+                    dut.granted.value = 1
+                    ready_at, waiting = cycle + rng.randint(timing.fastest, timing.slowest), None
             await RisingEdge(dut.clk)
         return asked, None, limit
 

@@ -146,8 +146,7 @@ class PublicFunctions:
             yield self._conv(one, convolutions)
             yield self._linear(one, _mixed("linear", x, y, w))
             yield self._sums(one, _mixed("linear", x, "i32", w))
-            if self._rule is Rule.BN32:
-                yield self._depthwise(one, _mixed("depthwise", x, y, w))
+            yield self._depthwise(one, _mixed("depthwise", x, y, w))
             yield self._maxpool(one, _mixed("maxpool", x))
             yield self._avgpool(one, _mixed("avgpool", x, y), divides_first=True)
             second = _suffix(one.w, signed=one.x_signed)
@@ -167,9 +166,8 @@ class PublicFunctions:
         yield self._maxpool(_BYTES, ("pulp_nn_maxpool",))
         yield self._avgpool(_BYTES, ("pulp_nn_avgpool",), divides_first=False)
         yield self._add_shift(_BYTES, ("pulp_nn_add",))
-        if self._rule is Rule.BN32:
-            generic = ("pulp_nn_depthwise_generic", "pulp_nn_depthwise_generic_less_4_weights")
-            yield self._depthwise(_BYTES, generic, bias_bytes=1)
+        generic = ("pulp_nn_depthwise_generic", "pulp_nn_depthwise_generic_less_4_weights")
+        yield self._depthwise(_BYTES, generic, bias_bytes=1)
 
     def _kernels(self, kind: str, precision: Precision) -> list[KernelRun]:
         selection = Selection(kernels=[kind], precisions=[precision], windows=self._windows, rule=self._rule)

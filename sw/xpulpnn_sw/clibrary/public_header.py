@@ -22,8 +22,8 @@ said otherwise, or NULL.
 Any alignment will do, and any number of channels; fastest are pointers at whole words, pixels of whole words and output
 channels in fours. What a kernel needs beside the operands (filters in its order, im2col rows) is taken from the memory
 of xp_l1_malloc, on a core by itself malloc, and given back: buffers given as arguments are not used and may be NULL.
-Where there is too little, channels are computed in several turns. Up to two words behind an operand may be read. An
-argument that a function cannot take ends the program with a line on stderr.
+Where there is too little, channels are computed in several turns, at last with memory of malloc. Up to two words behind
+an operand may be read. An argument that a function cannot take ends the program with a line on stderr.
 """
 
 _KINDS = {

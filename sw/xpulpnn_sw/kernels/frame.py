@@ -473,7 +473,7 @@ class Frame:
 
         b("p.cnt", rd, divisor)
         b("addi", rd, rd, -1)
-        b.branch("bne", rd, ZERO, division)
+        (b.far_branch if b.is_long else b.branch)("bne", rd, ZERO, division)
         b.aside(divide)
         b("p.ff1", rd, divisor)
         b("srl", rd, a, rd)

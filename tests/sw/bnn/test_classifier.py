@@ -83,9 +83,12 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
     second = binary.pooled(binary.convolution(binary.signs(first), weights.conv2))
     memory = Memory()
     memory.write_bytes(run.function.image.base, run.function.image.data.tobytes())
-    for symbol, data in before(variant, image, signs, binary.signs(first)).items():
+    strips, inner = before(variant, image, signs, binary.signs(first))
+    around = run.function.image.view("map1").copy()
+    around.view(inner.dtype).reshape(52, 52, -1)[2:-2, 2:-2] = inner
+    for symbol, data in {"strips": strips, "map1": around}.items():
         memory.write_bytes(run.function.image.symbols[symbol].address, np.ascontiguousarray(data).tobytes())
-    executed = call(run, memory, core=PIECE, cores=network.LAST)
+    path = call(run, memory, core=PIECE, cores=network.LAST, trace=variant == "crumbs")
     after = np.frombuffer(memory.read_bytes(run.function.image.base, run.function.image.data.size), np.uint8)
     found = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
     mine = slice(2 * PIECE, 2 * PIECE + 2)
@@ -97,26 +100,27 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
         halves = run.function.image.view("sums", after).view("<i2").reshape(24, 24, 32)
         np.testing.assert_array_equal(halves[PIECE], second[PIECE])
     if variant == "crumbs":
-        assert executed["conv2"] * network.LAST <= MOST_CYCLES_OF_CRUMBS
+        positions = (np.array(path) - int(run.function.function.pcs[0])) // 4
+        executed = run.function.function.region("conv2")[positions].sum()
+        assert executed * network.LAST <= MOST_CYCLES_OF_CRUMBS
 
 
 def before(variant: str, image, signs, first):
-    """What the first layers leave behind, but for the signs' own words."""
+    """What the first layers leave behind: strips, and the first map without what is around it."""
     bits = np.pad(signs > 0, ((2, 2), (2, 2), (0, 0))).astype(np.int64).reshape(100, -1)
     strips = sum(bits[:, place : place + 6 * 48 : 6] << place for place in range(18)).astype("<u4")
-    around = np.pad(first, ((2, 2), (2, 2), (0, 0)), constant_values=-1)
     if variant == "window":
         frame = np.zeros((100, 304), np.uint8)
         frame[2:98, 8:296] = image.reshape(96, -1)
-        return {"strips": frame, "map1": around.astype("i1")}
+        return frame, first.astype("i1")
     if variant == "dense":
-        return {"strips": strips, "map1": ((around > 0) << np.arange(32)).sum(axis=-1).astype("<u4")}
-    halves = np.stack([around[..., ::2], around[..., 1::2]], axis=2)
-    return {"strips": strips, "map1": ((halves & 3) << 2 * np.arange(16)).sum(axis=-1).astype("<u4")}
+        return strips, ((first > 0) << np.arange(32)).sum(axis=-1, keepdims=True).astype("<u4")
+    halves = np.stack([first[..., ::2], first[..., 1::2]], axis=2)
+    return strips, ((halves & 3) << 2 * np.arange(16)).sum(axis=-1).astype("<u4")
 
 
-def call(run: Classifier, memory: Memory, *, core: int, cores: int) -> dict[str, int]:
-    """Call the function on one core, the others being through already; instructions by layer."""
+def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool) -> list[int]:
+    """Call the function on one core, the others being through already; where it came by if it is traced."""
     text, end = run.function.function, 0x100
     hart = Iss(int(text.pcs[0]), extensions=BASE_EXTENSIONS | run.function.extensions, memory=memory)
     hart.load(int(text.pcs[0]), text.words.tolist())
@@ -124,11 +128,12 @@ def call(run: Classifier, memory: Memory, *, core: int, cores: int) -> dict[str,
     values = {"sp": run.function.stack_top(0), "a0": run.function.image.symbols["arguments"].address, "ra": end}
     for name, value in (values | {"a1": core, "a2": cores}).items():
         hart.state.regs[register_number(name)] = value
-    hart.path = path = []
+    path: list[int] = []
+    if trace:
+        hart.path = path
     hart.run(1 << 23, until=end)
     assert hart.state.pc == end
-    positions = (np.array(path) - int(text.pcs[0])) // 4
-    return {name: int(text.region(name)[positions].sum()) for name in dict.fromkeys(text.regions)}
+    return path
 
 
 @pytest.mark.cosim

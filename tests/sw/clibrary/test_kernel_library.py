@@ -11,8 +11,9 @@ from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import Selection, library_functions, library_run
 from xpulpnn_sw.clibrary.header import header
+from xpulpnn_sw.clibrary.packed_layer import Packed
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
 from xpulpnn_sw.clibrary.write import objects, texts
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS

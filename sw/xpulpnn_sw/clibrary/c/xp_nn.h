@@ -11,8 +11,8 @@
 unsigned xp_team_core(void);
 unsigned xp_team_size(void);
 void xp_team_wait(void);
-void *xp_team_malloc(uint32_t size);
-void xp_team_free(void *memory);
+void *xp_team_malloc(uint32_t size, int is_far);
+void xp_team_free(void *memory, int is_far);
 
 /* A layer as its caller describes it. */
 struct xp_nn_layer {
@@ -125,7 +125,8 @@ uint32_t xp_nn_apart(uint32_t bytes);
 void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t value);
 
 /* Memory of the team for fixed bytes and for as many channels as there is room for, a multiple of step up to *channels,
-   which is set. All cores come here, and to the end. */
+   which is set. If there is not even room for the fewest in the TCDM, it is elsewhere. All cores come here, and to the
+   end. */
 uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels);
 void xp_nn_end(uint8_t *memory);
 

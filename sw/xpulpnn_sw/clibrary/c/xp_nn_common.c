@@ -25,24 +25,34 @@ void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t
 static volatile struct {
     uint8_t *memory;
     uint32_t channels;
+    int is_far;
 } shared;
 
-uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels) {
-    if (xp_team_core() == 0) {
-        uint32_t count = xp_nn_up(*channels, step), bytes = fixed + count * per_channel;
-        uint8_t *memory = xp_team_malloc(bytes);
-        while (memory == NULL && count > step) {
-            count = xp_nn_up(count / 2, step);
-            bytes = fixed + count * per_channel;
-            memory = xp_team_malloc(bytes);
-        }
-        if (memory == NULL) {
-            fprintf(stderr, "%s: memory left to xp_l1_malloc must be at least %u bytes, not less\n", name, (unsigned)bytes);
-            abort();
-        }
-        shared.memory = memory;
-        shared.channels = count;
+static void allocate(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t channels) {
+    const uint32_t all = xp_nn_up(channels, step);
+    uint32_t count = all;
+    shared.is_far = 0;
+    shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
+    while (shared.memory == NULL && count > step) {
+        count = xp_nn_up(count / 2, step);
+        shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
     }
+    if (shared.memory == NULL) {
+        count = all;
+        shared.is_far = 1;
+        shared.memory = xp_team_malloc(fixed + count * per_channel, 1);
+    }
+    if (shared.memory == NULL) {
+        const unsigned least = fixed + step * per_channel;
+        fprintf(stderr, "%s: memory left to xp_l1_malloc must be at least %u bytes, not less\n", name, least);
+        abort();
+    }
+    shared.channels = count;
+}
+
+uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels) {
+    if (xp_team_core() == 0)
+        allocate(name, fixed, per_channel, step, *channels);
     xp_team_wait();
     *channels = shared.channels;
     return shared.memory;
@@ -51,7 +61,7 @@ uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uin
 void xp_nn_end(uint8_t *memory) {
     xp_team_wait();
     if (xp_team_core() == 0)
-        xp_team_free(memory);
+        xp_team_free(memory, shared.is_far);
 }
 
 void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {

@@ -2,7 +2,10 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8, MOST_KEPT = 3, SPARE_BYTES = 32, CHANNEL_WORDS = 2 };
+enum { WORD = 4, BYTE_BITS = 8, MOST_KEPT = 3, SPARE_BYTES = 32 };
+
+/* Lambda with the bias's share and kappa, or bias, lambda and kappa of 64 bits. */
+static uint32_t channel_words(const struct xp_nn_elements *elements) { return elements->is_wide ? 5 : 2; }
 
 /* Filters as bytes, each row of whole words; those of several channels share bytes, element by element. */
 static void copy_filters(
@@ -18,10 +21,14 @@ static void copy_filters(
             for (uint32_t x = 0; x < pitch; ++x)
                 to[x] = x < layer->kernel_width ? (uint8_t)xp_nn_element(from++, channel % lanes, bits, 1) : 0;
         }
-        const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
-        const uint32_t lambda = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
-        parameters[channel * CHANNEL_WORDS] = lambda;
-        parameters[channel * CHANNEL_WORDS + 1] = (uint32_t)it.kappa;
+        uint32_t *const words = parameters + channel * channel_words(elements);
+        if (elements->is_wide) {
+            xp_nn_parameters(words, elements, layer, channel, 1, 1);
+        } else {
+            const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+            words[0] = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
+            words[1] = (uint32_t)it.kappa;
+        }
     }
 }
 
@@ -67,12 +74,13 @@ void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct x
     const uint32_t group = x_lanes > y_lanes ? x_lanes : y_lanes;
     const uint32_t map = layer->width * layer->height, whole = xp_nn_up(map, WORD);
     const uint32_t apart = x_lanes > 1 ? xp_nn_apart(group * map + 4 * WORD) : 0;
+    const uint32_t words = channel_words(elements);
     uint32_t none = 1;
     uint8_t *memory = xp_nn_begin(
-        layer->name, cores * (buffer_stride + apart) + channels * (filter_bytes + CHANNEL_WORDS * WORD), 0, 1, &none
+        layer->name, cores * (buffer_stride + apart) + channels * (filter_bytes + words * WORD), 0, 1, &none
     );
     uint32_t *const parameters = (uint32_t *)(memory + cores * (buffer_stride + apart));
-    uint8_t *const weights = (uint8_t *)(parameters + channels * CHANNEL_WORDS);
+    uint8_t *const weights = (uint8_t *)(parameters + channels * words);
     copy_filters(elements, layer, pitch, weights, parameters);
     xp_team_wait();
     const uint32_t rows = layer->kernel_height;
@@ -88,7 +96,7 @@ void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct x
         .channels = channels,
         .row_bytes = layer->width,
         .out_pixel_bytes = channels / y_lanes,
-        .shift = layer->shift,
+        .shift = xp_nn_shift(elements, layer->shift),
         .height = layer->height,
         .width = layer->width,
         .out_height = layer->out_height,
@@ -117,7 +125,7 @@ void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct x
             }
             arguments.channels = count;
             arguments.weights = weights + first * filter_bytes;
-            arguments.parameters = parameters + first * CHANNEL_WORDS;
+            arguments.parameters = parameters + first * words;
             arguments.output = (uint8_t *)layer->output + first / y_lanes;
             function(&arguments, 0, 1);
         }
