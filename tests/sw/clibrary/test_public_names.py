@@ -200,6 +200,17 @@ def calls_of(rng: np.random.Generator) -> list[Call]:
     ]  # fmt: skip
 
 
+_LITTLE_MEMORY = (
+    "#ifdef LEFT",
+    "    void *left = xp_l1_malloc(LEFT);",
+    "    for (uint32_t size = 1 << 17; size > 8;)",
+    "        if (xp_l1_malloc(size) == NULL) size /= 2;",
+    "    xp_l1_free(left);",
+    "#endif",
+)
+"""Takes what there is of the TCDM but for some bytes: too few for some layers, and for all channels of others."""
+
+
 def program(calls: list[Call]) -> str:
     """An application that makes the calls, each operand in the TCDM and as long as it must be."""
     lines = ["#include <pmsis.h>", "#include <pulp_nn_kernels.h>", "#include <string.h>"]
@@ -221,7 +232,14 @@ def program(calls: list[Call]) -> str:
         body.append(f"    {call.name}({', '.join(words)});")
     fills = [f"    memset(out{number}, {GUARDED[0]}, sizeof out{number});" for number in range(len(calls))]
     team = ["static void team(void *unused) {", "    (void)unused;", *body, "}"]
-    main = ["int main(void) {", *fills, "    pi_cl_team_fork(NUM_CORES, team, NULL);", "    return 0;", "}"]
+    main = [
+        "int main(void) {",
+        *fills,
+        *_LITTLE_MEMORY,
+        "    pi_cl_team_fork(NUM_CORES, team, NULL);",
+        "    return 0;",
+        "}",
+    ]
     return "\n".join([*lines, *team, *main])
 
 
@@ -278,7 +296,8 @@ def test_calls_of_an_application_equal_numpy(tmp_path, library):
             call.offset = offset if "32" not in call.name else 0
         (tmp_path / "main.c").write_text(program(calls))
         elf = tmp_path / f"main{cores}.elf"
-        build([tmp_path / "main.c"], elf, options=with_cores(library, cores))
+        options = replace(with_cores(library, cores), define=("LEFT=1700",) if cores else ())
+        build([tmp_path / "main.c"], elf, options=options)
         end, _, session = simulated(elf, cores)
         assert end.text == "pass"
         symbols = dict(load(elf).symbols)
