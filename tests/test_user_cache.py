@@ -57,7 +57,7 @@ def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
 
 def test_emptying_leaves_what_is_not_ours(tmp_path, monkeypatch):
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
-    ours = ["model.so", "model.lock", "building-x/a.cpp", "designs/a.json", "flows/b.json", "times/steps.json"]
+    ours = ["a.so", "b.a", "a.lock", "building-x/a.cpp", "designs/a.json", "flows/b.json", "times/steps.json"]
     theirs = ["notes.txt", "photos/cat.jpg"]
     for name in (*ours, *theirs):
         (tmp_path / name).parent.mkdir(exist_ok=True)

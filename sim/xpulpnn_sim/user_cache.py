@@ -20,8 +20,8 @@ DEFAULT = "default"
 
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers")
 """Folders of the cache; compiled models are beside them."""
-_FILES = ("*.so", "*.lock", "building-*")
-"""Compiled models, locks of builds, and folders of builds."""
+_FILES = ("*.so", "*.a", "*.lock", "building-*")
+"""Compiled models, the library they share, locks of builds, and folders of builds."""
 
 _started = 0.0
 """Time since the epoch, in seconds, before which entries do not count in this process."""

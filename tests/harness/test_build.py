@@ -47,6 +47,24 @@ MANIFEST = {
     ],
 }
 RIG = backend_rig(VERILOG, MANIFEST)
+RUNTIME = "runtime"
+
+
+def pretend(monkeypatch, link):
+    """Replace all tools; ``link`` gets the path of the model. Returns the list that each link adds its inputs to."""
+    links = []
+
+    def run(command, folder, environment):
+        if "libverilated.a" in command:
+            (folder / "libverilated.a").write_text(RUNTIME)
+        elif Path(command[0]).name == "verilator":
+            (folder / "obj").mkdir()
+        elif command[0] != "make":
+            links.append(command)
+            link(Path(command[-1]))
+
+    monkeypatch.setattr(build, "_run", run)
+    return links
 
 
 @pytest.fixture
@@ -54,15 +72,13 @@ def compiler(tmp_path, monkeypatch):
     """Counts compilations, each of which takes a while."""
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
-    runs = []
 
-    def compile_model(command, folder, environment):
-        runs.append(command)
+    def link(model):
         time.sleep(0.1)
-        (folder / "model.so").write_text(f"model {len(runs)}")
+        model.write_text(f"model {len(links)}")
 
-    monkeypatch.setattr(build, "_run", compile_model)
-    return runs
+    links = pretend(monkeypatch, link)
+    return links
 
 
 @pytest.mark.unit
@@ -70,8 +86,38 @@ def test_simultaneous_builds_leave_one_model(compiler, tmp_path):
     with ThreadPoolExecutor(3) as pool:
         [library] = set(pool.map(lambda _: build.build_model(RIG), range(3)))
     assert len(compiler) == 1
-    assert list(tmp_path.iterdir()) == [library]
+    [runtime] = tmp_path.glob("*.a")
+    assert sorted(tmp_path.iterdir()) == sorted([library, runtime])
     assert library.read_text() == "model 1"
+    assert runtime.read_text() == RUNTIME
+
+
+@pytest.mark.unit
+def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
+    build.build_model(RIG)
+    build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST))
+    [runtime] = tmp_path.glob("*.a")
+    # not with those that write waveforms, nor between compilers
+    build.build_model(RIG, trace=True)
+    other = next(name for name in build.COMPILERS if name != build.compiler())
+    monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
+    monkeypatch.setenv(build.COMPILER_VARIABLE, other)
+    build.build_model(RIG)
+    linked = [next(part for part in command if part.endswith(".a")) for command in compiler]
+    assert linked[:2] == [str(runtime)] * 2
+    assert len(set(linked)) == len(list(tmp_path.glob("*.a"))) == 3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("chosen", build.COMPILERS)
+def test_only_what_runs_once_is_left_unoptimised(chosen):
+    lines = build._whole(["a.cpp", "a__Slow.cpp", "b.cpp"], chosen).splitlines()
+    off, on = (
+        next(n for n, line in enumerate(lines) if word in line) for word in ("optimize", ("on", "pop")[chosen == "g++"])
+    )
+    names = {line.split('"')[1]: number for number, line in enumerate(lines) if line.startswith("#include")}
+    assert [name for name, number in names.items() if off < number < on] == ["a__Slow.cpp"]
+    assert sorted(names) == ["a.cpp", "a__Slow.cpp", "b.cpp", "model.cpp"]
 
 
 @pytest.mark.unit
@@ -102,11 +148,11 @@ def test_a_model_is_moved_into_place_whole(tmp_path, monkeypatch):
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     made = []
 
-    def compile_model(command, folder, environment):
-        (folder / "model.so").write_text("model")
-        made.append((folder / "model.so").stat().st_ino)
+    def link(model):
+        model.write_text("model")
+        made.append(model.stat().st_ino)
 
-    monkeypatch.setattr(build, "_run", compile_model)
+    pretend(monkeypatch, link)
     assert [build.build_model(RIG).stat().st_ino] == made
 
 
@@ -141,7 +187,7 @@ def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
     hours_ago = time.time() - 2 * build._ABANDONED_S
     os.utime(old, (hours_ago, hours_ago))
     library = build.build_model(RIG)
-    assert sorted(tmp_path.iterdir()) == sorted([library, new])
+    assert sorted(tmp_path.iterdir()) == sorted([library, *tmp_path.glob("*.a"), new])
 
 
 @pytest.mark.unit
@@ -223,7 +269,7 @@ def building(cache: Path) -> subprocess.Popen[str]:
 def test_a_killed_build_and_two_at_once(tmp_path):
     killed = building(tmp_path)
     until = time.monotonic() + 300
-    while not list(tmp_path.glob("building-*/obj/*.o")):
+    while not list(tmp_path.glob("building-*/obj/whole.cpp")):
         assert time.monotonic() < until
         assert killed.poll() is None
         time.sleep(0.05)
@@ -235,8 +281,8 @@ def test_a_killed_build_and_two_at_once(tmp_path):
     assert [process.returncode for process in both] == [0, 0]
     assert outputs[0] == outputs[1]
     assert [str(path) for path in tmp_path.glob("*.so")] == outputs[:1]
-    # what the killed one left stays until it is old enough, and is all that is left
-    assert len(list(tmp_path.iterdir())) == 2
+    # what the killed one left stays until it is old enough, and is all that is left beside the run-time library
+    assert len(list(tmp_path.iterdir())) == 3
     model = Model(Path(outputs[0]), 1, {"watchdog": 100}, {})
     model.collect(Block(1, 1))
     model.set_program(np.zeros(1, [("word", np.uint32), ("pc", np.uint32), ("kind", np.uint32)]))

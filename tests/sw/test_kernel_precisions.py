@@ -8,6 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.kernel_campaign import LAYERS, random_cases
+from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
@@ -78,7 +79,7 @@ def check(
 def test_random_layers(kernel: str, first: int):
     """Sizes, strides, padding, widths, signs, rules and variants out of everything there is."""
     (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + first))
-    tensors = kind(kernel).tensors(case.layer, case.precision, np.random.default_rng(first), case.rule)
+    tensors = case_tensors(case)
     cores = (1, 2, 3, 8)[first % 4]
     got, _, _ = run_on(case.layer, case.precision, case.variant, tensors, cores=cores, specialise=case.specialise)
     np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")
@@ -120,6 +121,10 @@ BUGS = {
     "one neuron of a core": ("linear", "40:8", "8x8x8", "xpulpv2_4x1", Rule.BN32, 8),
     "three neurons of a core, 4 bit": ("linear", "40:24", "4x4x4", "xpulpv2_4x1", Rule.BN32, 8),
     "three neurons of a core, 2 bit": ("linear", "40:23", "2x2x2", "nn_4x1", Rule.BN32, 8),
+    "last neuron alone, on one core": ("linear", "32:5", "8x8x8", "xpulpv2_2x1", Rule.SHIFT, 1),
+    "two neurons of a core, 4 bit": ("linear", "40:16", "4x4x4", "nn_2x1", Rule.BN32, 8),
+    "even channels, no multiple of four": ("conv", "2x4x8:6x3x3", "2x2x2", "nn_4x4", Rule.BN32, 1),
+    "even channels, on cores": ("conv", "5x3x4:10x3x3", "8x8x8", "xpulpv2_4x2", Rule.SHIFT, 8),
     "bias of other cores' channels": ("linear", "33:40", "8x8x8", "cu_4x1", Rule.BN32, 3),
     "product of more than 16 bits": ("conv", "2x4x16:4x3x3", "8x8x8", "nn_4x4", Rule.MULTIPLY, 1),
 }
@@ -173,6 +178,7 @@ RULES: dict[str, AnyRequantisation] = {
         kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
     ),
     "factor that wraps": Multiplication(factor=LONG, shift=24),
+    "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),
     "negative factor": Multiplication(factor=-9, shift=6),
     "shift alone": Shifting(shift=5),
     "thresholds at both ends": Thresholds(
@@ -296,6 +302,28 @@ def test_instructions(kernel: str, text: str, precision: str, name: str, most: f
     assert instructions <= most
 
 
+def shares(text: str, bits: int, name: str, cores: int) -> list[int]:
+    """Instructions that each core executes for its share of a linear layer."""
+    layer, precision = kind("linear").layer.parse(text), Precision.uniform(bits)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    run = kind("linear").build(layer, precision, name, tensors, cores=cores)
+    memory = kernel_memory(run)
+    return [sum(map(len, executed(run, kernel_call(run, core, cores), memory))) for core in range(cores)]
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_what_many_cores_do_besides_in_a_linear_layer(bits: int):
+    """The start of the function, and no more: what is left of eight times the speed."""
+    (alone,) = shares("512:64", bits, "nn_4x1", 1)
+    assert sum(shares("512:64", bits, "nn_4x1", 8)) <= alone + 7 * 65
+
+
+def test_blocks_of_two_neurons_serve_more_cores():
+    blocks_of_two, blocks_of_four = (shares("256:16", 8, name, 8) for name in ("xpulpv2_2x1", "xpulpv2_4x1"))
+    assert max(blocks_of_two) <= min(blocks_of_two) + 2
+    assert min(blocks_of_four) < 80 < max(blocks_of_two) < 0.6 * max(blocks_of_four)
+
+
 @pytest.mark.parametrize(("text", "expected"), [("8x4x8", 12), ("8x2x4", 8), ("2x8x2", 4), ("4x4x32", 64)])
 def test_results_lie_like_inputs_of_their_width(text: str, expected: int):
     """Nine channels take whole words, of accumulators those that inputs as wide as the weights would fill up."""
@@ -352,7 +380,7 @@ def test_a_pointwise_layer_needs_no_buffer():
         ),
         (
             lambda: VARIANTS["xpulpv2_4x2"].check_precision(Precision.parse("8x8x16")),
-            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 8x8x16",
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 8x8x16",
         ),
     ],
 )

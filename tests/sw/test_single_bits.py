@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
+from xpulpnn_sim.api.kernel_campaign import random_cases
+from xpulpnn_sim.harness.kernel_run import case_tensors
+from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sw.clibrary.packing import packed
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds
@@ -182,3 +186,35 @@ def test_cores_without_narrow_products_have_them():
     level = VARIANTS["xpulpv2_4x2"]
     assert level.vectors(ONE) == frozenset()
     assert level.extensions <= preset("ri5cy").extensions
+
+
+@pytest.mark.parametrize("precision", ["1x1x1", "1x1xi32"])
+def test_no_c_program_has_them(precision: str, tmp_path, capsys):
+    arguments = ["kernel", "conv", "--precision", precision, "--variant", "xpulpv2_4x2", "-o", str(tmp_path)]
+    assert cli.main(arguments) == 2
+    message = f"precision must be without a width of 1 for a C program, not {precision}"
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_packed_weights_of_one_bit():
+    """The words are those of the kernel; anything but -1 and +1 is refused, and so is a rule without thresholds."""
+    layer, computing = ConvLayer.parse("4x4x40:8x3x3"), kind("conv")
+    tensors = tensors_of(layer, ONE)
+    arrays = {"weights": tensors.weights, "bias": tensors.bias, "thresholds": tensors.requantisation.values}
+    run = packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.BN32)
+    built = computing.build(layer, ONE, "xpulpv2_4x2", tensors).image
+    for name, words in (("weights", run.weights), ("parameters", run.parameters)):
+        np.testing.assert_array_equal(words.view(np.uint8), built.view(name))
+    with pytest.raises(InputError, match=r"^weights of one bit must be -1 or 1, not 0$"):
+        packed(computing, layer, ONE, "xpulpv2_4x2", arrays | {"weights": tensors.weights * 0}, Rule.BN32)
+    with pytest.raises(InputError, match=r"^--requantise must be thresholds for results of one bit, not shift$"):
+        packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.SHIFT)
+
+
+def test_random_layers_and_extreme_ones():
+    """Of the campaign that the command line runs."""
+    cases = random_cases("conv", 12, config=preset("xpulpnn-full"), machine=Machine(seed=40), precisions=[ONE, SUMS])
+    for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
+        tensors = case_tensors(case)
+        got, _ = run_on(case.layer, case.precision, case.variant, tensors, special=case.specialise)
+        np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")

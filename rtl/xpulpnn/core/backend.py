@@ -223,8 +223,11 @@ class Backend(wiring.Component):
             ex_stage.threshold_answered.eq(lsu.wb_done),
             ex_stage.threshold.eq(lsu.wb_rdata),
         ]
-        with m.If(ex_stage.threshold_request):
-            m.d.comb += [lsu.ex_ctrl.valid.eq(1), lsu.ex_base.eq(ex_stage.threshold_address)]
+        with m.If(id_ex.quantise.valid):
+            m.d.comb += [
+                lsu.ex_ctrl.valid.eq(ex_stage.threshold_request),
+                lsu.ex_base.eq(ex_stage.threshold_address),
+            ]
 
     def _count(self, m, id_stage, wb_stage, ex_fires):
         """Events for the performance counters."""

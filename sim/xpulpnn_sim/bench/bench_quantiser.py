@@ -28,6 +28,8 @@ _CORNER_PROBABILITY = 0.4
 _CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
 _NEAR = 4
 """Distance of a pixel from a threshold that it is compared with, at most, where it is near one."""
+_LAST_BITS = 6
+"""An address whose low half has ones above so many bits is in the last block of 64 KiB."""
 _CYCLE_LIMIT = 200
 
 
@@ -77,7 +79,11 @@ def random_operation(insn: Insn, rng: Random) -> Operation:
         return half()
 
     thresholds = defaultdict[int, int](threshold)
-    operation = Operation(insn, pixels[0] | pixels[1] << HALF_BITS, rng.getrandbits(XLEN), thresholds)
+    middle = rng.getrandbits(XLEN)
+    if rng.random() < _CORNER_PROBABILITY:
+        # the address of pixel 1 has no carry into the upper half, nor has a step out of its block
+        middle |= HALF_MASK ^ rng.getrandbits(_LAST_BITS)
+    operation = Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
 
     def read_half(addresses: U32) -> U32:
         operation.asked += addresses.tolist()
@@ -111,6 +117,7 @@ class QuantiserDriver:
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")
         asked: list[int] = []
         ready_at: int | None = None
+        waiting: int | None = None
         for cycle in range(1, limit + 1):
             arrives = ready_at is not None and ready_at <= cycle
             threshold = operation.thresholds[asked[-1]] if arrives else rng.getrandbits(HALF_BITS)
@@ -122,10 +129,14 @@ class QuantiserDriver:
                 result = sample(dut.result)
                 await RisingEdge(dut.clk)
                 return asked, result, cycle
-            if free and sample(dut.request) and (timing.grant >= 1 or rng.random() < timing.grant):
-                asked.append(sample(dut.address))
-                dut.granted.value = 1
-                ready_at = cycle + rng.randint(timing.fastest, timing.slowest)
+            if free and sample(dut.request):
+                address = sample(dut.address)
+                assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
+                waiting = address
+                if timing.grant >= 1 or rng.random() < timing.grant:
+                    asked.append(address)
+                    dut.granted.value = 1
+                    ready_at, waiting = cycle + rng.randint(timing.fastest, timing.slowest), None
             await RisingEdge(dut.clk)
         return asked, None, limit
 

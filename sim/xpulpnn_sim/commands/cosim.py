@@ -41,6 +41,7 @@ from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
@@ -193,36 +194,35 @@ def _print_coverage(arguments: argparse.Namespace, cases: list[Case]) -> None:
     if arguments.random is None:
         return
     config, asked = cases[0].config, _asked(arguments)
-    every = len(turns(arguments.kernel, config, precisions=asked.precisions, variants=asked.variants))
+    every = len(turns(arguments.kernel, config, **asked._asdict()))
     output().print(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
 
 
 class _Asked(NamedTuple):
     """What random layers are to have; nothing: anything."""
 
-    precisions: list[Precision]
+    precisions: Sequence[Precision]
     variants: Sequence[str]
+    rules: Sequence[Rule]
 
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     is_open = arguments.bits is None and arguments.precision is None
     known = tuple(kind(arguments.kernel).variants)
     variants = comma_list(arguments.variant, known, "--variant") if arguments.variant else ()
-    return _Asked([] if is_open else precisions(arguments), variants)
+    rules = () if arguments.requantise is None else (rule_of(arguments),)
+    return _Asked(() if is_open else precisions(arguments), variants, rules)
 
 
 def _random_cases(arguments: argparse.Namespace, config: CoreConfig, machine: Machine) -> list[Case]:
     if arguments.layer is not None:
         raise InputError("--layer must be left out with --random")
-    asked = _asked(arguments)
     return random_cases(
         arguments.kernel,
         arguments.random,
         config=config,
         machine=machine,
-        precisions=asked.precisions,
-        variants=asked.variants,
-        rules=() if arguments.requantise is None else (rule_of(arguments),),
+        **_asked(arguments)._asdict(),
         check=not arguments.no_check,
         timing=arguments.cores is None,
     )

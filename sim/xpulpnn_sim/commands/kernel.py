@@ -94,7 +94,7 @@ def add_requantise(parser: argparse.ArgumentParser) -> None:
         choices=RULES,
         help="how results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, or "
         "one factor for all and a shift, or a shift alone, or thresholds of 16 bits, or (qnt) those by pv.qnt, for "
-        "results of 4 and 2 bits on a core with --set qnt=true (default bn32; results of one bit always by a threshold)",
+        "results of 4 and 2 bits on a core with --set qnt=true (default bn32; results of one bit by a threshold)",
     )
 
 

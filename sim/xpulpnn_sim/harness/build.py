@@ -1,7 +1,8 @@
 """Compiles a design with its wrapper and driver into a shared library, once per content.
 
 The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
-place, so that any number of processes may ask for the same model at the same time.
+place, so that any number of processes may ask for the same model at the same time. Verilator's run-time library, the
+same for all models with or all without waveforms, is compiled once and kept beside them.
 """
 
 import fcntl
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import util
 from pathlib import Path
@@ -20,7 +21,7 @@ from pathlib import Path
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.harness.testbench import CONTROL, TOP, Rig
 from xpulpnn_sim.user_cache import cache_directory, counts
-from xpulpnn_sim.verilator import MAKE_VARIABLES, require_verilator
+from xpulpnn_sim.verilator import require_verilator
 
 COMPILER_VARIABLE = "XPULPNN_COMPILER"
 
@@ -28,21 +29,26 @@ NATIVE = Path(__file__).parent / "native"
 _INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
 
 _VERILATOR_FLAGS = (
-    *("--cc", "--exe", "--build", "-Mdir", "obj"),
+    *("--cc", "-Mdir", "obj"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
 ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
 """For a design with a repeated module: both passes would name variables and tables of each instance differently, which
 makes each a function of its own."""
 
-# Only the evaluation runs every cycle; the runtime and the initialisation just cost compile time.
-_OPTIMISATION = "OPT_FAST=-O3 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
-# "python" is not on the path of every environment.
-_MAKE_FLAGS = f"PYTHON3={sys.executable} {' '.join(MAKE_VARIABLES)} {_OPTIMISATION}"
-_CXX_FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -fno-semantic-interposition"
-_LD_FLAGS = "-shared"
+# Only the evaluation runs every cycle; the run-time library just costs compile time.
+_OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O1")
+_CXX_FLAGS = "-std=c++20 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
+_LD_FLAGS = ("-shared", "-pthread")
 # native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
-_TRACE_LIBRARIES = "LDFLAGS=-shared LDLIBS=-lz"
+_TRACE_LIBRARIES = ("-lz",)
+_RUNTIME = "libverilated.a"
+_WHOLE = "whole"
+_UNOPTIMISED = {
+    "clang": ("#pragma clang optimize off", "#pragma clang optimize on"),
+    "g++": ('#pragma GCC push_options\n#pragma GCC optimize ("O0")', "#pragma GCC pop_options"),
+}
+"""By compiler, what goes around code that runs once, which would take longer to optimise than to run."""
 
 
 _BUILDING = "building-"
@@ -118,6 +124,34 @@ def _alone(lock: Path) -> Generator[None]:
             lock.unlink(missing_ok=True)
 
 
+def _whole(generated: Sequence[str], chosen: str) -> str:
+    """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile.
+
+    Parameters
+    ----------
+    generated : sequence of str
+        Names of the files that Verilator wrote; those that run once end in ``Slow.cpp``.
+    chosen : str
+        One of :data:`COMPILERS`.
+    """
+    off, on = _UNOPTIMISED[chosen]
+    slow = [name for name in generated if name.endswith("Slow.cpp")]
+    lines = [f'#include "{name}"' for name in generated if name not in slow]
+    lines += [off, *(f'#include "{name}"' for name in slow), on, '#include "model.cpp"']
+    return "\n".join([*lines, ""])
+
+
+def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str]) -> Path:
+    """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
+    archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
+    if not counts(archive):
+        with _alone(archive.with_suffix(".lock")):
+            if not counts(archive):
+                _run([*make, _RUNTIME], objects, environment)
+                (objects / _RUNTIME).rename(archive)
+    return archive
+
+
 def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
     """Path of the shared library simulating a design, compiled if the cache does not hold it.
 
@@ -130,17 +164,17 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     added : mapping of str to str or None
         C++ source files to link to the model, by name.
     """
-    sources = {"design.v": rig.verilog, **(added or {})}
-    files = {**sources, **rig.sources()}
+    files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()
     flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
     flags += ALIKE_FLAGS if rig.repeated else ()
     flags += ["--trace-fst", "--trace-structs"] if trace else []
-    flags += ["-CFLAGS", _CXX_FLAGS, "-LDFLAGS", _LD_FLAGS, "-j", "2"]
-    make_flags = f"{_MAKE_FLAGS} {_TRACE_LIBRARIES if trace else ''}"
     root = require_verilator()
-    identity = (sorted(files.items()), flags, make_flags, str(root), _compiler_command(chosen))
+    # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
+    tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
+    how = (*tools, _CXX_FLAGS, *_OPTIMISATION)
+    identity = (sorted(files.items()), flags, how, *_LD_FLAGS, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if counts(library):
@@ -152,12 +186,22 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
         if counts(library):
             return library
         folder = Path(name)
+        objects, compile_command = folder / "obj", folder / "cxx"
         for file, text in files.items():
             (folder / file).write_text(text)
-        (folder / "cxx").write_text(_compiler_command(chosen))
-        (folder / "cxx").chmod(0o755)
-        flags += ["-CFLAGS", f"-I{folder}", "-MAKEFLAGS", f"CXX={folder / 'cxx'} LINK={folder / 'cxx'} {make_flags}"]
-        inputs = [str(folder / file) for file in (CONTROL, f"{TOP}.sv", *sources, "model.cpp")]
-        _run([str(root / "bin" / "verilator"), *flags, "-o", str(folder / "model.so"), *inputs], folder, environment)
-        (folder / "model.so").rename(library)
+        compile_command.write_text(_compiler_command(chosen))
+        compile_command.chmod(0o755)
+        flags += ["-CFLAGS", f"{_CXX_FLAGS} -I{folder}"]
+        inputs = [str(folder / file) for file in (CONTROL, f"{TOP}.sv", "design.v")]
+        _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
+        (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
+        # "python" is not on the path of every environment
+        make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}", *_OPTIMISATION]
+        archive = _runtime(cache, objects, repr((how, trace, files["lz4.h"])), make, environment)
+        parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
+        _run([*make, "-j", "2", *parts], objects, environment)
+        model = folder / "model.so"
+        linked = [*_LD_FLAGS, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
+        _run([str(compile_command), *linked, "-o", str(model)], objects, environment)
+        model.rename(library)
     return library

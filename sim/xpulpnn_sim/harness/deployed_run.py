@@ -48,7 +48,7 @@ def run_deployed(
     Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
     """
     program = network_program(case, cluster)
-    executable = _executable(program, case.network.name)
+    executable = cluster_executable(program, case.network.name)
     outcome = run_program(executable, cluster, case.machine, check=case.checked, account=True, progress=progress)
     plan = program.deployment
     times = program.times(outcome.memory[TCDM_BASE])
@@ -88,7 +88,7 @@ def run_deployed(
     return finished(case, outcome, figures, results)
 
 
-def _executable(program: DeployedProgram, name: str) -> Executable:
+def cluster_executable(program: DeployedProgram, name: str) -> Executable:
     """The program as the runner takes it."""
     found, outside = executable_of(program, name), program.outside
     segment = Segment(outside.base, outside.data.tobytes(), outside.data.size)

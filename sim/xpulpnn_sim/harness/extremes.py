@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _WIDTHS = {
     "activations": ("x", "x_signed"),
@@ -24,7 +24,10 @@ def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) ->
         if field.name in _WIDTHS:
             width, sign = (getattr(precision, name) for name in _WIDTHS[field.name])
             least = -(1 << (width - 1)) if sign else 0
+            greatest = least + (1 << width) - 1
+            if width == SIGN_BITS:
+                least, greatest = -1, 1
             shape = getattr(tensors, field.name).shape
             share = float(rng.choice((0, 1 / 2, 1)))
-            changed[field.name] = np.where(rng.random(shape) < share, least, least + (1 << width) - 1)
+            changed[field.name] = np.where(rng.random(shape) < share, least, greatest)
     return replace(tensors, **changed)

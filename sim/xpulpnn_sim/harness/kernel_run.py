@@ -95,8 +95,10 @@ class Case:
             raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
-            rule = f"one of {', '.join(each.value for each in computing.rules)}" if computing.rules else "left out"
-            raise InputError(f"--requantise must be {rule} with {computing.name}, not {self.rule.value}")
+            if not computing.rules:
+                raise InputError(f"--requantise must be left out with {computing.name}")
+            known = ", ".join(rule.value for rule in computing.rules)
+            raise InputError(f"--requantise must be one of {known} with {computing.name}, not {self.rule.value}")
         if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
             raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
         if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):

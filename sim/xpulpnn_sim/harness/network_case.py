@@ -1,7 +1,7 @@
 """A network to run and what comes of it: the record of a layer, and its results beside the golden model's."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,10 @@ class NetworkCase:
     def core(self) -> CoreConfig:
         """One of them."""
         return self.config.core if isinstance(self.config, ClusterConfig) else self.config
+
+    def sharing(self, cores: int) -> "NetworkCase":
+        """The same on a cluster of so many cores, usual in everything else."""
+        return replace(self, config=ClusterConfig(core=self.core, cores=cores))
 
     @property
     def variants(self) -> list[str]:

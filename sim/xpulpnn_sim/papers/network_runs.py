@@ -8,7 +8,8 @@ from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
-from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.papers.runs import Record
 
 
@@ -51,7 +52,7 @@ class Cifar10Run:
     bits : int
         Width of all layers but the first.
     cores : int
-        That share each layer.
+        That share each layer; one has memory of its own, several a TCDM and DMA.
     """
 
     preset: str
@@ -68,5 +69,6 @@ class Cifar10Run:
         machine = Machine(max_cycles=MOST_CYCLES)
         network, image = random_network(self.bits, machine.seed)
         core = simulated(preset(self.preset))
-        case = NetworkCase(network=network, image=image, config=core, machine=machine, checked=check)
-        return run_network(case if self.cores == 1 else case.sharing(self.cores)).record
+        config = core if self.cores == 1 else ClusterConfig(core=core, cores=self.cores)
+        case = NetworkCase(network=network, image=image, config=config, machine=machine, checked=check)
+        return run_network(case).record

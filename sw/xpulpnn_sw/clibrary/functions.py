@@ -82,13 +82,14 @@ def library_run(run: KernelRun) -> KernelRun:
 def elements(run: KernelRun, usual: str = "") -> list[str]:
     """The elements of inputs, of weights if there are any, and of results, such as ``u8``.
 
-    Without the letter where it is the one at the same place of ``usual``.
+    Without the letter where it is the one at the same place of ``usual``, and of one bit.
     """
     precision = run.precision
     signs = (precision.x_signed, precision.w_signed, precision.y_signed)
     letters = ["ui"[sign] for sign in signs]
     shown = ["" if letter == known else letter for letter, known in zip(letters, usual or "   ", strict=True)]
-    texts = [f"{letter}{width}" for letter, width in zip(shown, (precision.x, precision.w, precision.y), strict=True)]
+    widths = (precision.x, precision.w, precision.y)
+    texts = [f"{letter if width > 1 else ''}{width}" for letter, width in zip(shown, widths, strict=True)]
     return texts if _has_weights(kind_of(run.layer)) else texts[::2]
 
 

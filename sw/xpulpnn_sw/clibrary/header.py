@@ -19,8 +19,9 @@ Every function computes the share of `core` out of `cores`: call it with 0, 1 fo
 interrupted at any time; {STACK_BYTES} bytes of stack hold its frame and a handler's. Hardware loops and the NN-RF are
 lost to the caller, and an interrupt handler must leave them as they are.
 All pointers are word-aligned. Elements are packed little end first; feature maps are [row][column][channel], each pixel
-filled up with zero channels to whole words and to a multiple of four channels. Nothing is checked at run time:
-`xpulpnn pack` checks a layer and writes its arguments."""
+filled up with zero channels to whole words and to a multiple of four channels. Of elements of one bit 1 is +1 and 0 is
+-1; around such a map lies -1, and bits of channels that fill up are 0. Nothing is checked at run time: `xpulpnn pack`
+checks a layer and writes its arguments."""
 
 _PRODUCT = """\
 weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (nn_4x4: 4 pixels).

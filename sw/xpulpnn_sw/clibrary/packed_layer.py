@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
-from xpulpnn_sw.precision import ACCUMULATOR_BITS
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -105,7 +105,10 @@ def ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) -
     least = -(1 << (bits - 1)) if signed else 0
     greatest = least + (1 << bits) - 1
     low, high = int(values.min()), int(values.max())
-    if low < least or high > greatest:
+    if bits == SIGN_BITS:
+        if (others := values[np.abs(values) != 1]).size:
+            raise InputError(f"{name} of one bit must be -1 or 1, not {others[0]}")
+    elif low < least or high > greatest:
         raise InputError(f"{name} must be {least}..{greatest}, not {low if low < least else high}")
     return values.astype(np.int64)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from xpulpnn_sw.kernels.requantisation import (
     WideRequantisation,
 )
 from xpulpnn_sw.layer import Layer
-from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")
 """Kernels with weights."""
@@ -57,20 +58,26 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
         :data:`RULE_ARRAYS`, ``kappa`` and ``lambda`` ``[out]``, ``thresholds`` ``[out][levels - 1]``, the others
         single numbers.
     rule : Rule
-        How results below 32 bits come of accumulators.
+        How results below 32 bits come of accumulators; of one bit by thresholds in any case.
 
     Raises
     ------
     InputError, LayerError
         Arrays that are missing or too many, have other shapes, or elements out of their range.
     """
-    if computing.name not in PACKED_KERNELS:
-        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
-    if rule not in computing.rules:
-        known = ", ".join(one.value for one in computing.rules)
-        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
+    rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
+    run = library_run(
+        computing.build(layer, precision, variant, trained_tensors(computing, layer, precision, arrays, rule))
+    )
+    return packed_run(run, ("weights", "parameters"))
+
+
+def trained_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    """The operands of a trained layer, zeros for its inputs: parameters and errors as of :func:`packed`."""
+    rule = _rule_of(computing, precision, rule)
+    precision = computing.precision(layer, precision)
     check_names(arrays, ("weights", *RULE_ARRAYS[rule if precision.requantised else None]), "bias")
     weights = ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
     bias = ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
@@ -79,15 +86,27 @@ def packed(computing: Kind, layer: Layer, precision: Precision, variant: str, ar
     after = _requantisation(arrays, rule) if precision.requantised else None
     if isinstance(example, DepthwiseTensors):
         bias = np.zeros_like(example.bias) if bias is None else bias
-    tensors = replace(
+    return replace(
         example,
         activations=np.zeros_like(example.activations),
         weights=weights,
         bias=bias,
         requantisation=after,
     )
-    run = library_run(computing.build(layer, precision, variant, tensors))
-    return packed_run(run, ("weights", "parameters"))
+
+
+def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
+    """How the results come of accumulators, where ``rule`` is asked for."""
+    if computing.name not in PACKED_KERNELS:
+        raise InputError(f"kernel must be one with weights ({', '.join(PACKED_KERNELS)}), not {computing.name}")
+    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
+        raise InputError(f"--requantise must be thresholds for results of one bit, not {rule.value}")
+    if precision.y == SIGN_BITS:
+        rule = Rule.THRESHOLDS
+    if rule not in computing.rules:
+        known = ", ".join(one.value for one in computing.rules)
+        raise InputError(f"--requantise must be one of {known} with {computing.name}, not {rule.value}")
+    return rule
 
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:

@@ -97,8 +97,8 @@ class Name(Term):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Term):
-    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, or of ``share``:
-    the left side divided by the right one, which is likely a power of two."""
+    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
+    lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
 
     mnemonic: str
     left: Term
@@ -111,8 +111,18 @@ def term(value: Term | int) -> Term:
 
 
 def shared(value: Term) -> Term:
-    """The value over the number of cores, rounded down: with XpulpV2 a shift where that is a power of two."""
-    return Operation("share", value, Argument("cores"))
+    """The value over the number of cores, rounded down."""
+    return quotient(value, Argument("cores"))
+
+
+def quotient(value: Term, divisor: Term) -> Term:
+    """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
+    return Operation("share", value, divisor)
+
+
+def lesser(one: Term, other: Term) -> Term:
+    """The lesser of two numbers whose difference has 32 bits."""
+    return Operation("min", one, other)
 
 
 def positive(value: Term) -> Term:
@@ -138,7 +148,71 @@ _COMPUTE: Mapping[str, Callable[[int, int], int]] = {
     "share": lambda a, b: a // b,
     "and": lambda a, b: a & b,
     "max0": lambda a, b: max(a, 0),
+    "min": min,
 }
+
+
+class Pool:
+    """Registers for numbers on their way, and what each of them still holds.
+
+    Parameters
+    ----------
+    registers : list of int
+        All of them.
+    """
+
+    def __init__(self, registers: list[int]) -> None:
+        """All are free and hold nothing known."""
+        # those given back last are last
+        self._free, self._users = registers, dict.fromkeys(registers, 0)
+        self._holds: dict[Term, int] = {}
+
+    def find(self, value: Term) -> int | None:
+        """The register that still holds a term, in use from now on."""
+        register = self._holds.get(value)
+        return None if register is None else self.use(register)
+
+    def use(self, register: int) -> int:
+        """A register that holds a number, in use once more."""
+        if register in self._users:
+            self._users[register] += 1
+            if register in self._free:
+                self._free.remove(register)
+        return register
+
+    def take(self, home: int | None = None) -> int:
+        """``home`` or a free register, best one that holds nothing, which is to be written."""
+        if home is None:
+            held = {*self._holds.values()}
+            home = next((register for register in self._free if register not in held), self._free[0])
+            self._free.remove(home)
+            self._users[home] = 1
+        self.forget(home)
+        return home
+
+    def spare(self, count: int) -> list[int]:
+        """Free registers that are written and free again."""
+        registers = self._free[:count]
+        assert len(registers) == count
+        for register in registers:
+            self.forget(register)
+        return registers
+
+    def remember(self, value: Term, register: int) -> None:
+        """A register holds a term."""
+        self._holds[value] = register
+
+    def give_back(self, register: int) -> None:
+        """One use of a register has ended."""
+        if register in self._users:
+            self._users[register] -= 1
+            if not self._users[register]:
+                self._free.append(register)
+
+    def forget(self, register: int) -> None:
+        """A register is written."""
+        for value in [value for value, holder in self._holds.items() if holder == register]:
+            del self._holds[value]
 
 
 class Frame:
@@ -193,11 +267,11 @@ class Frame:
         changed = {*(SAVED if used is None else used), *self._homes.values()}
         self._saved = tuple(register for register in SAVED if register in changed)
         self._passing = [name for name in terms if name in passing and name not in self._constants]
-        missing = max(0, len(self._passing) + _WORKING - len(self._pool()))
+        missing = max(0, len(self._passing) + _WORKING - len(self._free()))
         # those that must be saved for it
         changed |= {*spare[:missing]}
         self._saved = tuple(register for register in SAVED if register in changed)
-        self._passing = self._passing[: max(0, len(self._pool()) - _WORKING)]
+        self._passing = self._passing[: max(0, len(self._free()) - _WORKING)]
         elsewhere = {*self._constants, *self._homes, *self._passing}
         in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
@@ -256,20 +330,25 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        pool = self._pool()
+        pool = Pool(self._free())
         for name, value in self._terms.items():
             if name in self._constants and name not in self._homes:
                 continue
-            register = self._evaluate(value, pool, self._homes.get(name))
+            # straight to where it lives, unless it is somewhere already
+            home = self._homes.get(name)
+            register = self._evaluate(value, pool, home)
             if name in self._passing:
                 self._homes[name] = register
                 continue
+            if home is not None and home != register:
+                pool.forget(home)
             self.store(name, register)
-            self._give_back(register, pool)
+            pool.remember(Name(name), register)
+            pool.give_back(register)
         for name in self._passing:
             del self._homes[name]
 
-    def _pool(self) -> list[int]:
+    def _free(self) -> list[int]:
         """Registers to compute with before the kernel begins."""
         taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
         return [register for register in FREE if register not in taken]
@@ -302,59 +381,60 @@ class Frame:
             case _:
                 return None
 
-    def _give_back(self, register: int, pool: list[int]) -> None:
-        if register in FREE and register not in (*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES):
-            pool.insert(0, register)
-
-    def _evaluate(self, value: Term, pool: list[int], target: int | None = None) -> int:
-        """Instructions that put a term into a register: one that it has already, or ``target``, or one of the pool."""
-        constant = self._fold(value)
-        if constant is not None:
-            register = pool.pop(0) if target is None else target
-            self._b.li(register, constant)
-            return register
+    def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
+        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
         match value:
             case Argument("core"):
                 return CORE
             case Argument("cores"):
                 return CORES
-            case Argument(name):
-                register = pool.pop(0) if target is None else target
-                self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
-                return register
-            case Name(name):
-                register = pool.pop(0)
-                source = self.register(name, register)
-                if source != register:
-                    pool.insert(0, register)
-                return source
-            case Operation(mnemonic, left, right):
-                return self._operate(mnemonic, left, right, pool, target)
+            case Name(name) if name in self._homes:
+                return pool.use(self._homes[name])
             case _:
-                raise AssertionError(value)
+                pass
+        if (known := pool.find(value)) is not None:
+            return known
+        constant = self._fold(value)
+        if constant is None and isinstance(value, Operation):
+            register = self._operate(value, pool, target)
+        else:
+            register = pool.take(target)
+            match value:
+                case Argument(name) if constant is None:
+                    self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
+                case Name(name) if constant is None:
+                    self._b("lw", register, self._slots[name], SP)
+                case _:
+                    assert constant is not None
+                    self._b.li(register, constant)
+        pool.remember(value, register)
+        return register
 
-    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int], target: int | None) -> int:
-        constant = self._fold(right)
+    def _operate(self, value: Operation, pool: Pool, target: int | None) -> int:
+        """The result of an operation, in ``target``, in a register of the pool, or where its only operand is."""
+        mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
-            return self._evaluate(left, pool, target)
-        a = self._evaluate(left, pool)
+            return self._evaluate(value.left, pool, target)
+        a = self._evaluate(value.left, pool)
         if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
-            result = pool.pop(0) if target is None else target
+            result = pool.take(target)
             self._b(short[0], result, a, short[1])
         else:
-            b = ZERO if constant == 0 else self._evaluate(right, pool)
-            result = pool.pop(0) if target is None else target
+            b = ZERO if constant == 0 else self._evaluate(value.right, pool)
+            result = pool.take(target)
             if mnemonic == "max0" and self._b.xpulp:
                 self._b("p.max", result, a, ZERO)
             elif mnemonic == "max0":
                 self._b.mv(result, a)
-                self._b.positive(result, pool[0])
+                self._b.positive(result, *pool.spare(1))
             elif mnemonic == "share":
                 self._share(result, a, b)
+            elif mnemonic == "min":
+                self._lesser(result, a, b, pool)
             else:
                 self._b(mnemonic, result, a, b)
-            self._give_back(b, pool)
-        self._give_back(a, pool)
+            pool.give_back(b)
+        pool.give_back(a)
         return result
 
     @staticmethod
@@ -370,21 +450,31 @@ class Frame:
             return _SHIFTS[mnemonic], constant.bit_length() - 1
         return None
 
-    def _share(self, rd: int, a: int, cores: int) -> None:
+    def _lesser(self, rd: int, a: int, b: int, pool: Pool) -> None:
+        if self._b.xpulp:
+            self._b("p.min", rd, a, b)
+            return
+        # the home of the result may be where the other number comes from
+        result, temporary, other = pool.spare(3)
+        self._b.mv(result, a)
+        self._b.at_most(result, b, temporary, other)
+        self._b.mv(rd, result)
+
+    def _share(self, rd: int, a: int, divisor: int) -> None:
         b, division, done = self._b, Label(), Label()
         if not b.xpulp:
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             return
 
         def divide() -> None:
             b.place(division)
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             b.jump(done)
 
-        b("p.cnt", rd, cores)
+        b("p.cnt", rd, divisor)
         b("addi", rd, rd, -1)
-        b.branch("bne", rd, ZERO, division)
+        (b.far_branch if b.is_long else b.branch)("bne", rd, ZERO, division)
         b.aside(divide)
-        b("p.ff1", rd, cores)
+        b("p.ff1", rd, divisor)
         b("srl", rd, a, rd)
         b.place(done)

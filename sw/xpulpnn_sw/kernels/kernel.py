@@ -77,7 +77,8 @@ class KernelRun:
     @property
     def extensions(self) -> frozenset[Extension]:
         """What the core needs besides the base set."""
-        return self.variant.extensions | ({Extension.XPULPQNT} if self.rule is Rule.QNT else frozenset())
+        searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
+        return self.variant.extensions | searched
 
     @property
     def stack_stride(self) -> int:

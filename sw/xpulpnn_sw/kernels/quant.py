@@ -1,6 +1,8 @@
 """End of a MatMul block: requantise, pack and store, or store the accumulators."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
@@ -144,29 +146,51 @@ class Store:
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
         if self.rule is Rule.MULTIPLY:
             self._read(b, self.temporaries[0], 0)
+        last_pixel = len(self.acc) - 1
+        waiting: list[Callable[[], None]] = []
         for channel in range(len(self.acc[0])):
             results = [accumulators[channel] for accumulators in self.acc]
             self._channel(b, channel, results, shift)
             position = (first_channel + channel) % per_store
-            last_pixel = len(self.acc) - 1
+            while waiting:
+                # meanwhile the channel's kappa arrives
+                waiting.pop()()
             for pixel, accumulator in enumerate(results):
                 value = accumulator
                 if position == 0 and whole:
                     held[pixel] = accumulator
                 if self.rule is Rule.BN32:
-                    lam, kappa, work = self.temporaries[:3]
+                    lam, kappa, work = self._lambda(channel), *self.temporaries[1:3]
                     # lambda itself may be overwritten by the last pixel
                     value = lam if pixel == last_pixel and self.xpulp else work
                     self._scale(b, value, accumulator, lam, kappa, shift)
-                target = value
-                if per_store > 1:
-                    target = held[pixel]
-                    self._merge(b, target, value, position)
+                target = held[pixel] if per_store > 1 else value
+                finish = partial(self._finish, b, pixel, target, value, position, stored)
+                if self._is_pipelined:
+                    waiting.append(finish)
                 else:
-                    self._clip(b, target, value)
-                if position == per_store - 1:
-                    self._store(b, pixel, target, stored)
+                    finish()
+        for finish in waiting:
+            finish()
         self._move_pointers(b, stored)
+
+    @property
+    def _is_pipelined(self) -> bool:
+        """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
+        return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
+
+    def _lambda(self, channel: int) -> int:
+        """Register of a channel's lambda, which becomes its result."""
+        return self.temporaries[2 if self._is_pipelined and channel % 2 else 0]
+
+    def _finish(self, b: Builder, pixel: int, target: int, value: int, position: int, stored: list[int]) -> None:
+        """Clip a result to its place and, if that is full, store it."""
+        if self.stored_bits > self.bits:
+            self._merge(b, target, value, position)
+        else:
+            self._clip(b, target, value)
+        if (position + 1) * self.bits == self.stored_bits:
+            self._store(b, pixel, target, stored)
 
     def _signs(self, b: Builder, first_channel: int, stored: list[int]) -> None:
         """A bit for each accumulator; one register collects a byte of every pixel."""
@@ -193,7 +217,7 @@ class Store:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                self._load(b, self.temporaries[0], self.temporaries[1], channel)
+                self._load(b, self._lambda(channel), self.temporaries[1], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:

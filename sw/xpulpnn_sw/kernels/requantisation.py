@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +39,43 @@ class Rule(Enum):
 RULES = tuple(rule.value for rule in Rule)
 
 
-def _check_shift(shift: int, most: int = MAX_SHIFT) -> None:
-    if not 0 <= shift <= most:
-        raise LayerError(f"shift must be 0..{most}, not {shift}")
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Shifted:
+    """A rule that ends with an arithmetic right shift."""
+
+    longest_shift: ClassVar[int] = MAX_SHIFT
+
+    shift: int
+
+    def __post_init__(self) -> None:
+        """Reject a shift that the instructions cannot do."""
+        if not 0 <= self.shift <= self.longest_shift:
+            raise LayerError(f"shift must be 0..{self.longest_shift}, not {self.shift}")
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift that is left to the kernel."""
+        return self.shift
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Requantisation:
+class _Normalising(_Shifted):
+    """A rule with a factor and an offset of each output channel."""
+
+    kappa: Ints
+    lam: Ints
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {"kappa": self.kappa, "lambda": self.lam}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantisation(_Normalising):
     """Batch normalisation and requantisation ``clip(int32(kappa*acc + lam) >> shift)`` to the range of the results.
 
     Parameters
@@ -55,24 +86,7 @@ class Requantisation:
         Arithmetic right shift, 0..31.
     """
 
-    kappa: Ints
-    lam: Ints
-    shift: int
-
     rule = Rule.BN32
-
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
-        return {"kappa": self.kappa, "lambda": self.lam}
 
     def channel_words(self) -> Ints:
         """Lambda and kappa of each channel, as ``[channel][word]``."""
@@ -80,7 +94,7 @@ class Requantisation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WideRequantisation:
+class WideRequantisation(_Normalising):
     """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``.
 
     Parameters
@@ -91,24 +105,13 @@ class WideRequantisation:
         Arithmetic right shift, 0..63; what it leaves wraps to 32 bits before it is clipped.
     """
 
-    kappa: Ints
-    lam: Ints
-    shift: int
-
     rule = Rule.BN64
-
-    def __post_init__(self) -> None:
-        """Reject a shift longer than the sum."""
-        _check_shift(self.shift, MAX_WIDE_SHIFT)
+    longest_shift: ClassVar[int] = MAX_WIDE_SHIFT
 
     @property
     def applied_shift(self) -> int:
         """The kernel takes the upper word only: smaller shifts are made up for in the parameters."""
         return max(self.shift - 32, 0)
-
-    def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
-        return {"kappa": self.kappa, "lambda": self.lam}
 
     def channel_words(self) -> Ints:
         """Lambda and kappa of each channel, lower words first, times what is missing in the shift from a word."""
@@ -121,7 +124,7 @@ class WideRequantisation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Multiplication:
+class Multiplication(_Shifted):
     """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``.
 
     Parameters
@@ -133,26 +136,12 @@ class Multiplication:
     """
 
     factor: int
-    shift: int
 
     rule = Rule.MULTIPLY
 
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Nothing."""
-        return {}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Shifting:
+class Shifting(_Shifted):
     """``clip(acc >> shift)``.
 
     Parameters
@@ -161,22 +150,7 @@ class Shifting:
         Arithmetic right shift, 0..31.
     """
 
-    shift: int
-
     rule = Rule.SHIFT
-
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Nothing."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,6 +1,6 @@
 """Convolution of an image, which has fewer channels than a word elements, and the text that names it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 from xpulpnn.errors import LayerError
@@ -31,8 +31,8 @@ class ImageConvLayer(ConvLayer):
         """The layer written like any convolution, with ``:image`` behind."""
         if not text.endswith(_MARK):
             raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=]{_MARK}, not {text}")
-        # without `super()`, which a class with slots has lost
-        return cls(**{name: getattr(ConvLayer.parse(text.removesuffix(_MARK)), name) for name in cls.__slots__})
+        plain = ConvLayer.parse(text.removesuffix(_MARK))
+        return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""

@@ -93,7 +93,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     function = Function(
         name=network.name,
         function=_program(network.stages, runs, offsets.tolist()),
-        extensions=frozenset[Extension]().union(*(run.variant.extensions for run in runs)),
+        extensions=frozenset[Extension]().union(*(run.extensions for run in runs)),
         image=memory.finish(),
         output=steps[-1].results,
         macs=network.macs,

@@ -77,7 +77,7 @@ class _Code:
     def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
         """Assign the registers."""
         self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
-        self._b = Builder(TEXT_BASE, xpulp=True)
+        self._b = Builder(TEXT_BASE, xpulp=True, is_long=True)
         registers = Registers()
         self._acc = [registers.take(BLOCK.nch) for _ in range(BLOCK.npx)]
         self._w, self._x = registers.take(BLOCK.nch), registers.take(BLOCK.npx)

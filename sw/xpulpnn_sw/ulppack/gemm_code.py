@@ -76,7 +76,7 @@ class GemmCode:
         """Assign the registers."""
         self._plan, self._method, self._sizes, self._signed = plan, plan.method, sizes, signed
         nch, npx = plan.block.nch, plan.block.npx
-        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp)
+        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
         registers = Registers()
         self._local = [registers.take(nch) for _ in range(npx)]
         has_sums = plan.chunks > 1 and not plan.sums_in_memory

@@ -48,7 +48,8 @@ TABLE = Table(
     notes=(
         (
             "Three convolutions 5x5 with ReLU and pooling, a linear layer; 6.56 million MAC, weights random. The first "
-            "layer has 8 bits whatever the others have. The paper's times include the transfers into the TCDM."
+            "layer has 8 bits whatever the others have."
         ),
+        "Several cores get their operands by DMA, as the paper's do; one core by itself has memory of its own.",
     ),
 )

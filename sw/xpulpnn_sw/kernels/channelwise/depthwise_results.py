@@ -87,7 +87,7 @@ class ChannelResults:
             case Rule.SHIFT:
                 for result, accumulator in pairs:
                     b("sra", result, accumulator, self._shift)
-            case Rule.THRESHOLDS:
+            case _:
                 self._search(pairs)
 
     def finish(self, results: list[int], work: int) -> None:

@@ -24,7 +24,8 @@ from xpulpnn_sw.precision import Precision
 _MAXPOOL_LAYER = "32x32x32:3x3:s=2,p=0x1x0x1"
 """The first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge."""
 
-_AVGPOOL_LAYER = "32x32x32:2x2:s=2"
+_AVGPOOL_LAYER = "16x16x32:2x2:s=2:scaled"
+"""As in the public kernels, with requantisation."""
 
 _USUAL = ("xpulpv2", "xpulpnn")
 
@@ -54,7 +55,7 @@ CHANNELWISE = (
         layer=AvgPoolLayer,
         form=AVERAGE_FORM,
         usual=_AVGPOOL_LAYER,
-        usual_in_cluster=_AVGPOOL_LAYER,
+        usual_in_cluster="32x32x32:2x2:s=2",
         variants=LEVELS,
         usual_variants=_USUAL,
         uniform=unsigned,

@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive, shared
+from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.channelwise import WindowLayer
@@ -189,10 +189,10 @@ class Pooling(ABC):
         return {
             "words": pixel // WORD,
             "count": shared(positive(Argument("out_height") * words - core + cores - 1)),
-            "oy": core // words,
+            "oy": quotient(core, words),
             "word": core - oy * words,
             # to the core's next unit: so many rows and words
-            "row_step": cores // words,
+            "row_step": quotient(cores, words),
             "word_step": cores - Name("row_step") * words,
             "source_step": Name("word_step") * WORD,
             "target_step": Name("word_step") * self.out_step + Name("row_step") * (out_width * out_pixel),

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import Argument, Name, Term, positive, shared
+from xpulpnn_sw.kernels.frame import Argument, Name, Term, lesser, positive, shared
 from xpulpnn_sw.kernels.kernel import STACK_STRIDES, KernelRun
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -77,7 +77,7 @@ def piece(total: Term) -> dict[str, Term]:
     return {
         "piece": shared(total + cores - 1),
         "begin": core * size,
-        "count": positive(size - positive(begin + size - total)),
+        "count": lesser(size, positive(total - begin)),
     }
 
 
