@@ -85,17 +85,19 @@ def centring(sums: np.ndarray, bits: int, factor: int = 1) -> tuple[np.ndarray, 
 
 
 def conv(rng: np.random.Generator, name: str, widths: tuple[int, int, int], text: str, *, signed: bool = False) -> Call:
-    """A convolution ``HxWxC:OxKyxKx`` with padding 1, 0, 0, 2 and steps of 2 rows; ``widths`` in the names' order."""
+    """A convolution ``HxWxC:OxKyxKx`` with padding and steps of 2 rows; ``widths`` in the names' order."""
     x, y, w = widths
     (height, width, channels), (outputs, rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
     image = random(rng, x, height, width, channels, signed=signed)
     filters = random(rng, w, outputs, rows, columns, channels, signed=True)
     bias = rng.integers(-100, 100, outputs)
-    pads = layers.Pads(1, 0, 0, 2)
-    sums = layers.conv(image, filters, bias, (2, 1), pads)
+    # plain single pixels are read where they are
+    pads, step = (layers.Pads(), 1) if "pointwise" in name else (layers.Pads(1, 0, 0, 2), 2)
+    sums = layers.conv(image, filters, bias, (step, 1), pads)
     results, operands, shift = normalised(rng, sums, y, signed=signed)
     out = f"{results.shape[1]}, {results.shape[0]}, {outputs}"
-    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, 1, 0, 0, 2, 1, 2"
+    edges = f"{pads.top}, {pads.bottom}, {pads.left}, {pads.right}"
+    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, {edges}, 1, {step}"
     operands |= {"IN": packed(image, x), "W": packed(filters, w), "BIAS": packed(bias, 32)}
     call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {shift}, {sizes}, 1, 1)"
     return Call(text=call, operands=operands, expected=packed(results, y), values=results)
