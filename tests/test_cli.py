@@ -56,8 +56,8 @@ BAD_INPUT = {
         "prefix must be letters, digits and underscores, a letter first, not 9",
     ),
     "setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
-    "width 3": (["cosim", "conv", "--bits", "8,3"], "--bits must be a list out of 16,8,4,2, not 3"),
-    "no width": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2, not empty"),
+    "width 3": (["cosim", "conv", "--bits", "8,3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
+    "no width": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2,1, not empty"),
     "setting width 3": (
         ["generate", "dotp", "--set", "widths=16,3"],
         "widths must be a non-empty set out of 16,8,4,2, not 16,3",
@@ -79,7 +79,7 @@ BAD_INPUT = {
     ),
     "width without kernel": (
         ["cosim", "conv", "--bits", "16", "--variant", "xpulpv2_4x2"],
-        "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 16x16x16",
+        "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 16x16x16",
     ),
     "mixed precision": (
         ["cosim", "conv", "--precision", "16x8x8", "--variant", "nn_4x4"],

@@ -29,6 +29,9 @@ ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
 
 EXT_DATA_BITS = 64
+IF_SET: Mapping[str, bool] = {"if_set": True}
+"""Metadata of a field that descriptions of a configuration leave out while it has its default value."""
+
 DMA_TCDM_PORTS = 4
 """Two that read, two that write."""
 
@@ -87,6 +90,8 @@ class CoreConfig:
         Mac&Load with both factors from the NN-RF (``pv.mlsdot*``); needs ``xpulpnn``.
     mac_load_cu : bool
         Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
+    qnt : bool
+        Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
     dotp : DotpConfig
         Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     multiplier : "inferred" or "booth"
@@ -107,6 +112,7 @@ class CoreConfig:
     xpulpnn: bool = True
     mac_load_nn: bool = True
     mac_load_cu: bool = False
+    qnt: bool = field(default=False, metadata=IF_SET)
     dotp: DotpConfig = field(default_factory=DotpConfig)
     multiplier: Multiplier = "booth"
     shifter: Shifter = "steps"
@@ -118,12 +124,14 @@ class CoreConfig:
         if self.xpulpnn and not self.xpulpv2:
             raise ConfigError("xpulpv2 must be true with xpulpnn, not false")
         check_choices(self)
-        for name in ("mac_load_nn", "mac_load_cu"):
+        for name in ("mac_load_nn", "mac_load_cu", "qnt"):
             if getattr(self, name) and not self.xpulpnn:
                 raise ConfigError(f"xpulpnn must be true with {name}, not false")
         narrow = self.dotp.widths - XPULPV2_WIDTHS
+        shown = ",".join(map(str, sorted(self.dotp.widths, reverse=True)))
+        if self.qnt and not narrow:
+            raise ConfigError(f"widths must include 4 or 2 with qnt, not only {shown}")
         if narrow and not self.xpulpnn:
-            shown = ",".join(map(str, sorted(self.dotp.widths, reverse=True)))
             raise ConfigError(f"widths must be a set out of 16,8 without xpulpnn, not {shown}")
 
     @property
@@ -134,6 +142,7 @@ class CoreConfig:
             Extension.XPULPNN: self.xpulpnn,
             Extension.XPULPML_NN: self.mac_load_nn,
             Extension.XPULPML_CU: self.mac_load_cu,
+            Extension.XPULPQNT: self.qnt,
         }
         return BASE_EXTENSIONS | {ext for ext, on in optional.items() if on}
 

@@ -68,7 +68,11 @@ class EmittedVerilog:
 def plain(value: object) -> Any:
     """A configuration as JSON types: dataclasses as objects, enums by name, sets as sorted lists."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+        values = {item.name: getattr(value, item.name) for item in fields(value)}
+        left_out = {
+            item.name for item in fields(value) if "if_set" in item.metadata and values[item.name] == item.default
+        }
+        return {name: plain(each) for name, each in values.items() if name not in left_out}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):

@@ -16,6 +16,8 @@ COMMANDS = {
     "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
     "generate": ("", "write the Verilog of a component and a description of its ports, configuration and names"),
     "cosim": ("sim", "run kernels on the design, check every instruction and result, and show the cycles"),
+    "net": ("sim", "run a network out of a file on the design, and show its layers, its memory and its answers"),
+    "bench": ("explore", "measure the papers' tables on the design, and show printed figures beside ours"),
     "check-vectors": ("sim", "execute single-instruction vectors and report mismatches"),
     "kernel": (
         "sim",

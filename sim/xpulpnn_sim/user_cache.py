@@ -1,4 +1,4 @@
-"""The one cache of the project: compiled models, emitted designs, netlists, results of flows, measured step times.
+"""The one cache of the project: models, emitted designs, netlists, results of flows and of tables, step times.
 
 It is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpulpnn``. Every entry is named after a hash
 of all that determines it, so that entries never go out of date, and emptying the cache costs time alone.
@@ -18,7 +18,7 @@ CACHE_VARIABLE = "XPULPNN_CACHE"
 DEFAULT = "default"
 """What :func:`cache_place` returns where no variable says where the cache is to be."""
 
-_FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times")
+_FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers")
 """Folders of the cache; compiled models are beside them."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
 """Compiled models, the library they share, locks of builds, and folders of builds."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+from xpulpnn_sw.precision import SIGN_BITS
 
 MAX_DATA = 1 << 27
 """Most bytes of operands: they end well below the text."""
@@ -55,10 +56,14 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros."""
+    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros.
+
+    Of one bit are positive numbers and all others.
+    """
     lanes = WORD_BITS // bits
     words = -(-values.shape[-1] // lanes)
-    elements = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64) & ((1 << bits) - 1)
+    filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
+    elements = (filled > 0).astype(np.int64) if bits == SIGN_BITS else filled & ((1 << bits) - 1)
     grouped = elements.reshape(*values.shape[:-1], words, lanes)
     return (grouped << (np.arange(lanes) * bits)).sum(axis=-1).astype(np.uint32)
 
@@ -105,7 +110,7 @@ class Image:
 
 
 class ImageBuilder:
-    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address."""
+    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address or as asked for."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -113,17 +118,18 @@ class ImageBuilder:
         self._contents: list[tuple[Symbol, Words]] = []
         self._end = DATA_BASE
 
-    def reserve(self, name: str, length: int) -> int:
-        """Reserve ``length`` zero bytes and return their address."""
+    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES) -> int:
+        """Reserve ``length`` zero bytes and return their address, a multiple of ``alignment``."""
+        self._end = -(-self._end // alignment) * alignment
         if self._end + length - DATA_BASE > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {self._end + length - DATA_BASE}")
         symbol = self._symbols[name] = Symbol(self._end, length)
         self._end += -(-length // WORD_BYTES) * WORD_BYTES
         return symbol.address
 
-    def place(self, name: str, words: Words, *, spare: int = 0) -> int:
+    def place(self, name: str, words: Words, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
         """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
-        address = self.reserve(name, (words.size + spare) * WORD_BYTES)
+        address = self.reserve(name, (words.size + spare) * WORD_BYTES, alignment=alignment)
         self._contents.append((self._symbols[name], words))
         return address
 
@@ -146,7 +152,8 @@ class OutputLayout:
     symbol : str
         Their name in the image.
     bits : int
-        Element width: that of the layer for requantised results, 32 for accumulators, which are signed.
+        Element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands
+        for -1 or +1.
     shape : tuple of int
         Shape of the decoded array, channels last.
     pixel_bytes : int
@@ -166,7 +173,9 @@ class OutputLayout:
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
         count = int(np.prod(self.shape[:-1]))
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
-        if self.bits == WORD_BITS:
+        if self.bits == SIGN_BITS:
+            elements = 2 * elements - 1
+        elif self.bits == WORD_BITS:
             elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
         elif self.signed:
             half = 1 << (self.bits - 1)

@@ -7,7 +7,10 @@ from xpulpnn.errors import LayerError
 
 ACCUMULATOR_BITS = 32
 
-_WIDTHS = (ACCUMULATOR_BITS, 16, 8, 4, 2)
+SIGN_BITS = 1
+"""Width of numbers that are -1 or +1: a bit that is 0 or 1."""
+
+_WIDTHS = (ACCUMULATOR_BITS, 16, 8, 4, 2, SIGN_BITS)
 _SIGNED = {"u": False, "i": True}
 _USUAL = (False, True, False)
 """Signs where the text names none: unsigned inputs, signed weights, unsigned outputs."""
@@ -21,8 +24,9 @@ class Precision:
     ----------
     x, w, y : int
         Width of the inputs, weights and outputs; an output of 32 bits is the accumulator itself, not requantised.
+        Numbers of one bit are -1 and +1.
     x_signed, w_signed, y_signed : bool
-        Two's complement, or unsigned.
+        Two's complement, or unsigned; of one bit as usual.
     """
 
     x: int
@@ -37,6 +41,10 @@ class Precision:
         for width in (self.x, self.w, self.y):
             if width not in _WIDTHS:
                 raise LayerError(f"precision must be widths out of {','.join(map(str, _WIDTHS))}, not {width}")
+        signs = (self.x_signed, self.w_signed, self.y_signed)
+        for width, sign, usual in zip((self.x, self.w, self.y), signs, _USUAL, strict=True):
+            if width == SIGN_BITS and sign != usual:
+                raise LayerError(f"precision must have no sign before a width of 1, not {self}")
 
     @classmethod
     def uniform(cls, bits: int) -> "Precision":
@@ -65,6 +73,16 @@ class Precision:
     def accumulators(self) -> "Precision":
         """The same operands, the results left in 32 bits."""
         return Precision(self.x, self.w, ACCUMULATOR_BITS, self.x_signed, self.w_signed, y_signed=True)
+
+    @property
+    def x_negative(self) -> bool:
+        """Whether inputs may be below zero."""
+        return self.x_signed or self.x == SIGN_BITS
+
+    @property
+    def outside(self) -> int:
+        """What lies around a map of inputs: 0, and -1 where there is no 0."""
+        return -1 if self.x == SIGN_BITS else 0
 
     @property
     def requantised(self) -> bool:

@@ -39,11 +39,12 @@ from xpulpnn_sw.stock_assembly import translate
 START_FILE, LIBRARY = "crt0.S", "runtime.c"
 _MATHEMATICS = tuple(re.findall(r"^(?:double|float) (\w+)\(", (RUNTIME / "include/math.h").read_text(), re.MULTILINE))
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
-    "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc"),
-    "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free"),
+    "malloc.c": ("malloc", "calloc", "realloc", "free", "xp_l1_malloc", "xp_team_malloc"),
+    "l1_malloc.c": ("xp_l1_malloc", "xp_l1_free", "xp_team_malloc"),
     "math.c": _MATHEMATICS,
     "trigonometry.c": tuple(name for name in _MATHEMATICS if name.startswith(("sin", "cos", "tan", "atan"))),
     "setjmp.S": ("setjmp", "longjmp"),
+    "team.c": ("xp_team_core", "xp_team_size", "xp_team_wait", "xp_team_malloc", "xp_team_free"),
 }
 """Parts of the runtime that are compiled where something of them is named."""
 

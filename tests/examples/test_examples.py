@@ -1,5 +1,6 @@
 """The examples do what they say."""
 
+import json
 import os
 import re
 import subprocess
@@ -47,6 +48,15 @@ def test_kernel_library(tmp_path):
     assert on_core.exit.ok
     assert on_core.mismatches == 0
     assert on_core.output.endswith(b" cycles, 0 wrong bytes\n")
+
+
+@pytest.mark.cosim
+def test_network(tmp_path):
+    printed = python("network/sides.py", "-o", str(tmp_path))
+    assert main(["net", printed.strip(), "--preset", "xpulpnn-full", "--json", str(tmp_path / "net.json")]) == 0
+    (record,) = json.loads((tmp_path / "net.json").read_text())
+    assert [layer["name"] for layer in record["layers"]] == ["blur", "shrink", "compare"]
+    assert record["mismatches"] == 0
 
 
 @pytest.mark.flow

@@ -33,6 +33,8 @@ start:
     p.mac a6, a4, a5
     pv.sdotsp.b a6, a4, a5
     pv.add.sc.n a7, a6, a4
+    pv.qnt.n s5, a5, (sp)
+    pv.qnt.c s6, a4, (sp)
     pv.mlsdotup.h x0, (s0!), 8
     pv.mlsdotup.h x0, (s0!), 16
     li t4, 6

@@ -1,7 +1,7 @@
 """The check of every retirement: silent on a good run, and every kind of wrong retirement and access found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = preset("xpulpnn-full")
+CONFIG = replace(preset("xpulpnn-full"), qnt=True)
 TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
 
 NOP = 0x00000013
@@ -222,10 +222,14 @@ def test_wrong_field_is_found(fault: Fault, good: Recording, library: Path) -> N
 def grants_of(good: Recording, at: int) -> list[int]:
     """Numbers of the grants that the retirement must claim."""
     records = good.records
+    searches = {"pv.qnt.n": 8, "pv.qnt.c": 4}
     accesses = [
-        0 if not mask else 1 + (address % 4 + mask.bit_length() > 4)
-        for address, mask in zip(
-            records["mem_addr"].tolist(), (records["mem_rmask"] | records["mem_wmask"]).tolist(), strict=True
+        searches.get(text.partition(" ")[0], 0) if not mask else 1 + (address % 4 + mask.bit_length() > 4)
+        for text, address, mask in zip(
+            texts(records),
+            records["mem_addr"].tolist(),
+            (records["mem_rmask"] | records["mem_wmask"]).tolist(),
+            strict=True,
         )
     ]
     first = sum(accesses[:at])
@@ -246,6 +250,9 @@ def grants_of(good: Recording, at: int) -> list[int]:
         ("lw", "we", 1, "bus_we"),
         ("pv.mlsdotsup.n", "address", 1 << 30, "bus_addr"),
         ("lh", "address", 4, "bus_addr"),
+        # the last of many
+        ("pv.qnt.n", "address", 4, "bus_addr"),
+        ("pv.qnt.c", "we", 1, "bus_we"),
         # the second of two accesses
         ("sh", "wdata", 1, "bus_wdata"),
         ("sh", "be", 1 << 1, "bus_be"),

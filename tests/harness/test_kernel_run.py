@@ -106,6 +106,8 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
         ("linear", "70:10", "i8x4xi8", "nn_4x1", Rule.BN32),
         ("linear", "44:9:raw", "8x8x32", "cu_4x1", Rule.BN32),
         ("linear", "44:9", "4x2x2", "rv32im_4x1", Rule.BN64),
+        ("conv", "4x5x40:9x3x2:p=1x0x1x2", "1x1x1", "xpulpv2_4x2", Rule.THRESHOLDS),
+        ("linear", "70:11", "1x1x1", "nn_4x1", Rule.THRESHOLDS),
     ],
 )
 @pytest.mark.parametrize("engine", ["stream", "core"])
@@ -155,7 +157,7 @@ def test_waveforms_of_a_few_instructions(tmp_path):
         ),
         (
             case(CONV, 16, "xpulpv2_4x2"),
-            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 16x16x16",
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 16x16x16",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Directed and random programs on the Verilated core, and its cycle costs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from xpulpnn_sim.verify.layout import BUS_ERRORS
 
 pytestmark = pytest.mark.cosim
 
-FULL = PRESETS["xpulpnn-full"]
+FULL = replace(PRESETS["xpulpnn-full"], qnt=True)
 MAX_CYCLES = 500_000
 MACHINES = {
     "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS),
@@ -60,7 +61,7 @@ def test_interrupts_are_taken():
 
 
 def test_random_programs():
-    plan = Plan(config=FULL, label="--preset xpulpnn-full")
+    plan = Plan(config=FULL, label="--preset xpulpnn-full --set qnt=true")
     for seed in range(PROGRAMS):
         result = run_seed(seed, plan, core_design())
         assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
@@ -68,13 +69,15 @@ def test_random_programs():
 
 def test_cost_command(tmp_path, capsys):
     path = tmp_path / "costs.json"
-    assert main(["costs", "--json", str(path)]) == 0
+    assert main(["costs", "--set", "qnt=true", "--json", str(path)]) == 0
     assert "load, store, post-increment" in capsys.readouterr().out
     found = json.loads(path.read_text())
     wrong = [case for line in found if line["wrong"] for case in line["cases"]]
     assert wrong == []
     figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
     assert figures["branch, taken"] == ("3", "3")
+    assert figures["pv.qnt.n, its result used at once"] == ("9", "9")
+    assert figures["pv.qnt.c, its result used at once"] == ("5", "5")
     assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
     assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
 

@@ -35,6 +35,7 @@ CASES = {
     ),
     "bne": (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, P.READS_RS1 | P.READS_RS2, 0),
     "jal": (("jal", None), {"rd": 1, "joff21": 8}, P.WRITES_RD, 0),
+    "pv.qnt.c": (("pv.qnt.c", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
     "div": (("div", None), {"rd": 1, "rs1": 2, "rs2": 3}, P.READS_RS1 | P.READS_RS2 | P.WRITES_RD, 0),
     "p.mac": (
         ("p.mac", None),
@@ -89,6 +90,7 @@ def test_entries(case, entries):
         (("bne", None), {"rs1": 1, "rs2": 2, "boff13": 8}, Action.TRANSFER, {}),
         (("jalr", None), {"rd": 1, "rs1": 2, "imm12": 8}, Action.TRANSFER, {}),
         (("mret", None), {}, Action.RETURN, {}),
+        (("pv.qnt.n", None), {"rd": 1, "rs1": 2, "rs2": 3}, Action.QUANTISE, {"number": 4}),
         (("ecall", None), {}, Action.RAISE, {"number": ExceptionCause.ENVIRONMENT_CALL}),
         (("ebreak", None), {}, Action.RAISE, {"number": ExceptionCause.BREAKPOINT}),
         (

@@ -57,6 +57,7 @@ SMALL_CLUSTER = (
 )
 
 OBSERVED = ("--set", "performance_counters=true", "--set", "rvfi=true")
+QUANTISING = ("--preset", "xpulpnn-cu", "--set", "qnt=true")
 
 
 def text_of(done: subprocess.CompletedProcess[str]) -> str:
@@ -96,7 +97,19 @@ def test_cluster_in_icarus(generate, make, needs):
 @pytest.mark.parametrize(
     "options",
     [
-        (*OBSERVED, "--preset", "xpulpnn-cu", "--reset", "async-low", "--initial", "off", "--prefix", "soc_"),
+        (
+            *OBSERVED,
+            "--preset",
+            "xpulpnn-cu",
+            "--set",
+            "qnt=true",
+            "--reset",
+            "async-low",
+            "--initial",
+            "off",
+            "--prefix",
+            "soc_",
+        ),
         ("--preset", "ri5cy", "--set", "xpulpv2=false"),
     ],
     ids=["asynchronous", "base"],

@@ -85,6 +85,8 @@ def test_lists_may_be_joined_by_plus():
         ({"widths": "32"}, "widths must be a non-empty set out of 16,8,4,2, not 32"),
         ({"xpulpv2": "off"}, "xpulpv2 must be true with xpulpnn, not false"),
         ({"xpulpnn": "off"}, "xpulpnn must be true with mac_load_nn, not false"),
+        ({"xpulpnn": "off", "mac_load_nn": "off", "qnt": "on"}, "xpulpnn must be true with qnt, not false"),
+        ({"widths": "16,8", "qnt": "on"}, "widths must include 4 or 2 with qnt, not only 16,8"),
         ({"xpulpnn": "off", "mac_load_nn": "off"}, "widths must be a set out of 16,8 without xpulpnn, not 16,8,4,2"),
     ],
 )

@@ -16,6 +16,7 @@ from xpulpnn_sw.kernels.channelwise.division import reciprocal
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
 from xpulpnn_sw.precision import Precision
 
 pytestmark = pytest.mark.unit
@@ -43,12 +44,20 @@ GEOMETRIES = (
 
 
 def check(
-    name: str, text: str, precision: Precision, level: str, *, cores: int = 1, specialise: bool = False, change=None
+    name: str,
+    text: str,
+    precision: Precision,
+    level: str,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+    change=None,
+    rule: Rule = Rule.BN32,
 ) -> KernelRun:
     """Every core's share one after the other gives the layer, and nothing else in memory changes."""
     chosen = kind(name)
     layer = chosen.layer.parse(text)
-    tensors = chosen.random(layer, precision, np.random.default_rng(len(text)))
+    tensors = chosen.tensors(layer, precision, np.random.default_rng(len(text)), rule)
     tensors = tensors if change is None else change(tensors)
     run = chosen.build(layer, precision, level, tensors, cores=cores, specialise=specialise)
     image, memory = run.image, kernel_memory(run)
@@ -95,6 +104,73 @@ def triples(first: str) -> list[Precision]:
 def test_depthwise_of_every_precision(first: str):
     for number, precision in enumerate(triples(first)):
         check("depthwise", "3x4x3:3x3:p=1x0x1x2", precision, level_of(number))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rule", kind("depthwise").rules)
+def test_depthwise_by_every_rule(rule: Rule, level: str):
+    """Filters that are kept in registers, of three rows and of one, and others; an odd number of columns."""
+    turn = [*LEVELS].index(level)
+    for number, text in enumerate(("3x5x5:3x3", "2x3x4:1x3:p=0x0x1x1", "4x4x3:2x4:p=1x0x0x2")):
+        results = ("8", "i4", "2", "i2", "4", "i8")[(2 * number + turn + kind("depthwise").rules.index(rule)) % 6]
+        check("depthwise", text, Precision.parse(f"8x4x{results}"), level, rule=rule, cores=1 + number)
+
+
+ENDS = {
+    "bias and kappa of 32 bits": WideRequantisation(
+        kappa=np.array([-(1 << 31), (1 << 31) - 1, 1 << 40, -1]), lam=np.array([1 << 62, -1, 7, -(1 << 40)]), shift=38
+    ),
+    "a carry into the upper word": WideRequantisation(
+        kappa=np.array([0x1ABCDEF, -0x1ABCDEF, 0x876543, -0x300001]), lam=np.array([5, -9, 1 << 31, -1]), shift=32
+    ),
+    "64 bits, no shift": WideRequantisation(kappa=np.array([1, -1, 3, 0]), lam=np.array([1, 2, -3, 9]), shift=0),
+    "a product that wraps": Multiplication(factor=(1 << 31) - 1, shift=24),
+    "a negative factor": Multiplication(factor=-3, shift=2),
+    "no shift": Shifting(shift=0),
+    "all of it": Shifting(shift=31),
+    "thresholds at the ends": Thresholds(values=np.sort(np.tile([-32768, -32768, 32767], (4, 1)), axis=1)),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_rules_at_their_ends(name: str):
+    """Biases of 31 bits, which accumulators start with: their sum wraps."""
+    after = ENDS[name]
+
+    def change(tensors):
+        bias = np.array([0, -1, (1 << 31) - 9, -(1 << 31) + 9])
+        return replace(tensors, bias=bias, requantisation=after)
+
+    for level in LEVELS:
+        precision = Precision.parse("8x8x2" if after.rule is Rule.THRESHOLDS else "8x8xi8")
+        check("depthwise", "3x3x4:3x3", precision, level, rule=after.rule, change=change)
+
+
+BUGS = {
+    "addition on cores that start in another row": ("add", "5x3x3:shift", "4xu4x4", "xpulpnn", 8),
+    "sum of 16 bits": ("add", "2x3x4:shift", "8xu8x8", "xpulpv2", 1),
+    "windows that start on what is written": ("maxpool", "5x7x4:3x3:p=1x0x2x0", "8xu8x8", "xpulpnn", 1),
+    "padding beyond the stride": ("maxpool", "6x6x8:3x3:p=2", "4xu4x4", "xpulpnn", 3),
+    "bottom padding for the top one": ("avgpool", "5x6x4:3x3:s=2,p=2x0x0x1", "8xu8x8", "xpulpnn", 1),
+    "right padding for the left one": ("avgpool", "6x5x4:2x3:s=1x2,p=0x1x2x0:scaled", "8xu8x8", "xpulpv2", 2),
+    "means of unsigned elements above the half": ("avgpool", "4x4x4:2x2:s=2", "8xu8x8", "xpulpnn", 1),
+    "channels beyond a word": ("avgpool", "4x4x7:2x2:s=2", "8xu8x8", "xpulpnn", 1),
+    "maxima of 4 bits without their instruction": ("maxpool", "5x5x9:3x3:s=2", "4xu4x4", "xpulpv2", 1),
+    "maxima of 2 bits without their instruction": ("maxpool", "5x5x17:3x3:s=2", "i2xi2xi2", "xpulpv2", 1),
+    "channels of 2 bits beyond a word": ("maxpool", "5x5x21:2x2", "2xu2x2", "xpulpnn", 1),
+    "filters of less than a word": ("depthwise", "4x6x3:1x3:p=0x0x1x1", "8x8x8", "xpulpnn", 1),
+    "filters with three elements beyond words": ("depthwise", "6x7x3:3x5:p=1x1x2x2", "4x4x4", "xpulpnn", 1),
+    "filters with one element beyond words": ("depthwise", "7x7x3:5x5:s=2,p=2", "2x2x2", "xpulpv2", 1),
+    "the last row of the last channel": ("depthwise", "3x5x1:3x3", "8x8x8", "xpulpnn", 1),
+}
+"""What is wrong in one public library or another: kernel, layer, precision, level, cores."""
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_what_public_libraries_get_wrong(name: str):
+    kernel, text, elements, level, cores = BUGS[name]
+    precision = Precision.parse(elements)
+    check(kernel, text, precision, level, cores=cores, change=None if kernel == "add" else mixed(precision))
 
 
 @pytest.mark.parametrize("first", ELEMENTS)
@@ -253,7 +329,7 @@ def most_frequent(values: np.ndarray) -> float:
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_results_spread_over_their_range(name: str, bits: int):
     chosen = kind(name)
-    layer, precision = chosen.layer.parse(chosen.usual), chosen.uniform(bits)
+    layer, precision = chosen.layer.parse(chosen.usual_in_cluster), chosen.uniform(bits)
     expected = reference(layer, chosen.random(layer, precision, np.random.default_rng(0)), precision)
     assert most_frequent(expected) <= 0.5
     assert int(expected.min()) <= (1 << bits) // 16

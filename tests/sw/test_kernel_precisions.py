@@ -8,6 +8,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.kernel_campaign import LAYERS, random_cases
+from xpulpnn_sim.harness.kernel_run import case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
@@ -18,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
@@ -29,11 +31,11 @@ from xpulpnn_sw.precision import Precision
 
 pytestmark = pytest.mark.unit
 
-FULL = preset("xpulpnn-full")
+FULL = replace(preset("xpulpnn-full"), qnt=True)
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""
 
-OWN = ("im2col", "output", "stack")
+OWN = ("buffer", "im2col", "output", "stack")
 """Memory a kernel may write."""
 
 ROUNDS = 10
@@ -77,7 +79,7 @@ def check(
 def test_random_layers(kernel: str, first: int):
     """Sizes, strides, padding, widths, signs, rules and variants out of everything there is."""
     (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + first))
-    tensors = kind(kernel).tensors(case.layer, case.precision, np.random.default_rng(first), case.rule)
+    tensors = case_tensors(case)
     cores = (1, 2, 3, 8)[first % 4]
     got, _, _ = run_on(case.layer, case.precision, case.variant, tensors, cores=cores, specialise=case.specialise)
     np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")
@@ -119,6 +121,10 @@ BUGS = {
     "one neuron of a core": ("linear", "40:8", "8x8x8", "xpulpv2_4x1", Rule.BN32, 8),
     "three neurons of a core, 4 bit": ("linear", "40:24", "4x4x4", "xpulpv2_4x1", Rule.BN32, 8),
     "three neurons of a core, 2 bit": ("linear", "40:23", "2x2x2", "nn_4x1", Rule.BN32, 8),
+    "last neuron alone, on one core": ("linear", "32:5", "8x8x8", "xpulpv2_2x1", Rule.SHIFT, 1),
+    "two neurons of a core, 4 bit": ("linear", "40:16", "4x4x4", "nn_2x1", Rule.BN32, 8),
+    "even channels, no multiple of four": ("conv", "2x4x8:6x3x3", "2x2x2", "nn_4x4", Rule.BN32, 1),
+    "even channels, on cores": ("conv", "5x3x4:10x3x3", "8x8x8", "xpulpv2_4x2", Rule.SHIFT, 8),
     "bias of other cores' channels": ("linear", "33:40", "8x8x8", "cu_4x1", Rule.BN32, 3),
     "product of more than 16 bits": ("conv", "2x4x16:4x3x3", "8x8x8", "nn_4x4", Rule.MULTIPLY, 1),
 }
@@ -172,6 +178,7 @@ RULES: dict[str, AnyRequantisation] = {
         kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
     ),
     "factor that wraps": Multiplication(factor=LONG, shift=24),
+    "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),
     "negative factor": Multiplication(factor=-9, shift=6),
     "shift alone": Shifting(shift=5),
     "thresholds at both ends": Thresholds(
@@ -188,6 +195,57 @@ def test_rules_at_their_ends(name: str, variant: str, y_signed: bool):
     layer = kind("matmul").layer.parse("4x9x6")
     tensors = kind("matmul").tensors(layer, precision, np.random.default_rng(3))
     check(layer, precision, variant, replace(tensors, requantisation=RULES[name]))
+
+
+@pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])
+@pytest.mark.parametrize(
+    ("kernel", "layer", "name", "cores"),
+    [
+        ("conv", "3x5x8:13x2x2", "nn_4x4", 2),
+        ("conv", "3x5x8:5x2x2", "xpulpv2_2x2", 1),
+        ("pointwise", "3x3x16:6", "simd_4x2", 1),
+        ("conv1d", "7x8:9x3:d=2", "cu_4x2", 1),
+        ("linear", "40:23", "nn_4x1", 8),
+    ],
+)
+def test_thresholds_by_pv_qnt(kernel: str, layer: str, name: str, cores: int, text: str):
+    """Bytes of two and of four results, blocks of half a byte, channels and pixels left over."""
+    check(kind(kernel).layer.parse(layer), Precision.parse(text), name, cores=cores, rule=Rule.QNT)
+
+
+@pytest.mark.parametrize("y_signed", [False, True], ids=["u4", "i4"])
+def test_pv_qnt_takes_accumulators_beyond_16_bits(y_signed: bool):
+    layer, precision = kind("matmul").layer.parse("4x64x6"), replace(Precision.parse("8x8x4"), y_signed=y_signed)
+    tensors = kind("matmul").tensors(layer, precision, np.random.default_rng(3))
+    values = np.array([[-32768] * 7 + [32766] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
+    bias = np.array([0, 1 << 20, -(1 << 20), 40000])
+    check(layer, precision, "nn_4x4", replace(tensors, bias=bias, requantisation=SearchedThresholds(values=values)))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("8x8x8", "nn_4x4", "results of the rule qnt must be 4 or 2 bits wide, not 8"),
+        (
+            "8x8x4",
+            "rv32im_2x2",
+            "variant of the rule qnt must be one of XpulpV2 with pairs of channels, not rv32im_2x2",
+        ),
+        (
+            "8x8x2",
+            "xpulpv2_1x2",
+            "variant of the rule qnt must be one of XpulpV2 with pairs of channels, not xpulpv2_1x2",
+        ),
+    ],
+)
+def test_what_pv_qnt_cannot_do(text: str, name: str, message: str):
+    with pytest.raises(LayerError, match=f"^{message}$"):
+        check(kind("conv").layer.parse("3x3x8:4x2x2"), Precision.parse(text), name, rule=Rule.QNT)
+
+
+def test_thresholds_that_clipped_accumulators_cannot_exceed():
+    with pytest.raises(LayerError, match=r"^thresholds must be at most 32766 for pv\.qnt, not 32767$"):
+        SearchedThresholds(values=np.array([[0, 1, 32767]]))
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -242,6 +300,28 @@ def test_instructions(kernel: str, text: str, precision: str, name: str, most: f
     tensors = kind(kernel).tensors(layer, chosen, np.random.default_rng(0))
     _, _, instructions = run_on(layer, chosen, name, tensors)
     assert instructions <= most
+
+
+def shares(text: str, bits: int, name: str, cores: int) -> list[int]:
+    """Instructions that each core executes for its share of a linear layer."""
+    layer, precision = kind("linear").layer.parse(text), Precision.uniform(bits)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    run = kind("linear").build(layer, precision, name, tensors, cores=cores)
+    memory = kernel_memory(run)
+    return [sum(map(len, executed(run, kernel_call(run, core, cores), memory))) for core in range(cores)]
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_what_many_cores_do_besides_in_a_linear_layer(bits: int):
+    """The start of the function, and no more: what is left of eight times the speed."""
+    (alone,) = shares("512:64", bits, "nn_4x1", 1)
+    assert sum(shares("512:64", bits, "nn_4x1", 8)) <= alone + 7 * 65
+
+
+def test_blocks_of_two_neurons_serve_more_cores():
+    blocks_of_two, blocks_of_four = (shares("256:16", 8, name, 8) for name in ("xpulpv2_2x1", "xpulpv2_4x1"))
+    assert max(blocks_of_two) <= min(blocks_of_two) + 2
+    assert min(blocks_of_four) < 80 < max(blocks_of_two) < 0.6 * max(blocks_of_four)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("8x4x8", 12), ("8x2x4", 8), ("2x8x2", 4), ("4x4x32", 64)])
@@ -300,7 +380,7 @@ def test_a_pointwise_layer_needs_no_buffer():
         ),
         (
             lambda: VARIANTS["xpulpv2_4x2"].check_precision(Precision.parse("8x8x16")),
-            "precision of xpulpv2_4x2 must be widths out of 8,4,2, not 8x8x16",
+            "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 8x8x16",
         ),
     ],
 )

@@ -184,7 +184,7 @@ def test_rejected():
     tensors = random_tensors(layer, precision, np.random.default_rng(0))
     with pytest.raises(LayerError, match=r"^variant must be one of rv32im_2x2, .*, nn_4x4, not nn_8x8$"):
         conv_kernel(layer, precision, "nn_8x8", tensors)
-    known = "precision of xpulpv2_4x2 must be widths out of 8,4,2"
+    known = "precision of xpulpv2_4x2 must be widths out of 8,4,2,1"
     for wrong in (Precision.uniform(16), Precision(8, 16, 8), Precision(32, 8, 8, x_signed=True)):
         with pytest.raises(LayerError, match=f"^{known}, not {wrong}$"):
             conv_kernel(layer, wrong, "xpulpv2_4x2", tensors)

@@ -30,5 +30,11 @@ def test_other_text(text: str):
 
 
 def test_other_widths():
-    with pytest.raises(LayerError, match=r"^precision must be widths out of 32,16,8,4,2, not 3$"):
+    with pytest.raises(LayerError, match=r"^precision must be widths out of 32,16,8,4,2,1, not 3$"):
         Precision.parse("8x3x8")
+
+
+@pytest.mark.parametrize("text", ["i1x1x1", "1xu1x1", "1x1xi1"])
+def test_one_bit_has_no_sign(text: str):
+    with pytest.raises(LayerError, match=f"^precision must have no sign before a width of 1, not {text}$"):
+        Precision.parse(text)

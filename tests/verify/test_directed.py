@@ -1,5 +1,7 @@
 """Directed programs on the simulator, and the cost program."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from xpulpnn_sim.verify.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verify.layout import SIGNATURE
 from xpulpnn_sim.verify.reference import ReferenceDesign
 
-FULL = PRESETS["xpulpnn-full"]
+FULL = replace(PRESETS["xpulpnn-full"], qnt=True)
 STEPS = 60_000
 
 

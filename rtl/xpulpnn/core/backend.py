@@ -166,6 +166,8 @@ class Backend(wiring.Component):
             ex.old.eq(Mux(id_ex_is_mac_load(self.config, id_ex), id_ex.op_c, id_ex.op_a)),
         ]
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
+        if self.config.qnt:
+            self._quantise(m, id_ex, ex_stage, lsu)
         if self.config.performance_counters:
             self._count(m, id_stage, wb_stage, ex_fires)
         if self.config.rvfi:
@@ -213,6 +215,20 @@ class Backend(wiring.Component):
                 ex_stage.wb_nn_data.eq(lsu.wb_rdata),
             ]
 
+    def _quantise(self, m, id_ex, ex_stage, lsu):
+        """Reads of the quantiser, which stays in EX until the last one is answered."""
+        m.d.comb += [
+            ex_stage.quantise.eq(id_ex.quantise),
+            ex_stage.threshold_granted.eq(lsu.ex_done),
+            ex_stage.threshold_answered.eq(lsu.wb_done),
+            ex_stage.threshold.eq(lsu.wb_rdata),
+        ]
+        with m.If(id_ex.quantise.valid):
+            m.d.comb += [
+                lsu.ex_ctrl.valid.eq(ex_stage.threshold_request),
+                lsu.ex_base.eq(ex_stage.threshold_address),
+            ]
+
     def _count(self, m, id_stage, wb_stage, ex_fires):
         """Events for the performance counters."""
         events = self.events
@@ -245,6 +261,9 @@ class Backend(wiring.Component):
             m.d.comb += waits.ex_wait.eq(WaitCause.GRANT)
         with m.Else():
             m.d.comb += waits.ex_wait.eq(WaitCause.MISALIGNED)
+        if self.config.qnt:
+            with m.If(ex_stage.threshold_request & self.data.req & ~self.data.gnt):
+                m.d.comb += waits.ex_wait.eq(WaitCause.GRANT)
         system = self.system
         m.d.comb += [
             waits.insn_valid.eq(self.insn.valid),

@@ -20,6 +20,7 @@ from xpulpnn.core.control import (
 )
 from xpulpnn.core.div import div_control
 from xpulpnn.core.mult_ctrl import mult_control
+from xpulpnn.core.quantiser import quantiser_control
 from xpulpnn.dotp.ctrl import dotp_control
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.table import Insn
@@ -85,6 +86,8 @@ def control_fields(insn: Insn) -> Fields:
         fields |= {"target": TargetSel.JALR if insn.op == "jalr" else TargetSel.JAL, "ex_write": WriteSel.RD}
     elif insn.is_mac_load:
         fields |= _mac_load(insn)
+    elif insn.op == "pv.qnt":
+        fields |= _quantisation(insn)
     elif insn.op in _SYSTEM:
         fields["system"] = _SYSTEM[insn.op]
     elif insn.op in _CSR:
@@ -147,6 +150,12 @@ def _mac_load(insn: Insn) -> Fields:
         "ex_write": WriteSel.RD,
         "wb_write": WriteSel.RS1,
     }
+
+
+def _quantisation(insn: Insn) -> Fields:
+    """pv.qnt: the quantiser asks the load-store unit for half-words at addresses of its own."""
+    control = {f"quantise.{name}": value for name, value in (quantiser_control(insn) or {}).items()}
+    return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
 
 
 def _arithmetic(insn: Insn) -> Fields:

@@ -13,6 +13,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
 from xpulpnn.core.control_rows import control_fields
 from xpulpnn.core.cover import expanded_cover, meet, merged
+from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.isa.table import Insn, enabled
 
 OPCODE_BITS = 7
@@ -109,15 +110,16 @@ class Decoder(wiring.Component):
         Control word.
     illegal : Out(1)
         No enabled row of the table matches (guide, "Illegal instructions").
+    quantise : Out(QuantiserCtrl)
+        Control word of the quantiser; only with ``qnt``.
     """
-
-    word: In(32)
-    ctrl: Out(IdCtrl)
-    illegal: Out(1)
 
     def __init__(self, config: CoreConfig):
         self.config = config
-        super().__init__()
+        ports = {"word": In(32), "ctrl": Out(IdCtrl), "illegal": Out(1)}
+        if config.qnt:
+            ports["quantise"] = Out(QuantiserCtrl)
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build a Switch per output from the rows of the table."""
@@ -127,7 +129,8 @@ class Decoder(wiring.Component):
             for opcode, patterns in _legal(self.config).items():
                 with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
                     m.d.comb += self.illegal.eq(0)
-        for name, output, shape in leaves(self.ctrl):
+        outputs = [*leaves(self.ctrl), *(leaves(self.quantise, "quantise.") if self.config.qnt else ())]
+        for name, output, shape in outputs:
             choices = _choices(self.config).get(name)
             if choices is not None:
                 named = Signal(shape, name=name.replace(".", "_"))

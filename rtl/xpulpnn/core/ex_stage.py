@@ -1,4 +1,4 @@
-"""EX stage: ALU, multiplier, divider, dot-product unit and NN-RF."""
+"""EX stage: ALU, multiplier, divider, dot-product unit, NN-RF and quantiser."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -9,10 +9,12 @@ from xpulpnn.core.alu import Alu
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
+from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import HALF_BITS
 
 
 class ExStage(wiring.Component):
@@ -88,6 +90,19 @@ class ExStage(wiring.Component):
         Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to 3.
     wb_nn_data : In(32)
         Word written to the NN-RF.
+    quantise : In(QuantiserCtrl)
+        Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9 cycles or 5; only
+        with ``qnt``, like the next five.
+    threshold_request : Out(1)
+        The quantiser wants a threshold.
+    threshold_address : Out(32)
+        Address of it.
+    threshold_granted : In(1)
+        The request is granted.
+    threshold_answered : In(1)
+        The threshold granted last has arrived, or none is awaited.
+    threshold : In(16)
+        Its value.
     """
 
     def __init__(self, config: CoreConfig):
@@ -116,6 +131,9 @@ class ExStage(wiring.Component):
         if config.mac_load:
             ports |= {"id_nn_wgt_addr": In(2), "id_nn_wgt": Out(32)}
             ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
+        if config.qnt:
+            ports |= {"quantise": In(QuantiserCtrl), "threshold_request": Out(1), "threshold_address": Out(32)}
+            ports |= {"threshold_granted": In(1), "threshold_answered": In(1), "threshold": In(HALF_BITS)}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -161,6 +179,8 @@ class ExStage(wiring.Component):
                 m.d.comb += self.result.eq(dotp_result)
             with m.Case(Unit.CSR):
                 m.d.comb += self.result.eq(self.csr_rdata)
+        if self.config.qnt:
+            self._quantiser(m)
         return m
 
     def _dotp(self, m):
@@ -183,6 +203,22 @@ class ExStage(wiring.Component):
                 dotp.rs2.eq(self.id_dotp_b),
             ]
         return dotp.result
+
+    def _quantiser(self, m):
+        m.submodules.quantiser = quantiser = Quantiser(self.config)
+        m.d.comb += [
+            quantiser.start.eq(self.valid & self.quantise.valid),
+            quantiser.crumbs.eq(self.quantise.crumbs),
+            quantiser.pixels.eq(self.op_a),
+            quantiser.middle.eq(self.op_b),
+            quantiser.granted.eq(self.threshold_granted),
+            quantiser.answered.eq(self.threshold_answered),
+            quantiser.threshold.eq(self.threshold),
+            self.threshold_request.eq(quantiser.request),
+            self.threshold_address.eq(quantiser.address),
+        ]
+        with m.If(self.quantise.valid):
+            m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
 
     def _nnrf(self, m):
         m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries)

@@ -203,6 +203,11 @@ class IdStage(wiring.Component):
         operands = select_operands(m, self.config, ctrl, self, immediate, target)
         self._factors(m, ctrl, operands[1])
         self._issue(m, ctrl, excepted, operands)
+        if self.config.qnt:
+            with m.If(self.issue & ~excepted):
+                m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
+                with m.If(decoder.quantise.valid):
+                    m.d.comb += self.id_accesses.eq(1)
         return m
 
     def _csr_writes(self, ctrl):

@@ -5,6 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
+from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
 
@@ -258,6 +259,8 @@ class IdExSignature(wiring.Signature):
         Conditional branch.
     csr, csr_write : Out
         CSR access.
+    quantise : Out(QuantiserCtrl)
+        Control word of the quantiser; only with ``qnt``.
     elw : Out(1)
         p.elw; only with performance counters.
     """
@@ -282,6 +285,8 @@ class IdExSignature(wiring.Signature):
         if config.dotp_operands_in_id:
             members |= {"dotp_fmt": Out(ElemFmt), "dotp_a_signed": Out(1), "dotp_b_signed": Out(1)}
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
+        if config.qnt:
+            members["quantise"] = Out(QuantiserCtrl)
         if config.performance_counters:
             members["elw"] = Out(1)
         if config.mac_load:

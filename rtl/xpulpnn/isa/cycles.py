@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import SHORTEST_DIVISION, Cost, division_cycles
+from xpulpnn.isa.machine import QUANTISED_PIXELS, SHORTEST_DIVISION, Cost, division_cycles
 
 _MULTIPLY_HIGH = frozenset({"mulh", "mulhsu", "mulhu"})
 _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
@@ -30,10 +29,8 @@ class Cycles:
     sometimes: tuple[Cost, ...] = ()
 
 
-def cycles(insn: Insn) -> Cycles | None:
-    """What ``insn`` costs; None for instructions that no hardware executes yet."""
-    if insn.extension is Extension.XPULPQNT:
-        return None
+def cycles(insn: Insn) -> Cycles:
+    """What ``insn`` costs."""
     if insn.op in _DIVISIONS:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
     fixed = _fixed(insn)
@@ -47,6 +44,8 @@ def _fixed(insn: Insn) -> int:
         return 1 + Cost.JUMP.cycles
     if insn.op in _TRAPS:
         return 1 + Cost.TRAP.cycles
+    if insn.op == "pv.qnt" and insn.fmt is not None:
+        return 1 + QUANTISED_PIXELS * insn.fmt.width
     return 1 + Cost.FENCE_I.cycles if insn.op == "fence.i" else 1
 
 

@@ -29,6 +29,9 @@ NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
 FIRST_WEIGHT = NNRF_ACTIVATIONS
 """Number of weight 0 in the NN-RF: activations come first (guide, "The NN register file")."""
 
+QUANTISED_PIXELS = 2
+"""Pixels of pv.qnt, each with a threshold to load for every bit of its code."""
+
 
 class ExceptionCause(IntEnum):
     """Exception codes of mcause (guide, "Exceptions and interrupts")."""

@@ -248,7 +248,7 @@ _MAC_LOAD = {
         "codes = 0\n"
         "for pixel in range(2):\n"
         "    u = sx(rs1 >> (16 * pixel), 16)\n"
-        "    p = (rs2[31:16] << 16) | zx(rs2 + {distance} * pixel, 16)\n"
+        "    p = (rs2[31:16] << 16) | (zx(rs2 + {distance} * pixel, 16) & ~1)\n"
         "    q = 0\n"
         "    for level in range({width}):\n"
         "        above = u > s(mem16[p])\n"

@@ -1,27 +1,50 @@
-"""Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions."""
+"""Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions.
+
+Operands are such that the results of a layer spread over their range, or some of them at the ends of theirs.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.harness.kernel_run import Case
+from xpulpnn_sim.api import channelwise_layers
+from xpulpnn_sim.harness.kernel_run import Case, case_tensors
 from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.references import largest_share, reference
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
-_RAW = 0.1
-"""Share of layers whose results are accumulators."""
+_SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1", "1x2x1", "1x4x4", "4x4x1")
+"""Precisions with numbers of one bit that take turns with those of all widths."""
+
+_SIGNS = tuple(product((False, True), repeat=3))
+
+Turn = tuple[tuple[Precision, ...], str]
+"""Precisions of the same widths, and a variant."""
 
 _TIMED = 0.25
 """Share of layers that run with memory that lets wait."""
 
+_EXTREME = 0.125
+"""Share of layers whose operands are at the ends of their ranges."""
+
 _TRIES = 1000
-"""Draws for a case; more fail only if nothing that is asked for exists."""
+"""Draws of a layer; more fail only if no layer has results that differ."""
+
+_FEW = 8
+"""Results that need not differ."""
+
+_MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
+"""Greatest share of results that have the same value, and the same sign where that is all there is."""
+
+_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu"})
+"""Kernels without weights or a second map."""
 
 
 def _conv(rng: Random) -> str:
@@ -47,7 +70,7 @@ def _pointwise(rng: Random) -> str:
 
 
 def _linear(rng: Random) -> str:
-    return f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + (":raw" if rng.random() < _RAW else "")
+    return f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw"))
 
 
 def _matmul(rng: Random) -> str:
@@ -55,11 +78,16 @@ def _matmul(rng: Random) -> str:
 
 
 LAYERS: Mapping[str, Callable[[Random], str]] = {
+    "add": channelwise_layers.add,
+    "avgpool": channelwise_layers.avgpool,
     "conv": _conv,
     "conv1d": _conv1d,
+    "depthwise": channelwise_layers.depthwise,
     "linear": _linear,
     "matmul": _matmul,
+    "maxpool": channelwise_layers.maxpool,
     "pointwise": _pointwise,
+    "relu": channelwise_layers.relu,
 }
 """By kernel: a random layer, as it is written."""
 
@@ -77,6 +105,8 @@ def random_cases(
     timing: bool = True,
 ) -> list[Case]:
     """Cases of a kernel for random layers, the same for the same ``machine.seed``.
+
+    Widths and variant take :func:`turns`, of which the seed says whose it is; everything else is drawn.
 
     Parameters
     ----------
@@ -105,52 +135,119 @@ def random_cases(
     if count < 1:
         raise InputError(f"--random must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
+    wanted = rules or chosen.rules or (Rule.BN32,)
+    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules)
     for number in range(count):
         seed = machine.seed + number
         rng = Random(f"{kernel} {seed}")
         surroundings = replace(machine, seed=seed)
         if timing and rng.random() < _TIMED:
             surroundings = replace(surroundings, grant_stalls=0.3, response_latency=4)
-        cases.append(_case(chosen, rng, config, surroundings, precisions, variants, rules, check))
+        possible, variant = all_turns[seed % len(all_turns)]
+        case = Case(
+            layer=chosen.layer.parse(chosen.usual),
+            precision=rng.choice(possible),
+            variant=variant,
+            config=config,
+            machine=surroundings,
+            checked=check,
+            specialise=rng.random() < 0.25,
+        )
+        able = [rule for rule in wanted if _problem_of(replace(case, rule=rule)) is None]
+        case = replace(case, rule=rng.choice(able), extreme=rng.random() < _EXTREME)
+        cases.append(_with_random_layer(case, chosen, rng))
     return cases
 
 
-def _case(
-    chosen: Kind,
-    rng: Random,
+def _problem_of(case: Case) -> InputError | LayerError | None:
+    """Why a case cannot be run; None if it can."""
+    try:
+        case.check()
+    except (InputError, LayerError) as error:
+        return error
+    return None
+
+
+def turns(
+    kernel: str,
     config: CoreConfig,
-    machine: Machine,
-    precisions: Sequence[Precision],
-    variants: Sequence[str],
-    rules: Sequence[Rule],
-    check: bool,
-) -> Case:
+    *,
+    precisions: Sequence[Precision] = (),
+    variants: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
+) -> list[Turn]:
+    """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
+
+    Parameters are those of :func:`random_cases`. Raises :class:`InputError` if there is nothing.
+    """
+    chosen = kind(kernel)
+    layer, found = chosen.layer.parse(chosen.usual), list[Turn]()
+    problem: InputError | LayerError | None = None
+    groups = [(one,) for one in precisions] or _groups(single=kernel in _SINGLE_MAP)
+    for group, variant in product(groups, variants or tuple(chosen.variants)):
+        possible: list[Precision] = []
+        for precision in group:
+            try:
+                precision = chosen.precision(layer, precision)
+                case = Case(layer=layer, precision=precision, variant=variant, config=config)
+            except (InputError, LayerError) as error:
+                problem = error
+                continue
+            problems = [_problem_of(replace(case, rule=rule)) for rule in rules or (Rule.BN32,)]
+            if all(problems):
+                problem = problems[0]
+                continue
+            possible.append(precision)
+        if possible:
+            found.append((tuple(possible), variant))
+    if not found:
+        raise InputError(str(problem))
+    Random(kernel).shuffle(found)
+    return found
+
+
+def covered(cases: Sequence[Case]) -> int:
+    """How many of :func:`turns` there are among cases."""
+    return len({(case.precision.x, case.precision.w, case.precision.y, case.variant) for case in cases})
+
+
+def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
+    """All precisions, those of the same widths together; where there is one operand it counts for the other."""
+    groups: list[tuple[Precision, ...]] = []
+    for x, w, y in product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS)):
+        if single and x != w:
+            continue
+        precisions = [Precision(x, w, y, *signs) for signs in _SIGNS]
+        if y == ACCUMULATOR_BITS:
+            precisions = [precision for precision in precisions if precision.y_signed]
+        if single:
+            precisions = [precision for precision in precisions if precision.x_signed == precision.w_signed]
+        groups.append(tuple(precisions))
+    # kernels without products refuse them
+    return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
+
+
+def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
     for _ in range(_TRIES):
         layer = chosen.layer.parse(LAYERS[chosen.name](rng))
-        precision = rng.choice(precisions) if precisions else _precision(rng)
-        case = Case(
-            layer=layer,
-            precision=chosen.precision(layer, precision),
-            variant=rng.choice(variants or tuple(chosen.variants)),
-            config=config,
-            machine=machine,
-            checked=check,
-            specialise=rng.random() < 0.25,
-            rule=rng.choice(rules or chosen.rules),
-        )
+        if chosen.precision(layer, case.precision) != case.precision:
+            continue
+        drawn = replace(case, layer=layer)
         try:
-            case.check()
+            drawn.check()
+            _check_spread(drawn)
         except (InputError, LayerError) as error:
             problem = error
             continue
-        return case
+        return drawn
     raise InputError(str(problem))
 
 
-def _precision(rng: Random) -> Precision:
-    x, w, y = (rng.choice(_WIDTHS) for _ in range(3))
-    signs = [rng.random() < 0.5 for _ in range(3)]
-    if rng.random() < _RAW:
-        return Precision(x, w, ACCUMULATOR_BITS, signs[0], signs[1], y_signed=True)
-    return Precision(x, w, y, *signs)
+def _check_spread(case: Case) -> None:
+    """Raise :class:`LayerError` if a kernel that gave always the same might pass for right."""
+    results = reference(case.layer, case_tensors(case), case.precision)
+    share = largest_share(results)
+    most = _MOST_SIGNS_ALIKE if case.precision.y == SIGN_BITS else _MOST_ALIKE
+    if not case.extreme and results.size >= _FEW and share > most:
+        raise LayerError(f"results of a random layer must differ, not be alike by {share:.0%} as those of {case.layer}")

@@ -1,5 +1,6 @@
 """Which matrix products show what packing operands is good for: a table, and the sweeps of the ULPPACK paper."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,7 +8,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.harness.packed_products import Point
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.ulppack.methods import ISAS, Method, methods
-from xpulpnn_sw.ulppack.packing import Scheme, legal_depths, most_depth, most_iterations
+from xpulpnn_sw.ulppack.packing import Packing, Scheme, legal_depths, most_depth, most_iterations
 from xpulpnn_sw.ulppack.plan import Plan, best_plan
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))
@@ -152,8 +153,10 @@ def _overflow(wanted: Wanted) -> Iterator[Point]:
                 if depth == 1:
                     continue
                 most = most_iterations(scheme, register, depth, w, a)
-                reduction = min(depth * most, _LONGEST // depth * depth)
-                layer = MatmulLayer(out_channels=2, reduction=reduction, pixels=2)
+                # whole words that are cut into chunks of the most iterations
+                step = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a).words(1)
+                words = min(math.lcm(step, most), _LONGEST // (depth * step) * step)
+                layer = MatmulLayer(out_channels=2, reduction=depth * words, pixels=2)
                 name = f"{scheme.value}-{register}"
                 plan = best_plan(layer, w, a, [by_register[register]], scheme=name, depth=depth)
                 assert plan is not None

@@ -38,6 +38,7 @@ from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
+from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
@@ -216,6 +217,13 @@ def _lsu() -> Mapping[str, Any]:
     return {"rows": rows, "idle": {"ex_ctrl": 0}, "vectors_per_row": 8}
 
 
+def _quantiser(operations: int, *simulators: str, **settings: Any) -> BenchedUnit:
+    config = CoreConfig(qnt=True, **settings)
+    rows = [insn.mnemonic for insn in enabled(config.extensions, config.widths) if insn.op == "pv.qnt"]
+    data = {"rows": rows, "operations": operations}
+    return BenchedUnit("quantiser", lambda: Quantiser(config), lambda: data, simulators)
+
+
 def _loop_ops() -> Mapping[str, Any]:
     return {"ops": {op.name: op.value for op in HwLoopOp}}
 
@@ -305,6 +313,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),
+    "quantiser": _quantiser(150, *SIMULATORS),
+    "quantiser-crumbs": _quantiser(60, "icarus", dotp=DotpConfig(widths=frozenset({16, 8, 2}))),
     "lsu": BenchedUnit("lsu", Lsu, _lsu),
     "ex-stage": _ex_stage(FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),

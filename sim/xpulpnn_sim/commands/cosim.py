@@ -1,15 +1,16 @@
 """``xpulpnn cosim``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
-from xpulpnn_sim.api.kernel_campaign import random_cases
+from xpulpnn_sim.api.kernel_campaign import covered, random_cases, turns
 from xpulpnn_sim.commands import cosim_bnn, cosim_cifar10, cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
 from xpulpnn_sim.commands.common import (
@@ -40,9 +41,11 @@ from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
+from xpulpnn_sw.precision import Precision
 
 _OTHERS = (cosim_ulppack, cosim_bnn, cosim_cifar10)
 """Modules of kernels with options and tables of their own."""
@@ -130,7 +133,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.waves is not None:
         require_folder(arguments.waves.parent, "--waves")
     if cluster is not None:
-        return cosim_cluster.run(arguments, cluster, cases)
+        code = cosim_cluster.run(arguments, cluster, cases)
+        _print_coverage(arguments, cases)
+        return code
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
         for result in run_cases(cases, arguments.engine, arguments.jobs):
@@ -143,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
     shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
     console.print(shown([result.record for result in results]))
+    _print_coverage(arguments, cases)
     write_json(arguments.json, [result.record for result in results])
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)
@@ -183,19 +189,40 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     )
 
 
+def _print_coverage(arguments: argparse.Namespace, cases: list[Case]) -> None:
+    """With random layers: how much of all that was asked for they have met."""
+    if arguments.random is None:
+        return
+    config, asked = cases[0].config, _asked(arguments)
+    every = len(turns(arguments.kernel, config, **asked._asdict()))
+    output().print(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
+
+
+class _Asked(NamedTuple):
+    """What random layers are to have; nothing: anything."""
+
+    precisions: Sequence[Precision]
+    variants: Sequence[str]
+    rules: Sequence[Rule]
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
+    is_open = arguments.bits is None and arguments.precision is None
+    known = tuple(kind(arguments.kernel).variants)
+    variants = comma_list(arguments.variant, known, "--variant") if arguments.variant else ()
+    rules = () if arguments.requantise is None else (rule_of(arguments),)
+    return _Asked(() if is_open else precisions(arguments), variants, rules)
+
+
 def _random_cases(arguments: argparse.Namespace, config: CoreConfig, machine: Machine) -> list[Case]:
     if arguments.layer is not None:
         raise InputError("--layer must be left out with --random")
-    chosen = kind(arguments.kernel)
-    is_open = arguments.bits is None and arguments.precision is None
     return random_cases(
         arguments.kernel,
         arguments.random,
         config=config,
         machine=machine,
-        precisions=() if is_open else precisions(arguments),
-        variants=comma_list(arguments.variant, tuple(chosen.variants), "--variant") if arguments.variant else (),
-        rules=() if arguments.requantise is None else (rule_of(arguments),),
+        **_asked(arguments)._asdict(),
         check=not arguments.no_check,
         timing=arguments.cores is None,
     )

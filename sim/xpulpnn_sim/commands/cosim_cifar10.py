@@ -2,45 +2,23 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from rich.table import Table
-
-from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.commands.common import (
-    FAILED,
-    OK,
-    comma_list,
-    output,
-    progress_bar,
-    require_writable,
-    simulated_configuration,
-    write_json,
-)
-from xpulpnn_sim.harness.cifar10 import (
-    WIDTHS,
-    normalised,
-    random_network,
-    read_images,
-    trained,
-)
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.network_run import NetworkCase, run_network
+from xpulpnn_sim.commands.common import comma_list
+from xpulpnn_sim.commands.network_report import Labelled, require_outputs, run_networks, targets
+from xpulpnn_sim.harness.cifar10 import WIDTHS, normalised, random_network, read_images, trained
 
 NAME = "cifar10"
 HELP = "the CIFAR-10 network of the PULP-NN paper, all layers in one program"
 
-_SHARED = ("kernel", "preset", "settings", "exact", "no_check", "seed", "json", "bits", "cores", "grant_stalls")
+_SHARED = (
+    *("kernel", "preset", "settings", "exact", "no_check", "seed", "json", "bits", "cores", "grant_stalls"),
+    *("l2_latency", "plot"),
+)
 _OPTIONS = ("network", "images")
 
 _PAPER_CYCLES = 4_862_000
 """Of the PULP-NN paper, 8 bit, one core."""
-
-_MILLION = 1e6
-_KIB = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,120 +52,20 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
     for name, value in vars(arguments).items():
         if name not in (*_SHARED, *_OPTIONS) and value != getattr(usual, name, value):
             raise InputError(f"--{name.replace('_', '-')} must be left out with {NAME}")
-    require_writable(arguments.json)
-    core = simulated_configuration(arguments)
-    machine = Machine(grant_stalls=arguments.grant_stalls, seed=arguments.seed, max_cycles=MOST_CYCLES)
-    cores = [1] if arguments.cores is None else _cores(arguments.cores)
-    cases = [
-        (case if count == 1 else case.sharing(count), label)
-        for case, label in _cases(arguments, core, machine)
-        for count in cores
-    ]
-    records: list[dict[str, Any]] = []
-    console = output()
-    with progress_bar("networks", len(cases)) as (progress, task):
-        for case, label in cases:
-            result = run_network(case)
-            answer = {} if label is None else {"label": label, "answer": int(result.scores.argmax())}
-            records.append(result.record | answer)
-            progress.advance(task)
-            for report in result.reports:
-                console.print(f"{case.network.name}\n{report}\n", markup=False, soft_wrap=True)
-    for record in records if arguments.images is None else records[: len(cores)]:
-        console.print(_layers(record))
-    console.print(_networks(records))
-    if arguments.images is not None:
-        alike = records[:: len(cores)]
-        right = sum(record["label"] == record["answer"] for record in alike)
-        console.print(f"{right} of {len(alike)} images classified as labelled")
-    write_json(arguments.json, records)
-    return FAILED if any(record["mismatches"] for record in records) else OK
-
-
-def _cores(text: str) -> list[int]:
-    known = tuple(str(count) for count in range(1, MAX_CORES + 1))
-    return [int(name) for name in comma_list(text, known, "--cores")]
-
-
-def _cases(arguments: argparse.Namespace, core: CoreConfig, machine: Machine) -> list[tuple[NetworkCase, int | None]]:
-    """What to run, and the right answer where there is one."""
-    checked = not arguments.no_check
+    require_outputs(arguments)
     if (arguments.network is None) != (arguments.images is None):
         given, missing = ("images", "network") if arguments.network is None else ("network", "images")
         raise InputError(f"--{given} must be given together with --{missing}, not by itself")
+    if arguments.network is not None and arguments.bits is not None:
+        raise InputError("--bits must be left out with --network")
+    return run_networks(arguments, _inputs(arguments), targets(arguments), _PAPER_CYCLES)
+
+
+def _inputs(arguments: argparse.Namespace) -> list[Labelled]:
+    """Networks and images, with the right answer where there is one."""
     if arguments.network is not None:
-        if arguments.bits is not None:
-            raise InputError("--bits must be left out with --network")
         network = trained(arguments.network)
-        return [
-            (
-                NetworkCase(
-                    network=network, image=normalised(one.pixels), config=core, machine=machine, checked=checked
-                ),
-                one.label,
-            )
-            for one in read_images(arguments.images)
-        ]
+        return [(network, normalised(one.pixels), one.label) for one in read_images(arguments.images)]
     known = tuple(map(str, WIDTHS))
-    cases: list[tuple[NetworkCase, int | None]] = []
-    for bits in known if arguments.bits is None else comma_list(arguments.bits, known, "--bits"):
-        network, image = random_network(int(bits), arguments.seed)
-        cases.append((NetworkCase(network=network, image=image, config=core, machine=machine, checked=checked), None))
-    return cases
-
-
-def _layers(record: dict[str, Any]) -> Table:
-    causes = [cause for cause, cycles in record["stalls"].items() if cycles]
-    title = f"{record['kernel']}: cycles, those without a retirement by cause, bytes in memory"
-    if record["cores"] > 1:
-        title = f"{record['kernel']}: cycles of core 0, those of {record['cores']} cores without a retirement, bytes"
-    table = Table(box=None, title=title, title_justify="left")
-    for heading in ("layer", "size", "precision", "variant"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("cycles", "MAC/cyc", *causes, "weights", "results", "errors"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for layer in record["layers"]:
-        table.add_row(
-            *(layer[name] for name in ("name", "layer", "precision", "variant")),
-            str(layer["cycles"]),
-            f"{layer['macs_per_cycle']:.2f}" if layer["macs"] else "-",
-            *(str(layer["stalls"][cause]) for cause in causes),
-            *(str(layer[name]) for name in ("weight_bytes", "result_bytes", "mismatches")),
-        )
-    return table
-
-
-def _networks(records: list[dict[str, Any]]) -> Table:
-    table = Table(box=None)
-    table.add_column("network", no_wrap=True)
-    for heading in (
-        "cores",
-        "Mcycles",
-        "speed-up",
-        "MAC/cyc",
-        "code KiB",
-        "data KiB",
-        "label",
-        "answer",
-        "errors",
-        "Mcyc/s",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row(
-        "PULP-NN paper, 8 bit", "1", f"{_PAPER_CYCLES / _MILLION:.3f}", "-", f"{records[0]['macs'] / _PAPER_CYCLES:.2f}"
-    )
-    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
-    for record in records:
-        single = alone.get(record["kernel"])
-        table.add_row(
-            record["kernel"],
-            str(record["cores"]),
-            f"{record['cycles'] / _MILLION:.3f}",
-            "-" if single is None else f"{single / record['cycles']:.2f}",
-            f"{record['macs'] / record['cycles']:.2f}",
-            *(f"{record[name] / _KIB:.1f}" for name in ("code_bytes", "data_bytes")),
-            *(str(record.get(name, "-")) for name in ("label", "answer")),
-            str(record["mismatches"]),
-            f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
-        )
-    return table
+    chosen = known if arguments.bits is None else comma_list(arguments.bits, known, "--bits")
+    return [(*random_network(int(bits), arguments.seed), None) for bits in chosen]

@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE.html",
         help="plot speed-up and MAC per cycle over the cores; with several numbers of banks the cycles of a sum of "
-        "dot products; of layers in tiles what was computed and moved when",
+        "dot products; of layers in tiles what was computed and moved when; of cifar10 its layers and memory",
     )
 
 

@@ -23,6 +23,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "the binarised vehicle classifier, then shared by eight cores",
         ),
         ("xpulpnn cosim cifar10 --bits 8,4", "the CIFAR-10 network layer by layer, random weights"),
+        ("xpulpnn cosim cifar10 --bits 8 --cores 1,8 --plot build/net.html", "shared by eight cores; its memory"),
+    ),
+    "net": (
+        ("xpulpnn net digits.json", "a network for a random input, on one core"),
+        ("xpulpnn net digits.json --images pictures --cores 1,8", "for images with labels, also on eight cores"),
+    ),
+    "bench": (
+        ("xpulpnn bench --html build/papers.html", "all tables of the papers, and a page with plots"),
+        ("xpulpnn bench --table xpulpnn --quick", "the rows of one table that take seconds"),
     ),
     "check-vectors": (
         ("xpulpnn check-vectors vectors.jsonl.gz", "every vector on the back end"),
@@ -36,6 +45,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "library": (
         ("xpulpnn library -o build/library", "headers, libxpulpnn.a and a table of its functions"),
         ("xpulpnn library --kernels conv,maxpool --precision 8x8x8,4x4x4 --preset ri5cy", "a few of them"),
+        ("xpulpnn library --pulp-nn -o build/pulp_nn", "with the public names of PULP-NN, for its applications"),
     ),
     "pack": (
         ("xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c", "layer.c and layer.h"),

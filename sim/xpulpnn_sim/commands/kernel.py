@@ -29,7 +29,7 @@ from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.c_program import CProgram, c_program
 from xpulpnn_sw.toolchain import Options, build
 
-WIDTHS = ("16", "8", "4", "2")
+WIDTHS = ("16", "8", "4", "2", "1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,9 @@ def precisions(arguments: argparse.Namespace) -> list[Precision]:
             raise InputError("--bits must be left out with --precision")
         return [Precision.parse(text) for text in arguments.precision.split(",")]
     bits = arguments.default_bits if arguments.bits is None else arguments.bits
-    texts = comma_list(bits, WIDTHS, "--bits")
+    # only products are those of single bits
+    known = WIDTHS if kind(arguments.kernel).rules else WIDTHS[:-1]
+    texts = comma_list(bits, known, "--bits")
     return [short_precision(arguments.kernel, int(text)) for text in texts]
 
 
@@ -91,7 +93,8 @@ def add_requantise(parser: argparse.ArgumentParser) -> None:
         "--requantise",
         choices=RULES,
         help="how results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, or "
-        "one factor for all and a shift, or a shift alone, or thresholds of 16 bits (default bn32)",
+        "one factor for all and a shift, or a shift alone, or thresholds of 16 bits, or (qnt) those by pv.qnt, for "
+        "results of 4 and 2 bits on a core with --set qnt=true (default bn32; results of one bit by a threshold)",
     )
 
 

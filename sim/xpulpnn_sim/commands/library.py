@@ -22,6 +22,7 @@ from xpulpnn_sim.commands.kernel import add_requantise, rule_of
 from xpulpnn_sim.files import write_text
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions
+from xpulpnn_sw.clibrary.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.clibrary.write import objects, texts
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -45,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--windows", metavar="LIST", help=f"windows and strides of pools, KyxKx[:s=] (default {','.join(WINDOWS)})"
     )
     add_requantise(parser)
+    parser.add_argument(
+        "--pulp-nn",
+        action="store_true",
+        help="functions with the public names of PULP-NN, and of the kernels those alone that they need unless "
+        "--kernels names others; --requantise bn64: those with kappa and lambda of 64 bits",
+    )
     add_configuration(parser)
     parser.add_argument("--compiler", metavar="NAME", help=f"{' or '.join(COMPILERS)} (default: the first installed)")
     parser.add_argument(
@@ -65,28 +72,42 @@ def run(arguments: argparse.Namespace) -> int:
     )
     find(arguments.compiler)
     require_writable(arguments.json)
-    functions: list[KernelRun] = []
+    functions: dict[str, KernelRun] = {}
+    public: list[PublicFunction] = []
     with progress_bar("functions", None) as (bar, task):
-        for function in library_functions(selection, config):
-            functions.append(function)
-            bar.advance(task)
+        if arguments.pulp_nn:
+            for function in PublicFunctions(selection.precisions, selection.rule, config, selection.windows):
+                public.append(function)
+                functions |= {kernel.name: kernel for kernel in function.kernels}
+                bar.advance(task)
+        if selection.kernels or not arguments.pulp_nn:
+            for kernel in library_functions(selection, config):
+                functions[kernel.name] = kernel
+                bar.advance(task)
     require_folder(arguments.output, "--output")
     with progress_bar(f"objects of {len(functions)} functions", None):
         try:
-            built = objects(functions, arguments.output, compiler=arguments.compiler, options=Options(config=config))
+            built = objects(
+                list(functions.values()),
+                arguments.output,
+                compiler=arguments.compiler,
+                options=Options(config=config),
+                public=public,
+            )
         except CompileError as error:
             print(error.messages, file=sys.stderr)
             return FAILED
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
     written = [built]
-    for name, text in texts(functions, core_title(arguments), settings).items():
+    for name, text in texts(list(functions.values()), core_title(arguments), settings, public).items():
         write_text(arguments.output / name, text)
         written.append(arguments.output / name)
     output().print("\n".join(str(path) for path in written), markup=False, soft_wrap=True)
-    output().print(f"{len(functions)} functions", markup=False)
+    names = [name for function in public for name in function.names]
+    output().print(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""), markup=False)
     write_json(
         arguments.json,
-        {"functions": [function.name for function in functions], "files": [str(path) for path in written]},
+        {"functions": list(functions), "public": names, "files": [str(path) for path in written]},
     )
     return OK
 

@@ -8,28 +8,37 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import OK, add_json, output, require_folder, require_writable, write_json
 from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
 from xpulpnn_sim.files import write_bytes, write_text
+from xpulpnn_sw.clibrary.packed_layer import Packed, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed, read_arrays
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
+from xpulpnn_sw.clibrary.packing_maps import MAP_KERNELS, packed_maps
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
 
 _SUFFIXES = (".c", ".h", ".npz")
+_KERNELS = (*PACKED_KERNELS, *MAP_KERNELS)
+_USUAL_BITS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("kernel", choices=PACKED_KERNELS, metavar="KERNEL", help=", ".join(PACKED_KERNELS))
-    parser.add_argument("layer", metavar="LAYER", help=forms(PACKED_KERNELS))
+    parser.add_argument("kernel", choices=_KERNELS, metavar="KERNEL", help=", ".join(_KERNELS))
+    parser.add_argument("layer", metavar="LAYER", help=forms(_KERNELS))
     parser.add_argument(
         "weights",
         type=Path,
+        nargs="?",
         metavar="WEIGHTS.npz",
         help="arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear "
         "and matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor "
-        "and shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits",
+        "and shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, "
+        "summands, shifts [2], or with :shift factors [2] and shift; avgpool with :scaled factor, summand, shift; the "
+        "other pools and relu without file",
     )
     parser.add_argument(
-        "--precision", default="8x8x8", metavar="XxWxY", help="widths of inputs, weights and results (default 8x8x8)"
+        "--precision",
+        metavar="XxWxY",
+        help="widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)",
     )
     parser.add_argument("--variant", metavar="NAME", help="way to write the kernel, as of cosim (default: the fastest)")
     add_requantise(parser)
@@ -54,8 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
     computing = kind(arguments.kernel)
     layer = computing.layer.parse(arguments.layer)
     variant = arguments.variant or list(computing.variants)[-1]
-    precision = Precision.parse(arguments.precision)
-    result = packed(computing, layer, precision, variant, read_arrays(arguments.weights), rule_of(arguments))
+    has_weights = computing.name in PACKED_KERNELS
+    usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
+    precision = usual if arguments.precision is None else Precision.parse(arguments.precision)
+    pack = packed if has_weights else packed_maps
+    arrays = {} if arguments.weights is None else read_arrays(arguments.weights)
+    result = pack(computing, layer, precision, variant, arrays, rule_of(arguments))
     require_folder(path.parent, "--output")
     require_writable(arguments.json)
     written = _write(result, path)
@@ -65,11 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         {
             "function": result.run.name,
             "files": [str(file) for file in written],
-            "weights_bytes": result.weights.nbytes,
-            "parameters_bytes": result.parameters.nbytes,
-            "input_bytes": result.input_bytes,
-            "output_bytes": result.output_bytes,
-            "core_buffer_bytes": result.buffer_bytes,
+            **{f"{name}_bytes": words.nbytes for name, words in result.contents.items()},
+            **result.sizes,
             "arguments": result.constants,
         },
     )

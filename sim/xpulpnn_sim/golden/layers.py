@@ -69,8 +69,9 @@ def conv(
     bias: AnyInt | None = None,
     stride: tuple[int, int] = (1, 1),
     pads: Pads = NO_PADS,
+    outside: int = 0,
 ) -> I32:
-    """Convolution with zero padding, ``acc[oy, ox, o]``.
+    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``.
 
     ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c] * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one
     strided product per kernel position.
@@ -82,6 +83,7 @@ def conv(
     bias : int[O] or None
     stride : (sy, sx)
     pads : Pads
+    outside : int
     """
     height, width, channels = image.shape
     outputs, kernel_y, kernel_x, weight_channels = weights.shape
@@ -90,7 +92,7 @@ def conv(
     stride_y, stride_x = stride
     rows = output_size(height, kernel_y, stride_y, pads.top, pads.bottom)
     columns = output_size(width, kernel_x, stride_x, pads.left, pads.right)
-    padded = np.zeros((height + pads.top + pads.bottom, width + pads.left + pads.right, channels), np.int64)
+    padded = np.full((height + pads.top + pads.bottom, width + pads.left + pads.right, channels), outside, np.int64)
     padded[pads.top : pads.top + height, pads.left : pads.left + width] = image
     total = np.zeros((rows, columns, outputs), np.int64)
     for ky, kx in np.ndindex(kernel_y, kernel_x):
@@ -108,8 +110,9 @@ def conv1d(
     stride: int = 1,
     pads: tuple[int, int] = (0, 0),
     dilation: int = 1,
+    outside: int = 0,
 ) -> I32:
-    """Convolution along one direction with zero padding, ``acc[t, o]``.
+    """Convolution along one direction with ``outside`` around the sequence, ``acc[t, o]``.
 
     ``bias[o] + sum_{k,c} weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``.
 
@@ -118,14 +121,14 @@ def conv1d(
     sequence : int[L, C]
     weights : int[O, K, C]
     bias : int[O] or None
-    stride, dilation : int
+    stride, dilation, outside : int
     pads : (before, behind)
     """
     if dilation < 1:
         raise LayerError(f"`dilation` must be at least 1, not {dilation}")
     outputs, kernel, _ = weights.shape
     count = output_size(sequence.shape[0], (kernel - 1) * dilation + 1, stride, *pads)
-    padded = np.pad(sequence.astype(np.int64), (pads, (0, 0)))
+    padded = np.pad(sequence.astype(np.int64), (pads, (0, 0)), constant_values=outside)
     total = np.zeros((count, outputs), np.int64)
     for t, k in np.ndindex(count, kernel):
         total[t] += weights[:, k].astype(np.int64) @ padded[t * stride + k * dilation]
@@ -193,3 +196,15 @@ def quantise_thresholds(acc: AnyInt, thresholds: AnyInt, signed: bool = False) -
     levels = thresholds.shape[1] + 1
     below = (acc[..., None] > thresholds).sum(axis=-1)
     return (below - (levels // 2 if signed else 0)).astype(np.int32)
+
+
+def quantise_sign(acc: AnyInt, thresholds: AnyInt) -> I32:
+    """+1 for accumulators above the threshold of their channel, -1 for all others.
+
+    Parameters
+    ----------
+    acc : int[..., C]
+        Accumulators, channel last.
+    thresholds : int[C]
+    """
+    return np.where(acc > thresholds, 1, -1).astype(np.int32)

@@ -38,12 +38,12 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 
 
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
-    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, thresholds around the address in rs2."""
+    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, thresholds around rs2, of which bit 0 means nothing."""
     assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.
-    upper_half = src.rs2 & ~low_half
-    middles = src.rs2, upper_half | ((src.rs2 + PIXEL_DISTANCE[insn.fmt]) & low_half)
+    first = src.rs2 & ~np.uint32(1)
+    middles = first, (first & ~low_half) | ((first + PIXEL_DISTANCE[insn.fmt]) & low_half)
     pixels = fields.sign_extend(src.rs1, HALF_WORD_BITS).view(np.int32), src.rs1.view(np.int32) >> HALF_WORD_BITS
     q0, q1 = (_search(pixel, middle, insn.fmt, read_half) for pixel, middle in zip(pixels, middles, strict=True))
     return Effects(rd=(q1 << np.uint32(insn.fmt.width)) | q0)

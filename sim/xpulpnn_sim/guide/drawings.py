@@ -105,6 +105,7 @@ class Layer(NamedTuple):
 
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
+    Layer(("xpulpnn_sim.papers",), "the papers' tables"),
     Layer(("xpulpnn_sim.api",), "the same as Python functions"),
     Layer(
         (

@@ -87,7 +87,7 @@ def presets_of(insn: Insn) -> list[str]:
 def shown_presets(insn: Insn) -> str:
     """Presets in a few words."""
     names = presets_of(insn)
-    return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none yet"
+    return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none; an option"
 
 
 def shown_operands(insn: Insn) -> str:
@@ -124,10 +124,8 @@ def encoding(insn: Insn) -> str:
     return " ".join(parts)
 
 
-def shown_cycles(costs: Cycles | None) -> str:
+def shown_cycles(costs: Cycles) -> str:
     """Cycles in words."""
-    if costs is None:
-        return "not in hardware yet"
     if costs.fewest != costs.most:
         places = f"{costs.fewest} and as many as it has places to move up, {costs.most} for 0"
         return f"{costs.fewest} to {costs.most} cycles, by the divisor: {places}"

@@ -1,6 +1,6 @@
 """The binarised classifier on one core or on those of a cluster: its cycles layer by layer, all maps checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +19,16 @@ from xpulpnn_sw.bnn import network
 from xpulpnn_sw.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.bnn.code import MAP_SIDE
 from xpulpnn_sw.bnn.network import random_weights, synthetic_image
+from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.programs.bare import bare_program
 from xpulpnn_sw.programs.cluster import cluster_program
 
-POPCOUNTS = ("hardware", "software")
+HARDWARE, SOFTWARE = "hardware", "software"
+POPCOUNTS = (HARDWARE, SOFTWARE)
 """How bits are counted: by ``p.cnt``, or by shifts and masks."""
+
+_OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
+"""Instructions that are counted, as in the paper: words compared, and numbers that become bits."""
 
 _DIGITS = 4
 _INNER = slice(network.BORDER, network.BORDER + network.POOLED)
@@ -35,6 +40,8 @@ class BnnCase:
 
     Parameters
     ----------
+    variant : str
+        Out of :data:`~xpulpnn_sw.bnn.classifier.VARIANTS`.
     popcount : str
         Out of :data:`POPCOUNTS`.
     config : CoreConfig or ClusterConfig
@@ -45,6 +52,7 @@ class BnnCase:
         Whether every retirement is checked.
     """
 
+    variant: str = "dense"
     popcount: str
     config: CoreConfig | ClusterConfig
     machine: Machine
@@ -71,7 +79,8 @@ def run_bnn(case: BnnCase) -> BnnResult:
     """
     random = np.random.default_rng(case.machine.seed)
     weights, image = random_weights(random), synthetic_image(random)
-    run = classifier(weights, image, software=case.popcount == "software", cores=case.cores)
+    software = case.popcount == SOFTWARE
+    run = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
     function = run.function
     alone = not isinstance(case.config, ClusterConfig)
     program = bare_program(function) if alone else cluster_program(function, case.cores)
@@ -81,7 +90,7 @@ def run_bnn(case: BnnCase) -> BnnResult:
     outcome = run_program(executable, case.config, case.machine, check=case.checked, account=True)
     memory = outcome.memory[program.data_base]
     expected = _expected(weights, image)
-    wrong = {name: int((values != expected[name]).sum()) for name, values in _found(run, memory).items()}
+    wrong = {name: int((values != expected[name]).sum()) for name, values in _found(case, run, memory).items()}
     reports = [outcome.difference] if outcome.difference else []
     reports += [f"{name}: {count} of {expected[name].size} wrong" for name, count in wrong.items() if count]
     if not outcome.exit.ok:
@@ -95,10 +104,12 @@ def run_bnn(case: BnnCase) -> BnnResult:
     names = dict.fromkeys(function.function.regions)
     record = {
         "kernel": "bnn",
+        "variant": case.variant,
         "popcount": case.popcount,
         "cores": case.cores,
         "instructions": int(totals[WaitCause.NONE]),
         "cycles": cycles,
+        "operations": {name: _executed(run, accounts, *names) for name, names in _OPERATIONS.items()},
         "macs": function.macs,
         "cycles_per_mac": round(cycles / function.macs, _DIGITS),
         "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
@@ -118,7 +129,13 @@ def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str
     return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in found.items()}
 
 
-def _found(run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
+def _executed(run: Classifier, accounts: Sequence[NDArray[np.integer[Any]]], *operations: str) -> int:
+    """How often instructions that do these were executed."""
+    chosen = [insn.op in operations for insn in run.function.function.insns]
+    return int(sum(rows[chosen, WaitCause.NONE].sum() for rows in accounts))
+
+
+def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
     """The same from memory."""
     image = run.function.image
 
@@ -128,8 +145,21 @@ def _found(run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[n
     def channels(values: NDArray[np.int64]) -> NDArray[np.int64]:
         return values[..., np.newaxis] >> np.arange(network.CHANNELS) & 1
 
+    def first_map() -> NDArray[np.int64]:
+        match case.variant:
+            case "window":
+                sums = image.view("map1", memory).view("i1").reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
+                return (sums > 0).astype(np.int64)
+            case "crumbs":
+                # even channels, then odd ones; of a crumb the upper bit is that of the sign
+                crumbs = words("map1").reshape(MAP_SIDE, MAP_SIDE, 2)[..., np.newaxis]
+                bits = 1 - (crumbs >> np.arange(1, WORD_BITS, 2) & 1)
+                return bits.swapaxes(2, 3).reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
+            case _:
+                return channels(words("map1").reshape(MAP_SIDE, MAP_SIDE))
+
     return {
-        "map1": channels(words("map1").reshape(MAP_SIDE, MAP_SIDE)[_INNER, _INNER]),
+        "map1": first_map()[_INNER, _INNER],
         "map2": channels(words("map2").reshape(network.LAST, network.LAST)),
         "hidden1": words("hidden1")[: network.HIDDEN],
         "hidden2": words("hidden2")[: network.HIDDEN],

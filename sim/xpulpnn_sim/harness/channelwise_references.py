@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import channel_layers as golden
-from xpulpnn_sim.golden.layers import Pads, quantise_bn
+from xpulpnn_sim.golden.layers import Pads
+from xpulpnn_sim.harness.requantised import requantised
 from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
-from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DepthwiseTensors
+from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer, WindowLayer
@@ -51,8 +52,7 @@ def _avgpool(layer: AvgPoolLayer, tensors: AvgPoolTensors, precision: Precision)
 
 def _depthwise(layer: DepthwiseLayer, tensors: DepthwiseTensors, precision: Precision) -> Results:
     accumulators = golden.depthwise(tensors.activations, tensors.weights, tensors.bias, _window(layer))
-    after = tensors.requantisation
-    return quantise_bn(accumulators, after.kappa, after.lam, after.shift, precision.y, precision.y_signed)
+    return requantised(accumulators, tensors.requantisation, precision)
 
 
 def _maxpool(layer: MaxPoolLayer, tensors: PoolTensors, _: Precision) -> Results:

@@ -19,6 +19,7 @@ from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shiftin
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import Network, Stage
@@ -58,12 +59,15 @@ class Labelled:
 
     Parameters
     ----------
+    path : Path
+        Its file.
     pixels : array of uint8
         ``[row][column][colour]``, red first.
     label : int
         The class.
     """
 
+    path: Path
     pixels: NDArray[np.uint8]
     label: int
 
@@ -76,18 +80,25 @@ def normalised(pixels: NDArray[np.uint8]) -> Ints:
 
 def read_images(folder: Path) -> list[Labelled]:
     """The images of a folder, ``*_LABEL.png``, in the order of their names; raises :class:`InputError` for others."""
+    images = read_labelled(folder, CLASSES)
+    for image in images:
+        height, width, _ = image.pixels.shape
+        if (height, width) != (SIDE, SIDE):
+            raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {width}x{height}: {image.path}")
+    return images
+
+
+def read_labelled(folder: Path, classes: int) -> list[Labelled]:
+    """Likewise of any size, with labels below ``classes``."""
     paths = sorted(folder.glob("*.png"))
     if not paths:
         raise InputError(f"--images must be a folder of PNG files, not {folder}")
     images: list[Labelled] = []
     for path in paths:
         label = path.stem.rpartition("_")[2]
-        if label not in {str(number) for number in range(CLASSES)}:
-            raise InputError(f"image must be called NAME_LABEL.png, label 0..{CLASSES - 1}, not {path.name}")
-        pixels = read_png(path)
-        if pixels.shape != (SIDE, SIDE, COLOURS):
-            raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {pixels.shape[1]}x{pixels.shape[0]}: {path}")
-        images.append(Labelled(pixels=pixels, label=int(label)))
+        if not (label.isascii() and label.isdecimal()) or int(label) >= classes:
+            raise InputError(f"image must be called NAME_LABEL.png, label 0..{classes - 1}, not {path.name}")
+        images.append(Labelled(path=path, pixels=read_png(path), label=int(label)))
     return images
 
 
@@ -176,7 +187,7 @@ def _shapes() -> list[tuple[int, ...]]:
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
     """A convolution, its ReLU if the results are signed, and its pooling, whose windows the edge cuts off."""
     side, filters = SIDE >> number, _FILTERS[number]
-    convolution = ConvLayer(
+    convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
         width=side,
         channels=tensors.weights.shape[-1],

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.harness.extremes import at_the_ends
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.references import reference
@@ -22,10 +24,11 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Placement
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 from xpulpnn_sw.programs.bare import BareProgram, bare_program
 
 MAX_IRQ_RATE = 0.03
@@ -60,7 +63,10 @@ class Case:
     specialise : bool
         Whether the kernel function is for this layer only, its sizes constants.
     rule : Rule
-        How results below 32 bits come of the accumulators, in kernels that have a choice.
+        How results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
+        threshold.
+    extreme : bool
+        Whether all elements of the operands are at the ends of their ranges.
     """
 
     layer: Layer
@@ -71,6 +77,7 @@ class Case:
     checked: bool = True
     specialise: bool = False
     rule: Rule = Rule.BN32
+    extreme: bool = False
 
     @property
     def bits(self) -> int:
@@ -88,9 +95,17 @@ class Case:
             raise InputError(f"--irq-rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}")
         computing = kind_of(self.layer)
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
-            raise InputError(f"--requantise must be left out with {computing.name}")
+            if not computing.rules:
+                raise InputError(f"--requantise must be left out with {computing.name}")
+            known = ", ".join(rule.value for rule in computing.rules)
+            raise InputError(f"--requantise must be one of {known} with {computing.name}, not {self.rule.value}")
+        if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
+            raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
+        if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
+            raise InputError(f"--requantise must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
+        check_rule(chosen, self.precision, self.rule)
         missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
         if missing:
             raise InputError(
@@ -287,7 +302,8 @@ def executable_of(program: BareProgram, name: str) -> Executable:
 def case_tensors(case: Case) -> Any:
     """The random tensors of a case."""
     rng = np.random.default_rng(case.machine.seed)
-    return kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    tensors = kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
 def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:

@@ -8,66 +8,45 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.channelwise_references import CHANNELWISE_REFERENCES
+from xpulpnn_sim.harness.requantised import requantised
 from xpulpnn_sw.kernels.kinds import kind_of
-from xpulpnn_sw.kernels.requantisation import (
-    Multiplication,
-    Requantisation,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
-)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 Results = NDArray[np.int32]
 
 
-def _finished(accumulators: Results, tensors: LayerTensors, precision: Precision) -> Results:
-    """The results that become of accumulators."""
-    bits, signed = precision.y, precision.y_signed
-    match tensors.requantisation:
-        case None:
-            return accumulators
-        case Requantisation(kappa=kappa, lam=lam, shift=shift):
-            return layers.quantise_bn(accumulators, kappa, lam, shift, bits, signed)
-        case WideRequantisation(kappa=kappa, lam=lam, shift=shift):
-            return layers.quantise_bn64(accumulators, kappa, lam, shift, bits, signed)
-        case Multiplication(factor=factor, shift=shift):
-            return layers.quantise_multiply(accumulators, factor, shift, bits, signed)
-        case Shifting(shift=shift):
-            return layers.quantise_shift(accumulators, shift, bits, signed)
-        case Thresholds(values=values):
-            return layers.quantise_thresholds(accumulators, values, signed)
-
-
 def _conv(layer: ConvLayer, tensors: LayerTensors, precision: Precision) -> Results:
     pads = layers.Pads(*layer.padding)
-    accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads)
-    return _finished(accumulators, tensors, precision)
+    # not what the kernels say: numbers of one bit know no 0
+    outside = -1 if precision.x == SIGN_BITS else 0
+    accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads, outside)
+    return requantised(accumulators, tensors.requantisation, precision)
 
 
 def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Results:
     accumulators = layers.matmul(tensors.weights, tensors.activations)
     if tensors.bias is not None:
         accumulators = (accumulators.astype(np.int64) + tensors.bias).astype(np.int32)
-    return _finished(accumulators, tensors, precision)
+    return requantised(accumulators, tensors.requantisation, precision)
 
 
 def _conv1d(layer: Conv1dLayer, tensors: LayerTensors, precision: Precision) -> Results:
+    outside = -1 if precision.x == SIGN_BITS else 0
     accumulators = layers.conv1d(
-        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation
+        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation, outside
     )
-    return _finished(accumulators, tensors, precision)
+    return requantised(accumulators, tensors.requantisation, precision)
 
 
 def _linear(_: LinearLayer, tensors: LayerTensors, precision: Precision) -> Results:
     exact = tensors.weights.astype(np.int64) @ tensors.activations.astype(np.int64)
     if tensors.bias is not None:
         exact = exact + tensors.bias
-    return _finished(exact.astype(np.int32), tensors, precision)
+    return requantised(exact.astype(np.int32), tensors.requantisation, precision)
 
 
 REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
@@ -84,3 +63,8 @@ REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
 def reference(layer: Layer, tensors: Any, precision: Precision) -> Results:
     """The layer computed by numpy, its results of the width and sign of the precision."""
     return REFERENCES[kind_of(layer).name](layer, tensors, precision)
+
+
+def largest_share(results: Results) -> float:
+    """How many of the results are equal to the most frequent one, as a fraction."""
+    return float(np.unique(results, return_counts=True)[1].max() / results.size)

@@ -83,6 +83,8 @@ class Action(IntEnum):
     SET_LOOP_END = auto()
     SET_LOOP_COUNT = auto()
     SET_LOOP = auto()
+    QUANTISE = auto()
+    """Reads thresholds for codes of ``number`` bits."""
 
 
 class CsrFlag(IntFlag):

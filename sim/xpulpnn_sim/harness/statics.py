@@ -190,6 +190,8 @@ def _action_of(row: Insn, word: int) -> dict[str, int]:
         return {"action": Action.TRANSFER}
     if row.op == "mret":
         return {"action": Action.RETURN}
+    if row.op == "pv.qnt" and row.fmt is not None:
+        return {"action": Action.QUANTISE, "number": row.fmt.width}
     if row.op in _EXCEPTIONS:
         return {"action": Action.RAISE, "number": _EXCEPTIONS[row.op]}
     if row.op in _CSR_OPS:

@@ -36,7 +36,7 @@ def executed(
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
-    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.variant.extensions, memory=memory, products=products)
+    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.extensions, memory=memory, products=products)
     hart.load(int(base), program.words.tolist())
     hart.path = path = []
     last = int(program.pcs[-1])

@@ -218,7 +218,16 @@ class Translator:
         def read_half(address: U32) -> U32:
             return _column(memory.read(int(address[0]), HALF_BYTES))
 
-        return self._arithmetic(fetched, lambda a, b, d: _quantised(insn, fetched.word, a, b, read_half), following)
+        regs, rd, rs1, rs2 = self._regs, fetched.rd, fetched.rs1, fetched.rs2
+
+        def search() -> int:
+            # also without a destination: the reads may fail
+            codes = _quantised(insn, fetched.word, regs[rs1], regs[rs2], read_half)
+            if rd:
+                regs[rd] = codes
+            return following
+
+        return search
 
 
 def _column(value: int) -> U32:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES
+from xpulpnn.isa.machine import FIRST_WEIGHT, HALF_BYTES, NNRF_ENTRIES, WORD_BYTES
 from xpulpnn_sim.package.checks import SCRATCH, Checks
 from xpulpnn_sim.package.memory_map import places
 from xpulpnn_sim.package.reference import dot_product, low, result, signed
@@ -14,6 +14,9 @@ _LOADS = {"lb": (1, True), "lh": (2, True), "lw": (4, False), "lbu": (1, False),
 _STORES = {"sb": 1, "sh": 2, "sw": 4}
 _A, _B, _D = 10, 11, 12
 """Registers a0, a1 and a2: rs1, rs2 and rd of the instructions checked."""
+
+_SEARCHES = 6
+"""Executions of each pv.qnt."""
 
 _BOTH_RELOADS = 0b11
 _RELOAD_LSB, _WEIGHT_LSB = 3, 1
@@ -129,3 +132,34 @@ def mac_loads(checks: Checks) -> None:
             checks.expect("a0", places()["operands"] + place, "pointer of Mac&Load")
             checks.code("    li a0, operands")
             place = 0
+
+
+def quantisation(checks: Checks) -> None:
+    """pv.qnt of random pixels, with whatever lies in memory as thresholds."""
+    rows = [insn for insn in _rows(checks) if insn.op == "pv.qnt"]
+    if not rows:
+        return
+    checks.title("threshold quantisation: a binary search for each of two pixels")
+    for insn in (row for row in rows for _ in range(_SEARCHES)):
+        assert insn.fmt is not None
+        width, pixels = insn.fmt.width, checks.word()
+        table = HALF_BYTES << width
+        start = checks.random.randrange(0, len(checks.operands) - 2 * table + 1, 2 * table)
+        codes = [
+            _searched(checks, signed(pixels >> 16 * number, 16), start + number * table, width) for number in range(2)
+        ]
+        text = render(insn, insn.encode(rd=_D, rs1=_A, rs2=_B))
+        middle = start + table // 2 - HALF_BYTES
+        checks.code(f"    li a0, {pixels}; li a1, operands{middle:+d}\n    {text}")
+        checks.expect("a2", codes[1] << width | codes[0], f"{text} of thresholds at {start}")
+
+
+def _searched(checks: Checks, pixel: int, start: int, width: int) -> int:
+    """Code of a pixel among the half-words from a byte of the operands on; its first bit is inverted."""
+    code, place = 0, (1 << (width - 1)) - 1
+    for bit in reversed(range(width)):
+        at = start + HALF_BYTES * place
+        above = pixel > int.from_bytes(checks.operands[at : at + HALF_BYTES], "little", signed=True)
+        code |= above << bit
+        place += (1 << bit >> 1) * (1 if above else -1)
+    return code ^ 1 << (width - 1)

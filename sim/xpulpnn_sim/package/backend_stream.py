@@ -165,6 +165,7 @@ def backend_stream(config: CoreConfig, *, fetch_errors: bool = False) -> Stream:
     arithmetic.loads(checks)
     arithmetic.stores(checks)
     arithmetic.mac_loads(checks)
+    arithmetic.quantisation(checks)
     stream.flush()
     _branches(stream)
     _jumps(stream)

@@ -89,6 +89,7 @@ def core_program(config: CoreConfig) -> CoreProgram:
     arithmetic.loads(checks)
     arithmetic.stores(checks)
     arithmetic.mac_loads(checks)
+    arithmetic.quantisation(checks)
     control_flow.branches(checks)
     control_flow.jumps(checks)
     control_flow.compressed(checks)

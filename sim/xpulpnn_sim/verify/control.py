@@ -8,7 +8,7 @@ from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER, SLOTS, SP
 from xpulpnn_sim.verify.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
-from xpulpnn_sim.verify.memory_run import STYLES, MemoryRun
+from xpulpnn_sim.verify.memory_run import QUANTISING, STYLES, MemoryRun
 from xpulpnn_sim.verify.system import Features, System
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -306,7 +306,8 @@ class Control:
         self.left -= context.scale
         match rng.randrange(12):
             case 0 | 1:
-                run = MemoryRun(draw, rng.choice([*STYLES])).block(rng.randrange(1, 4))
+                styles = [style for style in STYLES if draw.decks[Group.QUANTISE] or style not in QUANTISING]
+                run = MemoryRun(draw, rng.choice(styles)).block(rng.randrange(1, 4))
                 if run.children:
                     return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]
             case 2:

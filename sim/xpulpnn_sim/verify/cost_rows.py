@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.cycles import cycles
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, division_cycles
 from xpulpnn.isa.retirement import WaitCause
@@ -312,6 +313,16 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), _FREE, setup=setup)
 
 
+def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """pv.qnt, its result used by the next instruction."""
+    setup = f"li a1, 0x{WINDOW:x}"
+    for insn in rows:
+        if insn.op == "pv.qnt":
+            text = f"{_instance(insn, rd='a2', rs2='a1')}\n addi a3, a2, 1"
+            waits = {WaitCause.MULTICYCLE: cycles(insn).most - 1}
+            yield CostRow(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, setup=setup)
+
+
 def _system() -> Iterator[CostRow]:
     """System instructions."""
     nop = "addi zero, zero, 0"
@@ -331,4 +342,4 @@ def cost_rows(config: CoreConfig) -> list[CostRow]:
     found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
         found += _loops()
-    return [*found, *_mac_load(config, rows), *_system()]
+    return [*found, *_mac_load(config, rows), *_quantisation(rows), *_system()]

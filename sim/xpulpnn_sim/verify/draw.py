@@ -40,6 +40,7 @@ class Group(Enum):
     LOAD = "load"
     STORE = "store"
     MAC_LOAD = "Mac&Load"
+    QUANTISE = "threshold quantisation"
     SHORT_MEMORY = "compressed load and store"
     BRANCH = "branch"
     SHORT_BRANCH = "compressed branch"
@@ -65,6 +66,8 @@ def group_of(insn: Insn) -> Group | None:
         return Group.SHORT_BRANCH if is_short else Group.BRANCH
     if insn.is_mac_load:
         return Group.MAC_LOAD
+    if insn.extension is Extension.XPULPQNT:
+        return Group.QUANTISE
     if insn.is_load or insn.is_store:
         return Group.SHORT_MEMORY if is_short else Group.LOAD if insn.is_load else Group.STORE
     if insn.fmt is not None:

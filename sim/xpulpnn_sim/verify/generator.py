@@ -42,6 +42,9 @@ _BASE: Mapping[str, float] = {
 }
 """How often each kind of block is chosen."""
 
+_QUANTISING: Mapping[str, float] = {"quantise": 4}
+"""The same of those only for cores with pv.qnt."""
+
 STYLES: Mapping[str, Mapping[str, float]] = {
     "balanced": {},
     "memory": {"memory": 14, "mixed": 10, "arithmetic": 3},
@@ -119,7 +122,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
         hwloops=config.xpulpv2,
         performance=getattr(config, "performance_counters", False),
     )
-    control = Control(draw, labels, features, {**_BASE, **STYLES[style]}, budget)
+    weights = {**_BASE, **(_QUANTISING if config.qnt else {}), **STYLES[style]}
+    control = Control(draw, labels, features, weights, budget)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(_function(control, labels, loops) for _ in range(rng.randrange(_FUNCTIONS + 1)))
     context = Context(loops=loops)

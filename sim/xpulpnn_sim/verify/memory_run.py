@@ -30,8 +30,12 @@ STYLES: dict[str, tuple[Group, ...]] = {
     "memory": _LOADS_AND_STORES,
     "Mac&Load": (Group.MAC_LOAD,),
     "mixed": (Group.MAC_LOAD, Group.LOAD, Group.STORE),
+    "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
 }
 """Rows of a run by its name."""
+
+QUANTISING = frozenset({"quantise"})
+"""Those only for cores with pv.qnt."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """The function of the binarised classifier with its data in memory."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,9 +8,11 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.bnn import network
-from xpulpnn_sw.bnn.code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
+from xpulpnn_sw.bnn import crumbs, network, window
+from xpulpnn_sw.bnn.code import HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
+from xpulpnn_sw.bnn.crumbs import CrumbClassifierCode
 from xpulpnn_sw.bnn.network import Weights
+from xpulpnn_sw.bnn.window import WindowClassifierCode
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -17,6 +20,14 @@ from xpulpnn_sw.layout import ImageBuilder, OutputLayout, Words, pack_words
 
 _OUTSIDE = TEXT_BASE + (1 << 20)
 """Where the weights of the first fully connected layer lie, which no usual TCDM has room for."""
+
+VARIANTS: Mapping[str, frozenset[Extension]] = {
+    "window": frozenset({Extension.XPULPV2}),
+    "dense": frozenset({Extension.XPULPV2}),
+    "crumbs": frozenset({Extension.XPULPV2, Extension.XPULPNN, Extension.XPULPML_NN}),
+}
+"""How bits lie in words, and what a core needs for that: a window of one channel to a word, as in the paper; 32
+channels to a word; the same, and in the second convolution 16 channels of two bits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,20 +49,19 @@ class Classifier:
     outside_base: int
 
 
-def classifier(weights: Weights, image: NDArray[np.uint8], *, software: bool = False, cores: int = 1) -> Classifier:
+def classifier(
+    weights: Weights, image: NDArray[np.uint8], *, variant: str = "dense", software: bool = False, cores: int = 1
+) -> Classifier:
     """The function that computes the four results of an image.
 
-    ``software`` counts bits by shifts and masks instead of ``p.cnt``. Memory symbols are those of the fields of the
-    argument structure, ``arguments`` and ``stack``.
+    ``variant`` is out of :data:`VARIANTS`; that of windows is for one core. ``software`` counts bits by shifts and
+    masks instead of ``p.cnt``, not with crumbs. Memory symbols are those of the fields of the argument structure,
+    ``arguments`` and ``stack``.
     """
-    together = 1 if software else TOGETHER
     memory = ImageBuilder()
-    addresses = {
+    code, addresses = _WRITERS[variant](memory, weights, software, cores)
+    addresses |= {
         "input": memory.place("input", pack_words(image.reshape(1, -1), BYTE_BITS)),
-        "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
-        "filters1": memory.place("filters1", network.first_filters(weights)),
-        "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
-        "filters2": memory.place("filters2", network.second_filters(weights, together)),
         "map2": memory.reserve("map2", network.LAST * network.LAST * WORD),
         "rows1": _OUTSIDE,
         "hidden1": memory.reserve("hidden1", HIDDEN_WORDS * WORD_BITS * WORD),
@@ -60,12 +70,12 @@ def classifier(weights: Weights, image: NDArray[np.uint8], *, software: bool = F
         "rows3": memory.place("rows3", network.dense(weights.fc3, 1)),
         "output": memory.reserve("output", network.CLASSES * WORD),
     }
-    memory.place("arguments", np.array([addresses[name] for name in FIELDS], dtype=np.uint32))
+    memory.place("arguments", np.array([addresses[name] for name in code.fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDE)
     function = Function(
-        name="bnn_software" if software else "bnn",
-        function=ClassifierCode(software=software).write(),
-        extensions=frozenset({Extension.XPULPV2}),
+        name=f"bnn_{variant}{'_software' if software else ''}",
+        function=code.write(),
+        extensions=VARIANTS[variant],
         image=memory.finish(),
         output=OutputLayout(
             symbol="output", bits=WORD_BITS, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD
@@ -73,3 +83,54 @@ def classifier(weights: Weights, image: NDArray[np.uint8], *, software: bool = F
         macs=network.MACS,
     )
     return Classifier(function=function, outside=network.dense(weights.fc1, 4), outside_base=_OUTSIDE)
+
+
+_Operands = tuple[ClassifierCode, dict[str, int]]
+"""The code of a variant and where what only it has lies."""
+
+
+def _window(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
+    del cores
+    return WindowClassifierCode(software=software), {
+        "strips": memory.reserve("strips", window.FRAME_ROWS * window.FRAME_ROW),
+        "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
+        "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * network.CHANNELS),
+        "filters2": memory.place("filters2", network.window_filters(weights.conv2, window.TOGETHER)),
+        "windows": memory.reserve("windows", window.BUFFER_WORDS * WORD),
+        "sums": memory.reserve("sums", network.FEATURES * 2),
+    }
+
+
+def _dense(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
+    del cores
+    return ClassifierCode(software=software), {
+        "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
+        "filters1": memory.place("filters1", network.first_filters(weights)),
+        "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
+        "filters2": memory.place("filters2", network.second_filters(weights, 1 if software else TOGETHER)),
+    }
+
+
+def _crumbs(memory: ImageBuilder, weights: Weights, software: bool, cores: int) -> _Operands:
+    assert not software
+    chosen = crumbs.VARIANT
+    filters = network.crumb_filters(weights, chosen.nch, chosen.weight_streams, crumbs.STREAM_WORDS)
+    # around the map are -1
+    empty = np.full(MAP_SIDE * MAP_SIDE * crumbs.PIXEL_WORDS, _MINUS_ONES, np.uint32)
+    return CrumbClassifierCode(), {
+        "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
+        "filters1": memory.place("filters1", network.first_filters(weights)),
+        "map1": memory.place("map1", empty),
+        "filters2": memory.place("filters2", filters, spare=chosen.nch),
+        "buffer": memory.reserve("buffer", cores * crumbs.BUFFER_WORDS * WORD),
+    }
+
+
+_MINUS_ONES = 0xFFFF_FFFF
+"""A word of crumbs that are -1."""
+
+_WRITERS: Mapping[str, Callable[[ImageBuilder, Weights, bool, int], _Operands]] = {
+    "window": _window,
+    "dense": _dense,
+    "crumbs": _crumbs,
+}

@@ -25,8 +25,9 @@ from xpulpnn_sw.bnn.network import (
     dense_words,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import Frame, Registers
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 FIELDS = (
@@ -61,30 +62,41 @@ class ClassifierCode:
     ----------
     software : bool
         Whether bits are counted by shifts and masks.
+
+    Members
+    -------
+    fields : tuple of str
+        Of the argument structure.
+    map_pixel, strip_row : int
+        Bytes of a pixel of the first map, and of a row of strips.
     """
+
+    fields = FIELDS
+    map_pixel = WORD
+    strip_row = POOLED * WORD
 
     def __init__(self, *, software: bool) -> None:
         """Decide what lives where."""
         self._software = software
         self._b = Builder(TEXT_BASE, xpulp=True)
-        self._frame = Frame(self._b, FIELDS, {}, self._terms(), {}, [], [])
+        self._frame = Frame(self._b, self.fields, {}, self._terms(), {}, [], [])
         self._masks: list[int] = []
         self._words: list[int] = []
         self._part = ZERO
 
-    @staticmethod
-    def _terms() -> dict[str, Term]:
+    def _terms(self) -> dict[str, Term]:
+        """All numbers of the function, from its arguments."""
         core, cores = Argument("core"), Argument("cores")
         terms: dict[str, Term] = {"core": core, "cores": cores}
         for name, count in _SHARED.items():
             terms[f"{name}_first"] = Number(count) * core // cores
             terms[f"{name}_left"] = Number(count) * (core + 1) // cores - Name(f"{name}_first")
-        row, strip_row, map_row = SIDE * COLOURS, POOLED * WORD, MAP_SIDE * WORD
+        row, strip_row, map_row = SIDE * COLOURS, self.strip_row, MAP_SIDE * self.map_pixel
         return terms | {
             "pack_from": Argument("input") + Name("pack_first") * row,
             "pack_to": Argument("strips") + (Name("pack_first") + BORDER) * strip_row,
             "conv1_from": Argument("strips") + Name("conv1_first") * (POOL * strip_row),
-            "conv1_to": Argument("map1") + (Name("conv1_first") + BORDER) * map_row + BORDER * WORD,
+            "conv1_to": Argument("map1") + (Name("conv1_first") + BORDER) * map_row + BORDER * self.map_pixel,
             "conv2_from": Argument("map1") + Name("conv2_first") * (POOL * map_row),
             "conv2_to": Argument("map2") + Name("conv2_first") * (LAST * WORD),
             "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * FEATURES // WORD_BITS * WORD),
@@ -245,15 +257,20 @@ class ClassifierCode:
                 if number:
                     b("p.min", least, least, total)
             self._append(result, least, TAPS * COLOURS)
-        b("p.sw", result, WORD, target)
+        self._put(result, target, total, different)
         self._frame.load("conv1_to", different)
-        b("addi", total, different, POOLED * WORD)
+        b("addi", total, different, POOLED * self.map_pixel)
         b.far_branch("bne", target, total, pixels)
-        b("addi", different, different, MAP_SIDE * WORD)
+        b("addi", different, different, MAP_SIDE * self.map_pixel)
         self._frame.store("conv1_to", different)
         b.mv(target, different)
         b("addi", source, source, (POOL - 1) * POOLED * WORD)
         self._next_row("conv1", start, end, total)
+
+    def _put(self, result: int, target: int, work: int, other: int) -> None:
+        """Store a pixel of the first map; the registers that are left are lost."""
+        del work, other
+        self._b("p.sw", result, WORD, target)
 
     def _append(self, result: int, count: int, inputs: int) -> None:
         """Append the sign that follows from the number of bits that differ to the results."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.variants import WORD_BITS
-from xpulpnn_sw.layout import Ints, Words, pack_words
+from xpulpnn_sw.layout import Ints, Words, pack_words, pad_axis
 
 SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
 """Pixels of a side, colours of the image, channels of a map, side of a filter and of a pooling window."""
@@ -94,6 +94,26 @@ def second_filters(weights: Weights, together: int) -> Words:
     """Words of the second convolution, the last channel first; ``together`` channels alternate tap by tap."""
     words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
     return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
+
+
+def window_filters(filters: Ints, together: int) -> Words:
+    """Words of filters [out, ky, kx, in], one for a window of a channel, of ``together`` filters by turns."""
+    count, channels = filters.shape[0], filters.shape[3]
+    words = pack_words(_bits(filters).reshape(count, TAPS, channels).swapaxes(1, 2), 1)[..., 0]
+    return words.reshape(-1, together, channels).swapaxes(1, 2).astype(np.uint32)
+
+
+def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
+    """The second convolution's words of crumbs, of a tap's even channels and then of its odd ones.
+
+    ``channels`` filters make a block. Its filter ``c`` belongs to stream ``c % streams``, where those of a block
+    alternate word by word and blocks follow each other; streams are filled up to ``stream_words``.
+    """
+    # even channels before odd ones
+    halves = weights.conv2.reshape(CHANNELS, TAPS, CHANNELS // 2, 2).swapaxes(2, 3)
+    words = pack_words(halves, 2).reshape(CHANNELS // channels, channels // streams, streams, -1)
+    filled = words.transpose(2, 0, 3, 1).reshape(streams, -1)
+    return pad_axis(filled, 1, stream_words).astype(np.uint32)
 
 
 def dense(rows: Ints, together: int) -> Words:

@@ -8,11 +8,13 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
@@ -80,13 +82,14 @@ def library_run(run: KernelRun) -> KernelRun:
 def elements(run: KernelRun, usual: str = "") -> list[str]:
     """The elements of inputs, of weights if there are any, and of results, such as ``u8``.
 
-    Without the letter where it is the one at the same place of ``usual``.
+    Without the letter where it is the one at the same place of ``usual``, and of one bit.
     """
     precision = run.precision
     signs = (precision.x_signed, precision.w_signed, precision.y_signed)
     letters = ["ui"[sign] for sign in signs]
     shown = ["" if letter == known else letter for letter, known in zip(letters, usual or "   ", strict=True)]
-    texts = [f"{letter}{width}" for letter, width in zip(shown, (precision.x, precision.w, precision.y), strict=True)]
+    widths = (precision.x, precision.w, precision.y)
+    texts = [f"{letter if width > 1 else ''}{width}" for letter, width in zip(shown, widths, strict=True)]
     return texts if _has_weights(kind_of(run.layer)) else texts[::2]
 
 
@@ -107,6 +110,8 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     kernel does not have are left out.
     """
     _check_names(selection)
+    if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
+        raise InputError("--requantise must be a rule without pv.qnt, unless --set qnt=true, not qnt")
     seen: set[str] = set()
     used: set[str] = set()
     for name in selection.kernels or KINDS:
@@ -171,6 +176,7 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
             try:
                 widths = computing.precision(layer, precision)
                 computing.variant(variant).check_precision(widths)
+                check_rule(computing.variant(variant), widths, selection.rule)
             except LayerError:
                 continue
             tensors = computing.tensors(layer, widths, rng, selection.rule)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from xpulpnn_sw.clibrary.functions import elements
+from xpulpnn_sw.clibrary.public import PublicFunction
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
@@ -18,11 +19,13 @@ Every function computes the share of `core` out of `cores`: call it with 0, 1 fo
 interrupted at any time; {STACK_BYTES} bytes of stack hold its frame and a handler's. Hardware loops and the NN-RF are
 lost to the caller, and an interrupt handler must leave them as they are.
 All pointers are word-aligned. Elements are packed little end first; feature maps are [row][column][channel], each pixel
-filled up with zero channels to whole words and to a multiple of four channels. Nothing is checked at run time:
-`xpulpnn pack` checks a layer and writes its arguments."""
+filled up with zero channels to whole words and to a multiple of four channels. Of elements of one bit 1 is +1 and 0 is
+-1; around such a map lies -1, and bits of channels that fill up are 0. Nothing is checked at run time: `xpulpnn pack`
+checks a layer and writes its arguments."""
 
 _PRODUCT = """\
-weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (nn_4x4: 4 pixels)."""
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (nn_4x4: 4 pixels).
+Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
 
 _RULES = {
     "xp_conv_arguments": f"""\
@@ -80,6 +83,20 @@ xpulpnn cc {settings} main.c layer.c -I include -L lib -lxpulpnn -o main.elf
 {rows}
 """
 
+_PUBLIC = """\
+
+## Public names
+
+`include/pulp_nn_kernels.h` declares functions with the names, arguments and layouts of the PULP-NN libraries, made of
+the kernels above. A program that has its own headers of those libraries needs only the library:
+
+```sh
+xpulpnn cc {settings} --cluster application.c -I include -L lib -lxpulpnn -o application.elf
+```
+
+{names}
+"""
+
 
 def header(functions: Sequence[KernelRun]) -> str:
     """C text that declares and describes the functions."""
@@ -105,13 +122,17 @@ def header(functions: Sequence[KernelRun]) -> str:
     return "\n".join(lines)
 
 
-def readme(functions: Sequence[KernelRun], core: str, settings: str) -> str:
-    """Markdown text with a table of the functions, for a core and the options that describe it."""
+def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()) -> str:
+    """Markdown text with tables of the functions, for a core and the options that describe it."""
     rows = "\n".join(
         f"| `{run.name}` | {' x '.join(elements(run))} | {run.variant.name} | {len(run.function) * WORD} |"
         for run in functions
     )
-    return _README.format(core=core, header=HEADER, library=LIBRARY, settings=settings, rows=rows)
+    text = _README.format(core=core, header=HEADER, library=LIBRARY, settings=settings, rows=rows)
+    if not public:
+        return text
+    names = "\n".join(f"* {', '.join(f'`{name}`' for name in function.names)}" for function in public)
+    return text + _PUBLIC.format(names=names, settings=settings)
 
 
 def described(run: KernelRun) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.clibrary.header import HEADER, described
-from xpulpnn_sw.clibrary.packing import Packed
-from xpulpnn_sw.layout import Words
+from xpulpnn_sw.clibrary.packed_layer import Packed
+from xpulpnn_sw.kernels.requantisation import parameter_alignment
 
 _WORDS_PER_LINE = 8
 
@@ -19,7 +20,7 @@ _DECLARATIONS = """\
 #include <{header}>
 
 enum {{
-    {name}_input_bytes = {packed.input_bytes}, // with what is read ahead
+{inputs}
     {name}_output_bytes = {packed.output_bytes}, // with what is written beyond
     {name}_core_buffer_bytes = {packed.buffer_bytes}, // of each core's buffer
 }};
@@ -40,14 +41,17 @@ enum {{
 def c_header(packed: Packed, name: str, *, defines: bool) -> str:
     """Declarations of a layer called ``name``; with the contents of its arrays if it ``defines`` them."""
     addresses = [f.name for f in packed.run.structure.fields if f.pointer]
-    operands = [operand for operand in addresses if operand not in ("weights", "parameters")]
+    operands = [operand for operand in addresses if operand not in packed.contents]
     fields = [f".{operand} = ({operand}_)" for operand in operands]
-    fields += [f".{operand} = {name}_{operand}" for operand in ("weights", "parameters")]
+    fields += [f".{operand} = {name}_{operand}" for operand in packed.contents]
     fields += [f".{field} = {value}" for field, value in packed.constants.items()]
     if defines:
         arrays = "\n".join(_arrays(packed, name, "static const"))
     else:
-        arrays = "\n".join(f"extern const uint32_t {name}_{key}[{words.size}];" for key, words in _contents(packed))
+        arrays = "\n".join(
+            f"extern const uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)};"
+            for key, words in packed.contents.items()
+        )
     return _DECLARATIONS.format(
         packed=packed,
         run=packed.run,
@@ -55,7 +59,10 @@ def c_header(packed: Packed, name: str, *, defines: bool) -> str:
         name=name,
         guard=f"XP_{name.upper()}_H",
         header=HEADER,
-        arrays=arrays,
+        inputs="\n".join(
+            f"    {name}_{key}_bytes = {size}, // with what is read ahead" for key, size in packed.input_bytes.items()
+        ),
+        arrays=arrays or "/* There are no arrays. */",
         operands=", ".join(operands),
         parameters=", ".join(f"{operand}_" for operand in operands),
         # in the order of the structure, as C++ wants it
@@ -71,19 +78,16 @@ def c_source(packed: Packed, name: str) -> str:
 
 def npz(packed: Packed) -> bytes:
     """A file of numpy: the function, the packed arrays, sizes, the arguments that are no addresses."""
-    sizes = {
-        "input_bytes": packed.input_bytes,
-        "output_bytes": packed.output_bytes,
-        "core_buffer_bytes": packed.buffer_bytes,
-    }
-    numbers = {key: np.array(value, dtype=np.uint32) for key, value in (sizes | packed.constants).items()}
+    numbers = {key: np.array(value, dtype=np.uint32) for key, value in (packed.sizes | packed.constants).items()}
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, function=np.array(packed.run.name), **dict(_contents(packed)), **numbers)
+    np.savez(content, allow_pickle=False, function=np.array(packed.run.name), **packed.contents, **numbers)
     return content.getvalue()
 
 
-def _contents(packed: Packed) -> list[tuple[str, Words]]:
-    return [("weights", packed.weights), ("parameters", packed.parameters)]
+def _alignment(packed: Packed, key: str) -> str:
+    """The attribute of an array that must lie at a multiple of more than a word."""
+    least = parameter_alignment(packed.run.rule, packed.run.precision.y) if key == "parameters" else WORD_BYTES
+    return f" __attribute__((aligned({least})))" if least > WORD_BYTES else ""
 
 
 def _place(packed: Packed, text: str) -> int:
@@ -92,8 +96,8 @@ def _place(packed: Packed, text: str) -> int:
 
 
 def _arrays(packed: Packed, name: str, storage: str) -> Iterator[str]:
-    for key, words in _contents(packed):
-        yield f"{storage} uint32_t {name}_{key}[{words.size}] = {{"
+    for key, words in packed.contents.items():
+        yield f"{storage} uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)} = {{"
         for start in range(0, words.size, _WORDS_PER_LINE):
             yield "    " + " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
         yield "};"

@@ -1,37 +1,72 @@
 """Writes a library into a folder."""
 
+import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.header import HEADER, LIBRARY, header, readme
+from xpulpnn_sw.clibrary.public import PublicFunction
+from xpulpnn_sw.clibrary.public_header import PUBLIC_HEADER, public_header
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.toolchain import archive
 
+_PARTS = Path(__file__).parent / "c"
+"""What functions with public names have in common."""
 
-def texts(functions: Sequence[KernelRun], core: str, settings: str) -> dict[str, str]:
+_COMMON = "common"
+"""The part that the others call."""
+
+
+def texts(
+    functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()
+) -> dict[str, str]:
     """Everything but the objects, by path in the library's folder."""
-    return {
+    written = {
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
         f"include/{HEADER}": header(functions),
-        "README.md": readme(functions, core, settings),
+        "README.md": readme(functions, core, settings, public),
     }
+    return written | ({f"include/{PUBLIC_HEADER}": public_header(public)} if public else {})
 
 
-def objects(functions: Sequence[KernelRun], folder: Path, *, compiler: str | None, options: Options) -> Path:
+def objects(
+    functions: Sequence[KernelRun],
+    folder: Path,
+    *,
+    compiler: str | None,
+    options: Options,
+    public: Sequence[PublicFunction] = (),
+) -> Path:
     """Assemble the functions, an object each, into the library of a folder, where it appears complete or not at all.
 
+    ``public`` functions are compiled besides; those that they call must be among ``functions``.
     Raises :class:`~xpulpnn_sw.compilers.CompileError` and :class:`~xpulpnn.errors.ToolError`.
     """
     library = folder / "lib" / LIBRARY
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-library-") as name:
-        sources: list[Path] = []
-        for run in functions:
-            source = Path(name) / f"{run.name}.s"
-            source.write_text(kernel_function(run))
-            sources.append(source)
-        archive(sources, library, compiler=compiler, options=options)
+        place = Path(name)
+        written = {f"{run.name}.s": kernel_function(run) for run in functions}
+        written |= {f"{function.name}.c": function.source for function in public}
+        for file, text in written.items():
+            (place / file).write_text(text)
+        (place / ARGUMENTS_HEADER).write_text(arguments_header())
+        sources = [place / file for file in written]
+        sources += _parts(public)
+        archive(
+            sources, library, compiler=compiler, options=replace(options, include=(*options.include, _PARTS, place))
+        )
     return library
+
+
+def _parts(public: Sequence[PublicFunction]) -> list[Path]:
+    """What functions have in common: the sources that are called, each after its layer."""
+    names: set[str] = set()
+    for function in public:
+        for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):
+            names |= {_COMMON, "pool" if match[1].endswith("pool") else match[1]}
+    return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names)]

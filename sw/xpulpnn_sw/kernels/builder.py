@@ -85,11 +85,13 @@ class Builder:
         Address of the first instruction.
     xpulp : bool
         Whether XpulpV2 may be used: hardware loops, minimum and maximum. Otherwise loops count down a register.
+    is_long : bool
+        Whether what is put aside may be further away than a branch reaches.
     """
 
-    def __init__(self, text_base: int, *, xpulp: bool) -> None:
+    def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         """Start empty, in the region ``setup``."""
-        self._text_base, self.xpulp = text_base, xpulp
+        self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
         self._lines: list[_Line] = []
         self._loop_ends: set[int] = set()
         self._inner: set[int] = set()

@@ -5,14 +5,23 @@ from collections.abc import Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.counting import ScalarCountLoop
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
-from xpulpnn_sw.kernels.inner import ScalarLoop, inner_loop
+from xpulpnn_sw.kernels.inner import ScalarLoop
+from xpulpnn_sw.kernels.loops import inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, shared
+
+_PASSING = (
+    *("all_steps", "first_step", "weight_stride"),
+    *("groups", "first_group", "first_pixel"),
+)
+"""Numbers that others are made of, where rows lie ready."""
 
 _FEW = 5
 """Temporaries that there are registers for in any case."""
@@ -42,7 +51,7 @@ class KernelCode:
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
-        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed)
+        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
         # where many are needed, after the block also the pointers that are set anew in each
         pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
         taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
@@ -53,10 +62,12 @@ class KernelCode:
         self._out = registers.take(1 if self._walks else variant.npx)
         steps = registers.take(2) if self._walks else []
         self._step = ZERO if variant.xpulp else registers.one()
-        partial = registers.take(variant.npx) if blocking.channel_step > variant.nch else []
+        held = 1 if blocking.by_sign else variant.npx
+        partial = registers.take(held) if blocking.channel_step > variant.nch else []
         self._store = Store(
             bits=precision.y,
             rule=blocking.rule,
+            counts=blocking.counts,
             signed=precision.y_signed,
             xpulp=variant.xpulp,
             acc=inner.acc,
@@ -69,7 +80,7 @@ class KernelCode:
         )
         homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
-        if isinstance(inner, ScalarLoop):
+        if isinstance(inner, ScalarLoop | ScalarCountLoop):
             homes["row_end"] = inner.end
         self._scratch = [register for accumulators in inner.acc for register in accumulators]
         pointers = [*inner.weights, *inner.activations]
@@ -79,11 +90,22 @@ class KernelCode:
         spare = registers.rest()
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
-        wanted = ["iterations", "shift", "group"] if variant.xpulp else ["shift", "group"]
+        repeated = "steps" if blocking.by_channels else "group"
+        wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
         self._planes = variant.planes(precision)
         wanted += [] if im2col is None else WANTED
         names = [field.name for field in structure.fields]
-        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare)
+        used: set[int] | None = None
+        if im2col is None:
+            used = {*FREE} - {*spare}
+            if blocking.by_channels:
+                # set once for good, but for those that the arguments are in
+                once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
+                once["parameters"] = self._parameters
+                taken = (ARGUMENTS_POINTER, CORE, CORES)
+                homes |= {name: register for name, register in once.items() if register not in taken}
+        passing = _PASSING if im2col is None else ()
+        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
         self._scratch += spare
 
     def _terms(self) -> dict[str, Term]:
@@ -92,36 +114,40 @@ class KernelCode:
         npx = variant.npx
         row_words, rows = Argument("row_words"), Argument("input")
         if self._im2col is not None:
-            row_words = Argument("kernel_height") * Argument("kernel_width") * (Argument("pixel_bytes") // WORD)
+            row_words = Argument("kernel_height") * self._im2col.run_words
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
-        terms: dict[str, Term] = {
-            **self._shares(),
-            "row_words": row_words,
-            "row0": rows,
-        }
-        words = Name("row_words")
-        if self._im2col is not None and blocking.precision.x != blocking.precision.w:
-            words = words * blocking.precision.w // blocking.precision.x
+        terms: dict[str, Term] = {**self._shares(), "row0": rows}
+        words = row_words
+        if self._im2col is not None:
+            terms["row_words"], words = row_words, Name("row_words")
+            if blocking.precision.x != blocking.precision.w:
+                words = words * blocking.precision.w // blocking.precision.x
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
             terms["iterations"] = words
         else:
             terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
-        if self._planes > 1 or blocking.by_channels:
-            terms["plane_words"] = (Name("iterations") if variant.xpulp else words) * variant.unrolled
-            row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
+        plane_words = (Name("iterations") if variant.xpulp else words) * variant.unrolled
+        if self._planes > 1:
+            terms["plane_words"], plane_words = plane_words, Name("plane_words")
+        row_bytes = plane_words * (WORD * blocking.rows_per_stream)
+        if self._planes > 1:
             terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._ahead()))}
         for pixel in range(1, len(inner.activations)):
             terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
         if self._im2col is None and not blocking.by_channels:
             terms["group_bytes"] = Argument("row_stride") * npx
-        for lane in sorted(set(inner.lanes)):
-            terms[f"weights{lane}"] = Argument("weights") + Argument("weight_stride") * lane
+        terms["weights0"] = Argument("weights")
         if blocking.by_channels:
-            return terms | self._shifted(terms)
+            terms["weights0"] += Name("first_step") * row_bytes * blocking.blocks
+        terms["weight_stride"] = Argument("weight_stride")
+        for lane in range(1, max(inner.lanes) + 1):
+            terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
+        if blocking.by_channels:
+            return terms | self._of_first_step()
         out_stride, steps = Argument("out_stride"), Name("steps")
         for pixel in range(len(self._out)):
             terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
@@ -141,13 +167,11 @@ class KernelCode:
         """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
         if self._blocking.by_channels:
-            core, cores = Argument("core"), Argument("cores")
-            steps = (Argument("out_channels") + (step - 1)) // step
+            core, all_steps = Argument("core"), Name("all_steps")
             return {
-                "all_steps": steps,
-                "first_step": Name("all_steps") * core // cores,
-                "steps": Name("all_steps") * (core + 1) // cores - Name("first_step"),
-                "group": Name("steps") - positive(Name("steps") - 1),
+                "all_steps": (Argument("out_channels") + (step - 1)) // step,
+                "first_step": shared(all_steps * core),
+                "steps": shared(all_steps * (core + 1)) - Name("first_step"),
                 "first_pixel": Number(0),
             }
         pixels = Argument("pixels")
@@ -159,22 +183,16 @@ class KernelCode:
             "first_pixel": Name("first_group") * npx,
         }
 
-    def _shifted(self, terms: Mapping[str, Term]) -> dict[str, Term]:
-        """Where the core's channel steps begin, and the rest of the terms."""
+    def _of_first_step(self) -> dict[str, Term]:
+        """Where the core's channel steps begin, but for weights."""
         blocking, first = self._blocking, Name("first_step")
-        row_bytes = Name("plane_words") * (WORD * blocking.rows_per_stream)
         parameters = self._store.skipped + self._store.parameter_bytes
-        moved: dict[str, Term] = {
-            name: value + first * row_bytes * blocking.blocks
-            for name, value in terms.items()
-            if name.startswith("weights")
-        }
-        moved |= {
+        terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,
             "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
             "shift": Argument("shift"),
         }
-        return moved | ({} if self._im2col is None else self._im2col.terms())
+        return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -185,8 +203,9 @@ class KernelCode:
         """The whole function."""
         b, frame, inner = self._b, self._frame, self._inner
         frame.begin()
-        group, end, start = frame.register("group", self._temporaries[0]), Label(), Label()
-        b.far_branch("beq", group, ZERO, end)
+        work = "steps" if self._blocking.by_channels else "group"
+        end, start = Label(), Label()
+        b.far_branch("beq", frame.register(work, self._temporaries[0]), ZERO, end)
         b.place(start)
         if self._im2col is not None:
             self._im2col.emit(b, frame, self._scratch)
@@ -227,20 +246,23 @@ class KernelCode:
             for first in range(0, blocking.channel_step, blocking.variant.nch):
                 self._block()
                 with b.region("quant"):
-                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS)
+                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(b, first, shift)
 
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b
-        precision = self._blocking.precision
+        blocking, precision = self._blocking, self._blocking.precision
         if self._planes > 1:
             self._planes_block()
+            return
+        if blocking.counts and not blocking.by_sign:
+            self._counting_block()
             return
         first, *others = inner.acc
         count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
         for number, accumulator in enumerate(first):
-            if self._blocking.variant.xpulp:
+            if blocking.variant.xpulp:
                 b("p.lw", accumulator, WORD, self._parameters)
             else:
                 b("lw", accumulator, number * WORD, self._parameters)
@@ -252,7 +274,30 @@ class KernelCode:
         for accumulators in others:
             for source, accumulator in zip(first, accumulators, strict=True):
                 b.mv(accumulator, source)
-        inner.emit(b, count, signed=precision.x_signed)
+        inner.emit(b, count, signed=precision.x_negative)
+
+    def _counting_block(self) -> None:
+        """What differs is counted first; each difference is a product of -1, where there would have been one of 1."""
+        inner, frame, b = self._inner, self._frame, self._b
+        count = frame.value("iterations", self._temporaries[0]) if b.xpulp else 0
+        self._load_rows()
+        for accumulators in inner.acc:
+            for register in accumulators:
+                b.li(register, 0)
+        inner.emit(b, count, signed=True)
+        with b.region("quant"):
+            pair = self._temporaries[:2]
+            for first in range(0, len(inner.acc[0]), len(pair)):
+                channels = [*zip(pair, range(first, len(inner.acc[0])), strict=False)]
+                for register, channel in channels:
+                    if b.xpulp:
+                        b("p.lw", register, WORD, self._parameters)
+                    else:
+                        b("lw", register, channel * WORD, self._parameters)
+                for register, channel in channels:
+                    for accumulators in inner.acc:
+                        b("slli", accumulators[channel], accumulators[channel], 1)
+                        b("sub", accumulators[channel], register, accumulators[channel])
 
     def _load_rows(self) -> None:
         for pixel, register in enumerate(self._inner.activations):

@@ -1,13 +1,16 @@
 """Where a kernel finds its numbers: constants, registers, or words of its stack frame.
 
-Everything a kernel derives from its arguments is written down once, as a :class:`Term` over their names. A term whose
-names are all known when the kernel is generated becomes a constant; any other is computed when the function starts.
+Everything a kernel derives from its arguments is written down once, as a :class:`~xpulpnn_sw.kernels.terms.Term` over
+their names. A term whose names are all known when the kernel is generated becomes a constant; any other is computed
+when the function starts.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.pool import Pool
+from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -50,89 +53,15 @@ class Registers:
         return self.take(len(self._free))
 
 
-class Term:
-    """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
-
-    def __add__(self, other: "Term | int") -> "Term":
-        """Sum."""
-        return Operation("add", self, term(other))
-
-    def __sub__(self, other: "Term | int") -> "Term":
-        """Difference."""
-        return Operation("sub", self, term(other))
-
-    def __mul__(self, other: "Term | int") -> "Term":
-        """Product."""
-        return Operation("mul", self, term(other))
-
-    def __floordiv__(self, other: "Term | int") -> "Term":
-        """Quotient of numbers that are not negative."""
-        return Operation("divu", self, term(other))
-
-    def __and__(self, other: "Term | int") -> "Term":
-        """Common bits."""
-        return Operation("and", self, term(other))
-
-
-@dataclass(frozen=True, slots=True)
-class Number(Term):
-    """A constant."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Argument(Term):
-    """A field of the argument structure, or ``core`` or ``cores``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Name(Term):
-    """A number defined before."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Term):
-    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, or of ``share``:
-    the left side divided by the right one, which is likely a power of two."""
-
-    mnemonic: str
-    left: Term
-    right: Term
-
-
-def term(value: Term | int) -> Term:
-    """A constant as a term."""
-    return Number(value) if isinstance(value, int) else value
-
-
-def shared(value: Term) -> Term:
-    """The value over the number of cores, rounded down: with XpulpV2 a shift where that is a power of two."""
-    return Operation("share", value, Argument("cores"))
-
-
-def positive(value: Term) -> Term:
-    """The value if it is positive, else 0."""
-    return Operation("max0", value, Number(0))
-
-
 _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}
 """Operations with a power of two as shifts."""
 
-_COMPUTE: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "divu": lambda a, b: a // b,
-    "share": lambda a, b: a // b,
-    "and": lambda a, b: a & b,
-    "max0": lambda a, b: max(a, 0),
-}
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}
+"""Right sides that leave the left one as it is."""
+
+_WORKING = 4
+"""Registers that are left to compute a term with."""
 
 
 class Frame:
@@ -155,7 +84,10 @@ class Frame:
     spare : list of int
         Registers for them; those left over stay in the list.
     used : collection of int, optional
-        Registers that the function changes; only these are saved for the caller. None: all of :data:`SAVED` are.
+        Registers that the function changes besides those of numbers; only these are saved for the caller. None: all of
+        :data:`SAVED` are.
+    passing : collection of str, optional
+        Names that only other terms need: as far as there are registers they live in one meanwhile, then nowhere.
     """
 
     def __init__(
@@ -168,9 +100,9 @@ class Frame:
         wanted: Sequence[str],
         spare: list[int],
         used: Collection[int] | None = None,
+        passing: Collection[str] = (),
     ) -> None:
         """Decide where each number lives."""
-        self._saved = tuple(register for register in SAVED if used is None or register in used)
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
@@ -181,7 +113,16 @@ class Frame:
         for name in wanted:
             if name not in self._constants and name not in homes and spare:
                 self._homes[name] = spare.pop(0)
-        in_memory = [name for name in terms if name not in self._constants and name not in self._homes]
+        changed = {*(SAVED if used is None else used), *self._homes.values()}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = [name for name in terms if name in passing and name not in self._constants]
+        missing = max(0, len(self._passing) + _WORKING - len(self._free()))
+        # those that must be saved for it
+        changed |= {*spare[:missing]}
+        self._saved = tuple(register for register in SAVED if register in changed)
+        self._passing = self._passing[: max(0, len(self._free()) - _WORKING)]
+        elsewhere = {*self._constants, *self._homes, *self._passing}
+        in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
         self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
@@ -238,15 +179,30 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES}
-        taken |= {*SAVED} - {*self._saved}
-        pool = [register for register in FREE if register not in taken]
-        for name, value in self._terms.items():
-            if name in self._constants and name not in self._homes:
+        pool = Pool(self._free())
+        computed = [name for name in self._terms if name not in self._constants or name in self._homes]
+        for name, following in zip_longest(computed, computed[1:]):
+            value = self._terms[name]
+            for one in (name, following):
+                self._load_arguments(one, pool)
+            # straight to where it lives, unless it is somewhere already
+            home = self._homes.get(name)
+            register = self._evaluate(value, pool, home)
+            if name in self._passing:
+                self._homes[name] = register
                 continue
-            register = self._evaluate(value, pool)
+            if home is not None and home != register:
+                pool.forget(home)
             self.store(name, register)
-            self._give_back(register, pool)
+            pool.remember(Name(name), register)
+            pool.give_back(register)
+        for name in self._passing:
+            del self._homes[name]
+
+    def _free(self) -> list[int]:
+        """Registers to compute with before the kernel begins."""
+        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
+        return [register for register in FREE if register not in taken]
 
     def end(self) -> None:
         """Give the registers back and return."""
@@ -270,85 +226,118 @@ class Frame:
                 return self._constants.get(name)
             case Operation(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
-                if a == 0 and mnemonic in ("mul", "divu", "and"):
+                if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
-                return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
+                return None if a is None or b is None else MEANINGS[mnemonic](a, b)
             case _:
                 return None
 
-    def _give_back(self, register: int, pool: list[int]) -> None:
-        if register in FREE and register not in (*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES):
-            pool.insert(0, register)
+    def _load_arguments(self, name: str | None, pool: Pool) -> None:
+        """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
+        value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
+        for argument in arguments_of(value) if isinstance(value, Operation) else ():
+            is_register = argument.name in ("core", "cores")
+            if is_register or self._fold(argument) is not None or pool.knows(argument) or pool.room <= _WORKING:
+                continue
+            register = pool.take()
+            self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
+            pool.remember(argument, register)
+            pool.give_back(register)
 
-    def _evaluate(self, value: Term, pool: list[int]) -> int:
-        """Instructions that put a term into a register, one of the pool unless it has one already."""
-        constant = self._fold(value)
-        if constant is not None:
-            register = pool.pop(0)
-            self._b.li(register, constant)
-            return register
+    def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
+        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
         match value:
             case Argument("core"):
                 return CORE
             case Argument("cores"):
                 return CORES
-            case Argument(name):
-                register = pool.pop(0)
-                self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
-                return register
-            case Name(name):
-                register = pool.pop(0)
-                source = self.register(name, register)
-                if source != register:
-                    pool.insert(0, register)
-                return source
-            case Operation(mnemonic, left, right):
-                return self._operate(mnemonic, left, right, pool)
+            case Name(name) if name in self._homes:
+                return pool.use(self._homes[name])
             case _:
-                raise AssertionError(value)
-
-    def _operate(self, mnemonic: str, left: Term, right: Term, pool: list[int]) -> int:
-        constant = self._fold(right)
-        a = self._evaluate(left, pool)
-        if mnemonic == "max0":
-            result, temporary = pool.pop(0), pool[1]
-            self._b.mv(result, a)
-            self._b.positive(result, temporary)
-        elif mnemonic in _IMMEDIATE and constant is not None and fits_immediate(constant):
-            result = pool.pop(0)
-            self._b(_IMMEDIATE[mnemonic], result, a, constant)
-        elif mnemonic == "sub" and constant is not None and fits_immediate(-constant):
-            result = pool.pop(0)
-            self._b("addi", result, a, -constant)
-        elif mnemonic in _SHIFTS and constant is not None and constant > 0 and constant.bit_count() == 1:
-            result = pool.pop(0)
-            self._b(_SHIFTS[mnemonic], result, a, constant.bit_length() - 1)
+                pass
+        if (known := pool.find(value)) is not None:
+            return known
+        constant = self._fold(value)
+        if constant is None and isinstance(value, Operation):
+            register = self._operate(value, pool, target)
         else:
-            b = self._evaluate(right, pool)
-            result = pool.pop(0)
-            if mnemonic == "share":
+            register = pool.take(target)
+            match value:
+                case Argument(name) if constant is None:
+                    self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
+                case Name(name) if constant is None:
+                    self._b("lw", register, self._slots[name], SP)
+                case _:
+                    assert constant is not None
+                    self._b.li(register, constant)
+        pool.remember(value, register)
+        return register
+
+    def _operate(self, value: Operation, pool: Pool, target: int | None) -> int:
+        """The result of an operation, in ``target``, in a register of the pool, or where its only operand is."""
+        mnemonic, constant = value.mnemonic, self._fold(value.right)
+        if constant is not None and constant == _NEUTRAL.get(mnemonic):
+            return self._evaluate(value.left, pool, target)
+        a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, pool)
+        if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
+            result = pool.take(target)
+            self._b(short[0], result, a, short[1])
+        else:
+            b = ZERO if constant == 0 else self._evaluate(value.right, pool)
+            result = pool.take(target)
+            if mnemonic == "max0" and self._b.xpulp:
+                self._b("p.max", result, a, ZERO)
+            elif mnemonic == "max0":
+                self._b.mv(result, a)
+                self._b.positive(result, *pool.spare(1))
+            elif mnemonic == "share":
                 self._share(result, a, b)
+            elif mnemonic == "min":
+                self._lesser(result, a, b, pool)
             else:
                 self._b(mnemonic, result, a, b)
-            self._give_back(b, pool)
-        self._give_back(a, pool)
+            pool.give_back(b)
+        pool.give_back(a)
         return result
 
-    def _share(self, rd: int, a: int, cores: int) -> None:
+    @staticmethod
+    def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
+        """Instruction and immediate of an operation with a constant, if there is one."""
+        if constant is None:
+            return None
+        if mnemonic in _IMMEDIATE and fits_immediate(constant):
+            return _IMMEDIATE[mnemonic], constant
+        if mnemonic == "sub" and fits_immediate(-constant):
+            return "addi", -constant
+        if mnemonic in _SHIFTS and constant > 0 and constant.bit_count() == 1:
+            return _SHIFTS[mnemonic], constant.bit_length() - 1
+        return None
+
+    def _lesser(self, rd: int, a: int, b: int, pool: Pool) -> None:
+        if self._b.xpulp:
+            self._b("p.min", rd, a, b)
+            return
+        # the home of the result may be where the other number comes from
+        result, temporary, other = pool.spare(3)
+        self._b.mv(result, a)
+        self._b.at_most(result, b, temporary, other)
+        self._b.mv(rd, result)
+
+    def _share(self, rd: int, a: int, divisor: int) -> None:
         b, division, done = self._b, Label(), Label()
         if not b.xpulp:
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             return
 
         def divide() -> None:
             b.place(division)
-            b("divu", rd, a, cores)
+            b("divu", rd, a, divisor)
             b.jump(done)
 
-        b("p.cnt", rd, cores)
+        b("p.cnt", rd, divisor)
         b("addi", rd, rd, -1)
-        b.branch("bne", rd, ZERO, division)
+        (b.far_branch if b.is_long else b.branch)("bne", rd, ZERO, division)
         b.aside(divide)
-        b("p.ff1", rd, cores)
+        b("p.ff1", rd, divisor)
         b("srl", rd, a, rd)
         b.place(done)

@@ -9,8 +9,9 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 """
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
+from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.row_words import RowForm, RowWords
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
 
@@ -45,15 +46,26 @@ class Im2col:
         Widths and signs of the operands.
     dilated : bool
         Whether there is an argument ``dilation``, the distance of filter rows in rows of the input.
+    inside : bool
+        Whether all receptive fields lie inside the input, whose pixels need not be whole words: runs of them are
+        copied from any byte on, with what is behind up to whole words.
     """
 
-    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool = False) -> None:
-        self.variant, self.dilated = variant, dilated
+    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool = False, inside: bool = False) -> None:
+        self.variant, self.dilated, self.inside = variant, dilated, inside
         self.form = form = RowForm(variant, precision)
         self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
         self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
         # those of _Group by name, and temporaries to copy with
         self.registers = 13 + self.temporaries
+
+    @property
+    def run_words(self) -> Term:
+        """Words that a filter row meets."""
+        pixel_bytes, kernel_width = Argument("pixel_bytes"), Argument("kernel_width")
+        if self.inside:
+            return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
+        return kernel_width * (pixel_bytes // WORD)
 
     def terms(self) -> dict[str, Term]:
         """What the copy needs, of the arguments of a convolution and the names ``first_pixel`` and ``row_words``."""
@@ -65,7 +77,7 @@ class Im2col:
         if self.dilated:
             tap_bytes, reach = Name("tap_bytes"), (kernel_height - 1) * Argument("dilation") + 1
         out_y = first_pixel // out_width
-        run = kernel_width * (pixel_bytes // WORD)
+        run = self.run_words
         next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
         return {
             "line_bytes": Argument("width") * pixel_bytes,
@@ -161,6 +173,9 @@ class _Group:
         b.add(self.target, self._value("target_gap", self._rows), work)
 
     def _pixel(self) -> None:
+        if self.im2col.inside:
+            self._inside()
+            return
         b, border, done = self.b, Label(), Label()
 
         def write_border() -> None:
@@ -254,9 +269,9 @@ class _Group:
                 self._words.copy(1, pointer, place)
             if not is_even:
                 b("sub", place, place, work)
-                # behind the run are zeros, or what is written later
+                # behind the run is what lies around the map, or what is written later
                 for number in range(self.im2col.expansion):
-                    b("sw", ZERO, number * self.im2col.step, place)
+                    b("sw", self._words.outside, number * self.im2col.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)

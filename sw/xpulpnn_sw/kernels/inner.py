@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import Registers
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Style, Variant
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.precision import Precision
 
 Operation = tuple[str, *tuple[int, ...]]
@@ -50,7 +50,8 @@ class InnerLoop(ABC):
     def __init__(self, variant: Variant, precision: Precision, registers: Registers) -> None:
         """Take the registers."""
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
-        self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
+        if not variant.counts(precision):
+            self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
         self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
         self.lanes = list(range(variant.weight_streams))
         self.weights = registers.take(len(self.lanes))
@@ -89,6 +90,13 @@ class InnerLoop(ABC):
             return f"pv.sdotusp.{self.suffix}", accumulator, *factors
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
+    def _loads(self, weights: list[int], activations: list[int]) -> list[tuple[int, int]]:
+        """Registers and their pointers, in an order in which the first product need not wait."""
+        rows = [(register, self._weight(lane)) for lane, register in enumerate(weights)]
+        pixels = [(register, self._activation(pixel)) for pixel, register in enumerate(activations)]
+        # a single activation comes first, as it is needed at once
+        return pixels + rows if self.variant.npx == 1 else rows + pixels
+
     def _weight(self, lane: int) -> int:
         return self.weights[lane]
 
@@ -112,12 +120,8 @@ class SimdLoop(InnerLoop):
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         """The loop over ``count`` packed words of a weight row."""
-        loads = [(register, self._weight(lane)) for lane, register in enumerate(self._w)]
-        activations = [(register, self._activation(pixel)) for pixel, register in enumerate(self._x)]
-        # a single activation comes first, as it is needed at once
-        loads = activations + loads if self.variant.npx == 1 else loads + activations
         with b.inner_loop(count, self.length, self.temporaries[0]):
-            for register, pointer in loads:
+            for register, pointer in self._loads(self._w, self._x):
                 b("p.lw", register, WORD, pointer)
             for accumulators, x in zip(self.acc, self._x, strict=True):
                 for accumulator, w in zip(accumulators, self._w, strict=True):
@@ -357,18 +361,3 @@ class NnLoop(InnerLoop):
         if channel == self.variant.nch - 1:
             return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
         return ZERO, selector
-
-
-_LOOPS: dict[Style, type[InnerLoop]] = {
-    Style.SCALAR: ScalarLoop,
-    Style.XPULPV2: SimdLoop,
-    Style.SIMD: SimdLoop,
-    Style.CU: ComputeUpdateLoop,
-    Style.NN: NnLoop,
-}
-
-
-def inner_loop(variant: Variant, precision: Precision, registers: Registers) -> InnerLoop:
-    """The inner loop of a variant at a precision."""
-    unpacks = variant.style is Style.XPULPV2 and variant.row_bits(precision.w) != precision.w
-    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)

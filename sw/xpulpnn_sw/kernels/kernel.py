@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
@@ -72,6 +73,12 @@ class KernelRun:
     output: OutputLayout
     placement: Placement
     rule: Rule | None = None
+
+    @property
+    def extensions(self) -> frozenset[Extension]:
+        """What the core needs besides the base set."""
+        searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
+        return self.variant.extensions | searched
 
     @property
     def stack_stride(self) -> int:

@@ -1,6 +1,7 @@
 """The kernels by name: layers they compute, ways to write them, operands, functions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.channelwise.kinds import CHANNELWISE
@@ -8,6 +9,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.layers.conv import conv_kernel
 from xpulpnn_sw.kernels.layers.conv1d import conv1d_kernel, random_conv1d
+from xpulpnn_sw.kernels.layers.image import image_kernel
 from xpulpnn_sw.kernels.layers.linear import linear_kernel, linear_precision, random_linear
 from xpulpnn_sw.kernels.layers.matmul import matmul_kernel
 from xpulpnn_sw.kernels.layers.pointwise import pointwise_kernel
@@ -16,6 +18,7 @@ from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layers.pointwise import PointwiseLayer
 from xpulpnn_sw.precision import Precision
@@ -78,7 +81,7 @@ KINDS: Mapping[str, Kind] = {
             usual="512:64",
             usual_in_cluster="512:64",
             variants=ONE_PIXEL,
-            usual_variants=tuple(name for name in ONE_PIXEL if name != "rv32im_4x1"),
+            usual_variants=("xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
             precision=linear_precision,
             rules=tuple(Rule),
             random=random_linear,
@@ -103,7 +106,10 @@ KINDS: Mapping[str, Kind] = {
 }
 """All kernels by name."""
 
-_BY_LAYER = {kind.layer: kind for kind in KINDS.values()}
+_BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
+    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=]:image", build=image_kernel)
+}
+"""The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 
 
 def kind(name: str) -> Kind:

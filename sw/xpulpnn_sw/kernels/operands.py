@@ -4,15 +4,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.requantisation import Rule, block_parameters
+from xpulpnn_sw.kernels.requantisation import (
+    SEARCHED_BITS,
+    SEARCHED_CHANNELS,
+    Rule,
+    Thresholds,
+    block_parameters,
+    parameter_alignment,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
-from xpulpnn_sw.layout import ImageBuilder, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, banked_words, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
+
+
+def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
+    """Raise :class:`LayerError` if pv.qnt is to make results that it cannot, or a kernel to use it that cannot."""
+    if rule is not Rule.QNT or not precision.requantised:
+        return
+    if precision.y not in SEARCHED_BITS:
+        raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {precision.y}")
+    if not isinstance(level, Variant) or not level.xpulp or level.nch % SEARCHED_CHANNELS:
+        raise LayerError(f"variant of the rule qnt must be one of XpulpV2 with pairs of channels, not {level.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +51,10 @@ class Blocking:
     precision: Precision
     rule: Rule | None
 
+    def __post_init__(self) -> None:
+        """Reject what pv.qnt cannot do."""
+        check_rule(self.variant, self.precision, self.rule)
+
     @property
     def by_channels(self) -> bool:
         """Whether the cores share the channels of the only pixel, not the pixels."""
@@ -47,6 +69,16 @@ class Blocking:
     def rows_per_stream(self) -> int:
         """Filter rows of a block that alternate in a stream."""
         return self.variant.nch // self.variant.weight_streams
+
+    @property
+    def counts(self) -> bool:
+        """Whether accumulators hold how many of the products are -1 until all are summed up."""
+        return self.variant.counts(self.precision)
+
+    @property
+    def by_sign(self) -> bool:
+        """Whether results are a bit each, which the threshold of a channel, taken from its start, leaves as a sign."""
+        return self.precision.y == SIGN_BITS
 
     @property
     def channel_step(self) -> int:
@@ -89,14 +121,38 @@ def place_operands(
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
-    bias = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias
-    parameters = block_parameters(bias, after, channels, nch).astype(np.int64) & _MASK
+    parameters = block_parameters(_starts(blocking, layer, tensors), None if blocking.by_sign else after, channels, nch)
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
-        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "parameters": memory.place(
+            "parameters",
+            (parameters.astype(np.int64) & _MASK).astype(np.uint32),
+            alignment=parameter_alignment(blocking.rule, blocking.precision.y),
+        ),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
         "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,
         "weight_stride": stream_words * WORD,
         "shift": 0 if after is None else after.applied_shift,
     }
+
+
+def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> Ints:
+    """What each output channel's accumulator starts with, or in kernels that count what the count is taken from.
+
+    A result of one bit is +1 if what the accumulator then ends with is positive, in kernels that count if it is
+    negative: ``bias + products - 2 * count > threshold`` exactly if the count is below half of the rest, rounded up.
+    """
+    starts = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
+    if blocking.counts:
+        starts = starts + layer.reduction
+    if blocking.by_sign:
+        assert isinstance(tensors.requantisation, Thresholds)
+        starts = starts - tensors.requantisation.values[:, 0]
+        if blocking.counts:
+            return -((starts + 1) // 2)
+        # beyond that no sum changes the sign, but might leave 32 bits
+        reach = np.abs(tensors.weights.astype(np.int64)).reshape(layer.out_channels, -1).sum(axis=1)
+        most = np.maximum(_MASK // 2 - (reach << blocking.precision.x), 0)
+        starts = np.clip(starts, -most, most)
+    return starts

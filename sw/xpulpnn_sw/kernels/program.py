@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
+from xpulpnn_sw.kernels.variants import WORD_BITS
 
 Bools = NDArray[np.bool_]
 
@@ -54,24 +55,30 @@ class Program:
     def is_dotp(self) -> Bools:
         """Which static instructions multiply and accumulate whole words: sum-of-dot-product and Mac&Load.
 
-        The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted.
+        The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted. Words of single
+        bits are multiplied where those that differ are counted.
         """
         products = [
             insn.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot")) and insn.decode(int(word))["rd"] != 0
             for insn, word in zip(self.insns, self.words, strict=True)
         ]
-        return np.array(products, dtype=np.bool_)
+        return np.array(products, dtype=np.bool_) | self._is_count
+
+    @cached_property
+    def _is_count(self) -> Bools:
+        return self.inner & np.array([insn.op == "cnt" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def is_mul(self) -> Bools:
-        """Which static instructions of the inner loop are scalar multiplications."""
+        """Which static instructions of the inner loop are scalar multiplications; of single bits one for each word."""
         return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def products(self) -> NDArray[np.int64]:
         """Multiplications each static instruction adds to an accumulator."""
         lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
-        return np.where(self.is_dotp, np.array(lanes, dtype=np.int64), self.is_mul.astype(np.int64))
+        found = np.where(self.is_dotp, np.array(lanes, dtype=np.int64), self.is_mul.astype(np.int64))
+        return np.where(self._is_count, WORD_BITS, found)
 
     @property
     def opef(self) -> float:

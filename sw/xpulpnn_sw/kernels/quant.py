@@ -1,10 +1,13 @@
 """End of a MatMul block: requantise, pack and store, or store the accumulators."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from xpulpnn_sw.kernels.builder import WORD, Builder, Value
-from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.precision import SIGN_BITS
 
 _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 """Store with and without post-increment by bits stored."""
@@ -12,23 +15,33 @@ _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 _HALF = 2
 """Bytes of a threshold."""
 
-_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, None: 0}
+_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
 """Registers of a rule: for parameters, and for a result on its way."""
 
 _LEAST = 3
 """Temporaries that what is around the store needs."""
 
+_CLIPPED_BITS = 16
+"""Of the accumulators that pv.qnt takes."""
+
+_QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
+
 _PAIR = 2
 """Pixels searched for side by side, so that none waits for its threshold."""
 
 
-def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool) -> int:
-    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift."""
+def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool = False) -> int:
+    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift.
+
+    Results of one bit, ``by_sign``, need none of them.
+    """
+    if by_sign:
+        return _LEAST
     count = _REGISTERS[rule]
     if not xpulp:
         # an addend by itself; to clip; for the shift
         count += (rule is Rule.BN64) + 1 + signed + 1
-    elif rule not in (Rule.BN32, Rule.THRESHOLDS):
+    elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
     return max(_LEAST, count)
 
@@ -43,6 +56,8 @@ class Store:
         Width of a requantised result.
     rule : Rule or None
         How the accumulators are requantised; None: they are stored themselves.
+    counts : bool
+        Whether accumulators of results of one bit are negative for +1, not positive.
     signed : bool
         Whether requantised results are in two's complement.
     xpulp : bool
@@ -63,11 +78,12 @@ class Store:
         them.
     partial : list of int
         For each pixel a register that holds an incomplete byte between blocks; used only by blocks smaller than a
-        byte.
+        byte. For results of one bit a register for all pixels.
     """
 
     bits: int
     rule: Rule | None
+    counts: bool
     signed: bool
     xpulp: bool
     acc: list[list[int]]
@@ -94,10 +110,17 @@ class Store:
                 return channels * 4 * WORD
             case Rule.MULTIPLY:
                 return WORD
-            case Rule.THRESHOLDS:
+            case Rule.QNT:
+                return gap_bytes(self.rule, self.bits, channels) + channels * self._table
+            case Rule.THRESHOLDS if not self.by_sign:
                 return channels * self._table
             case _:
                 return 0
+
+    @property
+    def by_sign(self) -> bool:
+        """Whether results are signs of accumulators."""
+        return self.bits == SIGN_BITS
 
     @property
     def _table(self) -> int:
@@ -113,40 +136,88 @@ class Store:
                     self._store(b, pixel, accumulator, stored)
             self._move_pointers(b, stored)
             return
+        if self.by_sign or self.rule is Rule.QNT:
+            emit = self._signs if self.by_sign else self._quantise
+            emit(b, first_channel, stored)
+            self._move_pointers(b, stored)
+            return
         per_store = self.stored_bits // self.bits
         whole = len(self.acc[0]) >= per_store
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
         if self.rule is Rule.MULTIPLY:
             self._read(b, self.temporaries[0], 0)
+        last_pixel = len(self.acc) - 1
+        waiting: list[Callable[[], None]] = []
         for channel in range(len(self.acc[0])):
             results = [accumulators[channel] for accumulators in self.acc]
             self._channel(b, channel, results, shift)
             position = (first_channel + channel) % per_store
-            last_pixel = len(self.acc) - 1
+            while waiting:
+                # meanwhile the channel's kappa arrives
+                waiting.pop()()
             for pixel, accumulator in enumerate(results):
                 value = accumulator
                 if position == 0 and whole:
                     held[pixel] = accumulator
                 if self.rule is Rule.BN32:
-                    lam, kappa, work = self.temporaries[:3]
+                    lam, kappa, work = self._lambda(channel), *self.temporaries[1:3]
                     # lambda itself may be overwritten by the last pixel
                     value = lam if pixel == last_pixel and self.xpulp else work
                     self._scale(b, value, accumulator, lam, kappa, shift)
-                target = value
-                if per_store > 1:
-                    target = held[pixel]
-                    self._merge(b, target, value, position)
+                target = held[pixel] if per_store > 1 else value
+                finish = partial(self._finish, b, pixel, target, value, position, stored)
+                if self._is_pipelined:
+                    waiting.append(finish)
                 else:
-                    self._clip(b, target, value)
-                if position == per_store - 1:
-                    self._store(b, pixel, target, stored)
+                    finish()
+        for finish in waiting:
+            finish()
         self._move_pointers(b, stored)
+
+    @property
+    def _is_pipelined(self) -> bool:
+        """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
+        return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
+
+    def _lambda(self, channel: int) -> int:
+        """Register of a channel's lambda, which becomes its result."""
+        return self.temporaries[2 if self._is_pipelined and channel % 2 else 0]
+
+    def _finish(self, b: Builder, pixel: int, target: int, value: int, position: int, stored: list[int]) -> None:
+        """Clip a result to its place and, if that is full, store it."""
+        if self.stored_bits > self.bits:
+            self._merge(b, target, value, position)
+        else:
+            self._clip(b, target, value)
+        if (position + 1) * self.bits == self.stored_bits:
+            self._store(b, pixel, target, stored)
+
+    def _signs(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+        """A bit for each accumulator; one register collects a byte of every pixel."""
+        (held,), work = self.partial, self.temporaries[0]
+        for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
+            position = channel % BYTE_BITS
+            for pixel, accumulator in enumerate(results):
+                b("slt", accumulator, *((accumulator, ZERO) if self.counts else (ZERO, accumulator)))
+                place = pixel * BYTE_BITS + position
+                if self.xpulp:
+                    b("p.inserti", held, accumulator, 0, place)
+                elif place == 0:
+                    b.mv(held, accumulator)
+                else:
+                    b("slli", accumulator, accumulator, place)
+                    b("or", held, held, accumulator)
+            if position == BYTE_BITS - 1:
+                self._store(b, 0, held, stored)
+                for pixel in range(1, len(results)):
+                    b("srli", work, held, pixel * BYTE_BITS)
+                    self._store(b, pixel, work, stored)
 
     def _channel(self, b: Builder, channel: int, results: list[int], shift: Value) -> None:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                self._load(b, self.temporaries[0], self.temporaries[1], channel)
+                self._load(b, self._lambda(channel), self.temporaries[1], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:
@@ -208,6 +279,30 @@ class Store:
                 if self.signed:
                     b("xori", accumulator, accumulator, levels[0])
 
+    def _quantise(self, b: Builder, first_channel: int, stored: list[int]) -> None:
+        """Codes of two channels at a time, which pv.qnt packs: a byte, or a half of one."""
+        middle, count, per_store = self.temporaries[0], len(self.acc[0]), BYTE_BITS // self.bits
+        # a byte has all its upper bits inverted at once
+        inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
+        tables = gap_bytes(self.rule, self.bits, count)
+        for channel in range(0, count, SEARCHED_CHANNELS):
+            position = (first_channel + channel) % per_store
+            b("addi", middle, self.parameters, tables + channel * self._table + self._table // 2 - _HALF)
+            for pixel, accumulators in enumerate(self.acc):
+                first, second = accumulators[channel : channel + SEARCHED_CHANNELS]
+                held = accumulators[channel - position] if count >= per_store else self.partial[pixel]
+                code = held if position == 0 else first
+                b("p.clipi", first, first, _CLIPPED_BITS)
+                b("p.clipi", second, second, _CLIPPED_BITS)
+                b("pv.pack.h", first, second, first)
+                b(_QNT[self.bits], code, first, middle)
+                if position:
+                    b("p.inserti", held, code, SEARCHED_CHANNELS * self.bits - 1, position * self.bits)
+                if position + SEARCHED_CHANNELS == per_store:
+                    if not self.signed:
+                        b("xori", held, held, inverted)
+                    self._store(b, pixel, held, stored)
+
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
         if self.xpulp:
             b("p.lw", lam, WORD, self.parameters)
@@ -221,7 +316,7 @@ class Store:
     def _move_pointers(self, b: Builder, stored: list[int]) -> None:
         """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
         if self.xpulp:
-            if self.rule is Rule.THRESHOLDS:
+            if self.rule in (Rule.THRESHOLDS, Rule.QNT) and not self.by_sign:
                 self._move(b, self.parameters, self.parameter_bytes)
             return
         self._move(b, self.parameters, self.skipped + self.parameter_bytes)

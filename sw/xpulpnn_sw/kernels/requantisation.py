@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sw.layout import Ints
 
 MAX_SHIFT = 31
@@ -15,6 +17,12 @@ MAX_SHIFT = 31
 MAX_WIDE_SHIFT = 63
 
 _HALF_BITS = 16
+
+SEARCHED_CHANNELS = 2
+"""Channels whose thresholds one pv.qnt searches."""
+
+SEARCHED_BITS = (4, 2)
+"""Widths of its results."""
 
 
 class Rule(Enum):
@@ -25,18 +33,49 @@ class Rule(Enum):
     MULTIPLY = "multiply"
     SHIFT = "shift"
     THRESHOLDS = "thresholds"
+    QNT = "qnt"
 
 
 RULES = tuple(rule.value for rule in Rule)
 
 
-def _check_shift(shift: int, most: int = MAX_SHIFT) -> None:
-    if not 0 <= shift <= most:
-        raise LayerError(f"shift must be 0..{most}, not {shift}")
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Shifted:
+    """A rule that ends with an arithmetic right shift."""
+
+    longest_shift: ClassVar[int] = MAX_SHIFT
+
+    shift: int
+
+    def __post_init__(self) -> None:
+        """Reject a shift that the instructions cannot do."""
+        if not 0 <= self.shift <= self.longest_shift:
+            raise LayerError(f"shift must be 0..{self.longest_shift}, not {self.shift}")
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift that is left to the kernel."""
+        return self.shift
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Requantisation:
+class _Normalising(_Shifted):
+    """A rule with a factor and an offset of each output channel."""
+
+    kappa: Ints
+    lam: Ints
+
+    def per_channel(self) -> dict[str, Ints]:
+        """What must have a value for each output channel."""
+        return {"kappa": self.kappa, "lambda": self.lam}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantisation(_Normalising):
     """Batch normalisation and requantisation ``clip(int32(kappa*acc + lam) >> shift)`` to the range of the results.
 
     Parameters
@@ -47,24 +86,7 @@ class Requantisation:
         Arithmetic right shift, 0..31.
     """
 
-    kappa: Ints
-    lam: Ints
-    shift: int
-
     rule = Rule.BN32
-
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
-        return {"kappa": self.kappa, "lambda": self.lam}
 
     def channel_words(self) -> Ints:
         """Lambda and kappa of each channel, as ``[channel][word]``."""
@@ -72,7 +94,7 @@ class Requantisation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WideRequantisation:
+class WideRequantisation(_Normalising):
     """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``.
 
     Parameters
@@ -83,24 +105,13 @@ class WideRequantisation:
         Arithmetic right shift, 0..63; what it leaves wraps to 32 bits before it is clipped.
     """
 
-    kappa: Ints
-    lam: Ints
-    shift: int
-
     rule = Rule.BN64
-
-    def __post_init__(self) -> None:
-        """Reject a shift longer than the sum."""
-        _check_shift(self.shift, MAX_WIDE_SHIFT)
+    longest_shift: ClassVar[int] = MAX_WIDE_SHIFT
 
     @property
     def applied_shift(self) -> int:
         """The kernel takes the upper word only: smaller shifts are made up for in the parameters."""
         return max(self.shift - 32, 0)
-
-    def per_channel(self) -> dict[str, Ints]:
-        """What must have a value for each output channel."""
-        return {"kappa": self.kappa, "lambda": self.lam}
 
     def channel_words(self) -> Ints:
         """Lambda and kappa of each channel, lower words first, times what is missing in the shift from a word."""
@@ -113,7 +124,7 @@ class WideRequantisation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Multiplication:
+class Multiplication(_Shifted):
     """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``.
 
     Parameters
@@ -125,26 +136,12 @@ class Multiplication:
     """
 
     factor: int
-    shift: int
 
     rule = Rule.MULTIPLY
 
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Nothing."""
-        return {}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Shifting:
+class Shifting(_Shifted):
     """``clip(acc >> shift)``.
 
     Parameters
@@ -153,22 +150,7 @@ class Shifting:
         Arithmetic right shift, 0..31.
     """
 
-    shift: int
-
     rule = Rule.SHIFT
-
-    def __post_init__(self) -> None:
-        """Reject a shift the instruction cannot do."""
-        _check_shift(self.shift)
-
-    @property
-    def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
-        return self.shift
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Nothing."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -204,6 +186,40 @@ class Thresholds:
         return halves[:, ::2] | halves[:, 1::2] << _HALF_BITS
 
 
+class SearchedThresholds(Thresholds):
+    """The same by ``pv.qnt``, which takes the accumulators clipped to 16 bits.
+
+    Parameters
+    ----------
+    values : array of int, [channel][2**bits - 1]
+        Ascending, of 16 bits signed but the largest: what lies above it would be clipped to it.
+    """
+
+    rule = Rule.QNT
+
+    def __post_init__(self) -> None:
+        """Reject also a threshold that clipped accumulators cannot exceed."""
+        Thresholds.__post_init__(self)
+        most = (1 << (_HALF_BITS - 1)) - 2
+        if self.values.max() > most:
+            raise LayerError(f"thresholds must be at most {most} for pv.qnt, not {self.values.max()}")
+
+
+def pair_bytes(bits: int) -> int:
+    """Bytes of the thresholds of two channels for results of ``bits`` bits, which pv.qnt wants at a multiple."""
+    return SEARCHED_CHANNELS * HALF_BYTES << bits
+
+
+def parameter_alignment(rule: Rule | None, bits: int) -> int:
+    """What the address of the parameters must be a multiple of."""
+    return pair_bytes(bits) if rule is Rule.QNT else WORD_BYTES
+
+
+def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
+    """Bytes between the biases of a block of ``nch`` channels and what the rule needs."""
+    return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
+
+
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 
@@ -218,6 +234,9 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
         return np.pad(values, ((0, channels - values.shape[0]), (0, 0))).reshape(blocks, -1)
 
     fields = [filled(bias[:, np.newaxis])]
+    if isinstance(after, SearchedThresholds):
+        bits = int(after.values.shape[1]).bit_length()
+        fields.append(np.zeros((blocks, gap_bytes(after.rule, bits, nch) // WORD_BYTES), np.int64))
     if isinstance(after, Multiplication):
         fields.append(np.full((blocks, 1), after.factor))
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):

@@ -8,7 +8,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.inner import PAIRS
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 PAIR = 2
 """Words copied at a time."""
@@ -44,7 +44,7 @@ class RowForm:
     @property
     def is_signed(self) -> bool:
         """Whether inputs are signed."""
-        return self.precision.x_signed
+        return self.precision.x_negative
 
     @property
     def row_bits(self) -> int:
@@ -110,7 +110,7 @@ class RowWords:
         """Write nothing yet."""
         assert len(temporaries) == form.temporaries
         self._b, self._form, self._temporaries = b, form, temporaries
-        self._work_word = self._vector = self._mask = self._sign = ZERO
+        self._work_word = self._vector = self._mask = self._sign = self._outside = ZERO
         self._masks: dict[int, int] = {}
         self._planes: list[int] = []
 
@@ -142,11 +142,16 @@ class RowWords:
             for moved in (pointer, place):
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
+    @property
+    def outside(self) -> int:
+        """The register with a word of what lies around the map."""
+        return self._outside
+
     def clear(self, place: int) -> None:
-        """Clear the next words at ``place``."""
+        """Make the next words at ``place`` those around the map."""
         words = self._form.cleared
         if self._form.variant.xpulp:
-            self._write([ZERO] * words, place)
+            self._write([self.outside] * words, place)
             return
         for number in range(words):
             self._b("sw", ZERO, number * WORD, place)
@@ -185,20 +190,27 @@ class RowWords:
         elif form.expansion > 1 and not form.variant.unpacks:
             self._vector, self._mask, self._sign = self._temporaries[PAIR:]
             b.li(self._mask, _repeated((1 << form.bits) - 1, form.row_bits))
-            if form.is_signed:
+            if form.bits == SIGN_BITS:
+                self._outside = self._sign
+                b.li(self._outside, -1)
+            elif form.is_signed:
                 b.li(self._sign, _repeated(1 << (form.bits - 1), form.row_bits))
 
     def _widen(self, packed: list[int], place: int) -> None:
         """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
         form, b, vector = self._form, self._b, self._vector
+        suffix = ElemFmt.of_width(form.row_bits).suffix
         for register in packed:
             for part in range(form.expansion):
                 if part:
                     b("srli", vector, register, part * form.bits)
                 b("and", vector, vector if part else register, self._mask)
-                if form.is_signed:
+                if form.bits == SIGN_BITS:
+                    b(f"pv.add.{suffix}", vector, vector, vector)
+                    b(f"pv.sub.{suffix}", vector, vector, self._mask)
+                elif form.is_signed:
                     b("xor", vector, vector, self._sign)
-                    b(f"pv.sub.{ElemFmt.of_width(form.row_bits).suffix}", vector, vector, self._sign)
+                    b(f"pv.sub.{suffix}", vector, vector, self._sign)
                 self._write([vector], place)
 
     def _cut(self, words: list[int], place: int) -> None:

@@ -7,7 +7,8 @@ turn, and nothing between two of them.
 """
 
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
 
 _PASSED = 2
 """Groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn."""
@@ -18,9 +19,8 @@ REGISTERS = 5
 
 def pieces() -> dict[str, Term]:
     """First group and number of groups of a core, one after the other, of the name ``groups``."""
-    groups, core, cores = Name("groups"), Argument("core"), Argument("cores")
-    first_group = groups * core // cores
-    return {"first_group": first_group, "group": groups * (core + 1) // cores - Name("first_group")}
+    groups, core = Name("groups"), Argument("core")
+    return {"first_group": shared(groups * core), "group": shared(groups * (core + 1)) - Name("first_group")}
 
 
 def turns() -> dict[str, Term]:

@@ -13,13 +13,14 @@ from xpulpnn_sw.kernels.requantisation import (
     Multiplication,
     Requantisation,
     Rule,
+    SearchedThresholds,
     Shifting,
     Thresholds,
     WideRequantisation,
 )
 from xpulpnn_sw.layer import ConvLayer, ProductLayer
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255
 _SAFE_BITS = 30
@@ -66,8 +67,8 @@ class LayerTensors:
 
     def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
         """Raise :class:`LayerError` unless activations and weights have these shapes."""
-        _check_shape("activations", self.activations, activations)
-        _check_shape("weights", self.weights, weights)
+        check_shape("activations", self.activations, activations)
+        check_shape("weights", self.weights, weights)
 
     def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
         """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``.
@@ -84,15 +85,19 @@ class LayerTensors:
             weights = (layer.out_channels, layer.reduction)
         self.check_shapes(activations or shape, weights)
         per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
+        if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
+            found = self.rule.value if self.rule else None
+            raise LayerError(f"requantisation must be thresholds for results of one bit, not {found}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
         for name, values in per_channel.items():
-            _check_shape(name, values, (layer.out_channels,))
+            check_shape(name, values, (layer.out_channels,))
         if isinstance(self.requantisation, Thresholds):
-            _check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
+            check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
-def _check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
+    """Raise :class:`LayerError` unless an array has this shape."""
     if values.shape != shape:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
@@ -125,7 +130,9 @@ def _inside(layer: ProductLayer) -> NDArray[np.float64]:
 
 
 def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
-    """Uniform elements over their whole range."""
+    """Uniform elements over their whole range; of one bit -1 and +1."""
+    if bits == SIGN_BITS:
+        return 2 * rng.integers(0, 2, shape) - 1
     least = -(1 << (bits - 1)) if signed else 0
     return rng.integers(least, least + (1 << bits), shape)
 
@@ -141,6 +148,7 @@ def random_tensors(
     """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs.
 
     Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits.
+    Results of one bit have a threshold, whatever the rule.
     Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
     Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator;
     rules without such an offset are centred by the bias.
@@ -154,10 +162,14 @@ def random_tensors(
     most = 6 / np.sqrt(layer.reduction) * (1 << _SPREAD_BITS >> precision.x)
     half = min(1 << (precision.w - 1), max(1, int(most)))
     activations = random_values(precision.x, rng, shape, signed=precision.x_signed)
-    weights = rng.integers(-half, half, filters) + (0 if precision.w_signed else half)
-    # standard deviation of a uniform activation times the length of a filter
+    if precision.w == SIGN_BITS:
+        weights = random_values(precision.w, rng, filters, signed=True)
+    else:
+        weights = rng.integers(-half, half, filters) + (0 if precision.w_signed else half)
+    # standard deviation of an activation times the length of a filter
     squares = (weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean()
-    spread = max(1, int(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x)))
+    variance = 1 if precision.x == SIGN_BITS else _UNIFORM_VARIANCE * (1 << precision.x) ** 2
+    spread = max(1, int(np.sqrt(squares * variance)))
     if not precision.w_signed:
         # sums grow with the part of a receptive field that lies inside
         whole = weights.reshape(layer.out_channels, -1).sum(axis=1).mean() * (1 << precision.x) / 2
@@ -165,23 +177,38 @@ def random_tensors(
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     if not precision.requantised:
         return LayerTensors(activations=activations, weights=weights, bias=offsets)
-    sums = (weights * _coverage(layer)).reshape(layer.out_channels, -1).sum(axis=1)
+    coverage = _coverage(layer)
     # twice the mean of an activation
-    middle = -1 if precision.x_signed else (1 << precision.x) - 1
-    mean = (sums * middle / 2).astype(np.int64) + (0 if offsets is None else offsets)
-    spreading = _Spreading(layer.out_channels, mean, spread, precision, rng)
-    if rule in (Rule.BN32, Rule.BN64):
+    middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
+    sums = (weights * (coverage * middle / 2 + (1 - coverage) * precision.outside)).reshape(layer.out_channels, -1)
+    mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
+    spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
+    if rule in (Rule.BN32, Rule.BN64) and precision.y != SIGN_BITS:
         return LayerTensors(
             activations=activations, weights=weights, bias=offsets, requantisation=spreading.normalising(rule)
         )
-    after, target = spreading.without_offset(rule)
+    after, target = spreading.without_offset(Rule.THRESHOLDS if precision.y == SIGN_BITS else rule)
     centred = target - mean + (0 if offsets is None else offsets)
     return LayerTensors(activations=activations, weights=weights, bias=centred if bias else None, requantisation=after)
 
 
 @dataclass(frozen=True, eq=False)
-class _Spreading:
-    """Rules that spread accumulators of these means and of this standard deviation over the range of the results."""
+class Spreading:
+    """Rules that spread accumulators of these means and of this standard deviation over the range of the results.
+
+    Parameters
+    ----------
+    channels : int
+        Output channels.
+    mean : array of int
+        Expected mean of each channel's accumulators, or of all.
+    spread : int
+        Their standard deviation.
+    precision : Precision
+        Of the results.
+    rng : Generator
+        Of what is left to chance.
+    """
 
     channels: int
     mean: Ints
@@ -223,4 +250,6 @@ class _Spreading:
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                return Thresholds(values=np.clip(moved, -_HALF_RANGE, _HALF_RANGE - 1)), 0
+                kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+                most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
+                return kind(values=np.clip(moved, -_HALF_RANGE, most)), 0

@@ -1,12 +1,12 @@
 """The MatMul variants: their blocking, what the core must have, and what one inner iteration does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 WORD_BITS = 32
 BYTE_BITS = 8
@@ -111,9 +111,19 @@ class Variant(Level):
         """Whether all operands become bytes: without sub-byte products."""
         return self.style in (Style.SCALAR, Style.XPULPV2)
 
+    def counts(self, precision: Precision) -> bool:
+        """Whether products are those of single bits: what differs is counted, in words of 32 of both factors."""
+        return self.unpacks and precision.w == SIGN_BITS
+
+    def computed(self, precision: Precision) -> Precision:
+        """The precision that the kernel computes with: variants that do not count hold single bits as crumbs."""
+        if precision.w == SIGN_BITS and not self.unpacks:
+            return replace(precision, w=_CRUMB_BITS)
+        return precision
+
     def row_bits(self, bits: int) -> int:
         """Width of an element in an activation row, by that of the weights."""
-        return max(bits, BYTE_BITS) if self.unpacks else bits
+        return max(bits, BYTE_BITS) if self.unpacks and bits != SIGN_BITS else bits
 
     def expansion(self, precision: Precision) -> int:
         """Words of an activation row for a word of the input: inputs narrower than the rows are widened."""
@@ -129,13 +139,17 @@ class Variant(Level):
     def products_per_iteration(self, bits: int) -> int:
         """Sum-of-dot-product instructions of one inner iteration; scalar multiplications in RV32IM."""
         blocks = self.nch * self.npx * self.unrolled
+        if self.unpacks and bits == SIGN_BITS:
+            return blocks
         if self.style is Style.SCALAR:
             return blocks * (1 if bits == BYTE_BITS else WORD_BITS // bits)
         return blocks * self.row_bits(bits) // bits
 
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the dot products, which the core must have."""
-        return frozenset({self.row_bits(precision.w)} if self.xpulp else ())
+        if self.counts(precision):
+            return frozenset()
+        return frozenset({self.row_bits(self.computed(precision).w)} if self.xpulp else ())
 
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""
@@ -146,12 +160,15 @@ class Variant(Level):
                 raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
         if precision.x != precision.w and _HALF_BITS in (precision.x, precision.w):
             raise LayerError(f"inputs and weights must both be {_HALF_BITS} bits wide or neither, not {precision}")
-        if self.style is Style.CU and precision.x_signed and not precision.w_signed:
+        if self.unpacks and precision.x != precision.w and SIGN_BITS in (precision.x, precision.w):
+            raise LayerError(f"inputs and weights of {self.name} must both have one bit or neither, not {precision}")
+        if self.style is Style.CU and precision.x_negative and not precision.w_signed:
             raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
 _HALF_BITS = 16
-_NARROW = frozenset({8, 4, 2})
+_CRUMB_BITS = 2
+_NARROW = frozenset({8, 4, 2, SIGN_BITS})
 _ALL = _NARROW | {_HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
@@ -180,20 +197,23 @@ VARIANTS: Mapping[str, Variant] = {
 
 ONE_PIXEL: Mapping[str, Variant] = {
     variant.name: variant
-    for variant in (
-        _variant("rv32im", Style.SCALAR, 4, 1, frozenset(), _NARROW),
-        _variant("xpulpv2", Style.XPULPV2, 4, 1, _V2, _NARROW),
-        _variant("simd", Style.SIMD, 4, 1, _NN, _ALL),
-        _variant("cu", Style.CU, 4, 1, _NN | {Extension.XPULPML_CU}, _ALL),
-        _variant("nn", Style.NN, 4, 1, _NN | {Extension.XPULPML_NN}, _ALL),
+    for style, extensions, widths in (
+        (("rv32im", Style.SCALAR), frozenset[Extension](), _NARROW),
+        (("xpulpv2", Style.XPULPV2), _V2, _NARROW),
+        (("simd", Style.SIMD), _NN, _ALL),
+        (("cu", Style.CU), _NN | {Extension.XPULPML_CU}, _ALL),
+        (("nn", Style.NN), _NN | {Extension.XPULPML_NN}, _ALL),
     )
+    for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }
-"""Those of layers with a single pixel, by name."""
+"""Those of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel the one of :data:`ONE_PIXEL` of the same style, which computes no more."""
-    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style) if pixels == 1 else chosen
+    """The variant, or with a single pixel that of :data:`ONE_PIXEL` of the same style, which computes no more."""
+    if pixels > 1:
+        return chosen
+    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style and one.nch == CHANNELS_PER_BLOCK)
 
 
 def variant(name: str) -> Variant:

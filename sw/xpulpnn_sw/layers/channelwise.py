@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import check_elements, check_size, join, number, options_of, spread
+from xpulpnn_sw.layer_text import check_elements, check_size, number
+from xpulpnn_sw.windows import Windows
 
 WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
 AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
@@ -15,72 +16,33 @@ ADD_FORM = "HxWxC[:shift]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowLayer:
+class WindowLayer(Windows):
     """A window of each channel of one feature map for each output.
 
     Parameters
     ----------
-    height, width, channels : int
-        Size of the input feature map.
-    kernel_height, kernel_width : int
-        Size of the window.
-    stride : (int, int)
-        Step in y and in x.
-    padding : (int, int, int, int)
-        Rows and columns around the map at top, bottom, left and right that windows may reach into.
+    height, width, channels, kernel_height, kernel_width, stride, padding
+        As of :class:`~xpulpnn_sw.windows.Windows`; padding is less than the window.
     """
-
-    usual_padding: ClassVar[str] = "0"
-
-    height: int
-    width: int
-    channels: int
-    kernel_height: int
-    kernel_width: int
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
-        for name in ("height", "width", "channels", "kernel_height", "kernel_width"):
-            check_size(name.replace("_", " "), getattr(self, name))
-        for value in self.stride:
-            check_size("stride", value)
         top, bottom, left, right = self.padding
-        for name, size, kernel, pads in (
-            ("height", self.height, self.kernel_height, (top, bottom)),
-            ("width", self.width, self.kernel_width, (left, right)),
+        for name, kernel, pads in (
+            ("height", self.kernel_height, (top, bottom)),
+            ("width", self.kernel_width, (left, right)),
         ):
             for value in pads:
-                check_size("padding", value, least=0)
                 # else some window would see nothing but padding
-                if value >= kernel:
+                if value >= kernel > 0:
                     raise LayerError(f"padding must be less than the kernel {name} {kernel}, not {value}")
-            if kernel > size + sum(pads):
-                raise LayerError(f"kernel {name} must be at most the padded input's {size + sum(pads)}, not {kernel}")
-        check_elements("input", self.height * self.width * self.channels)
+        # dataclasses with slots are other classes than the one that super() would mean
+        Windows.__post_init__(self)
 
     @property
     def out_channels(self) -> int:
         """Channels of the output, those of the input."""
         return self.channels
-
-    @property
-    def out_height(self) -> int:
-        """Rows of the output map."""
-        top, bottom, _, _ = self.padding
-        return (self.height + top + bottom - self.kernel_height) // self.stride[0] + 1
-
-    @property
-    def out_width(self) -> int:
-        """Columns of the output map."""
-        _, _, left, right = self.padding
-        return (self.width + left + right - self.kernel_width) // self.stride[1] + 1
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels."""
-        return self.out_height, self.out_width
 
     @property
     def area(self) -> int:
@@ -102,28 +64,21 @@ class WindowLayer:
         if match is None:
             raise LayerError(f"layer must be {WINDOW_FORM}, not {text}")
         height, width, channels, kernel_y, kernel_x = map(number, match.groups()[:5])
-        options = options_of(text, match[6])
-        stride = spread("s", options.get("s", "1"), 2)
-        padding = spread("p", options.get("p", cls.usual_padding), 4)
+        stride, padding = cls.steps_of(text, match[6])
         return cls(
             height=height,
             width=width,
             channels=channels,
             kernel_height=kernel_y,
             kernel_width=kernel_x,
-            stride=(stride[0], stride[1]),
-            padding=(padding[0], padding[1], padding[2], padding[3]),
+            stride=stride,
+            padding=padding,
         )
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
-        options: list[str] = []
-        if self.stride != (1, 1):
-            options.append(f"s={join(self.stride)}")
-        if join(self.padding) != self.usual_padding:
-            options.append(f"p={join(self.padding)}")
-        text = f"{self.height}x{self.width}x{self.channels}:{self.kernel_height}x{self.kernel_width}"
-        return f"{text}:{','.join(options)}" if options else text
+        kernel = f"{self.kernel_height}x{self.kernel_width}"
+        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{kernel}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +113,6 @@ class AvgPoolLayer(WindowLayer):
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation, or windows too large for the sums."""
-        # dataclasses with slots are other classes than the one that super() would mean
         WindowLayer.__post_init__(self)
         if self.area > MAX_AREA:
             raise LayerError(f"window must be at most {MAX_AREA} elements, not {self.area}")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import ConvLayer, check_size, join, number, options_of, spread
+from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layer_text import check_size, number, options_of, spread, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,6 @@ class Conv1dLayer:
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
-        given = {"s": (self.stride,), "p": self.padding, "d": (self.dilation,)}
-        options = [f"{key}={join(value)}" for key, value in given.items() if set(value) != {1}]
         text = f"{self.length}x{self.channels}:{self.out_channels}x{self.kernel}"
-        return f"{text}:{','.join(options)}" if options else text
+        given = {"s": ((self.stride,), "1"), "p": (self.padding, "1"), "d": ((self.dilation,), "1")}
+        return written(text, given)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import MatmulLayer, number
+from xpulpnn_sw.layer import MatmulLayer
+from xpulpnn_sw.layer_text import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

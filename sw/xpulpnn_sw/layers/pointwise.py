@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer import ConvLayer, join, number, options_of, spread
+from xpulpnn_sw.layer import ConvLayer
+from xpulpnn_sw.layer_text import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,8 @@ class PointwiseLayer(ConvLayer):
     kernel_height, kernel_width : int
         1.
     """
+
+    usual_padding: ClassVar[str] = "0"
 
     kernel_height: int = 1
     kernel_width: int = 1
@@ -34,21 +37,16 @@ class PointwiseLayer(ConvLayer):
         if match is None:
             raise LayerError(f"layer must be HxWxC:O[:s=,p=], not {text}")
         height, width, channels, filters = map(number, match.groups()[:4])
-        options = options_of(text, match[5])
-        stride = spread("s", options.get("s", "1"), 2)
-        padding = spread("p", options.get("p", "0"), 4)
+        stride, padding = cls.steps_of(text, match[5])
         return cls(
             height=height,
             width=width,
             channels=channels,
             out_channels=filters,
-            stride=(stride[0], stride[1]),
-            padding=(padding[0], padding[1], padding[2], padding[3]),
+            stride=stride,
+            padding=padding,
         )
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
-        text = f"{self.height}x{self.width}x{self.channels}:{self.out_channels}"
-        given = {"s": (self.stride, (1, 1)), "p": (self.padding, (0, 0, 0, 0))}
-        options = [f"{key}={join(value)}" for key, (value, usual) in given.items() if value != usual]
-        return f"{text}:{','.join(options)}" if options else text
+        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}")

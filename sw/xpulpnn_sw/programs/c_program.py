@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layout import pack_words
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 from xpulpnn_sw.programs.function import (
     ARGUMENTS_HEADER,
     arguments_header,
@@ -176,6 +176,8 @@ def _blocked(run: KernelRun) -> Variant:
     """The blocking of a MatMul; raises :class:`InputError` for other kernels."""
     if not isinstance(run.variant, Variant) or not isinstance(run.layer, ConvLayer | MatmulLayer):
         raise InputError(f"kernel must be conv or matmul for a C program, not {run.name}")
+    if run.precision.x == SIGN_BITS:
+        raise InputError(f"precision must be without a width of {SIGN_BITS} for a C program, not {run.precision}")
     known = Precision.uniform(run.precision.w)
     if run.precision not in (known, known.accumulators):
         raise InputError(f"precision must be {known} or {known.accumulators} for a C program, not {run.precision}")

@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.arguments import (
 )
 from xpulpnn_sw.kernels.channelwise.add import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS
-from xpulpnn_sw.kernels.channelwise.depthwise_kernel import DEPTHWISE_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.relu import RELU_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun

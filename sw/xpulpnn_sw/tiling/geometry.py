@@ -8,6 +8,7 @@ from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, LINEA
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layout import banked_words, padded_channels
 from xpulpnn_sw.tiling.plan import Footprint, Rates
@@ -119,6 +120,8 @@ def product_of(run: KernelRun) -> Product:
     """A kernel as one whose layer can be divided; raises :class:`LayerError` for any other."""
     if not divides(run):
         raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
+    if run.rule is Rule.QNT:
+        raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
     return Product(**{item.name: getattr(run, item.name) for item in fields(run)})
 
 

@@ -4,14 +4,21 @@ from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.ulppack.columns import Column
 from xpulpnn_sw.ulppack.packing import Packing
 
 _SCALAR_WORDS = 4
 """Packed words of an iteration where every loop costs a branch."""
 
+_SCALAR_COLUMNS = 8
+"""Words of memory of an iteration, likewise."""
+
 _HALVES = 2
 """Half-words of a word."""
+
+_EVEN_BYTES = 0x00FF_00FF
+"""Mask of bytes 0 and 2."""
 
 _ONES = 0x0101_0101
 
@@ -67,7 +74,9 @@ class Rows:
 
     def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
         counter, *others = registers
-        if b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
+        if self.packing.columns:
+            self._columns(b, source, target, registers)
+        elif b.xpulp and (self.packing.lanes, self.packing.depth) == (_HALVES, _HALVES):
             self._pairs(b, source, target, registers)
         elif b.xpulp:
             with b.loop(self.words, counter, level=0):
@@ -97,6 +106,34 @@ class Rows:
                         b("p.mac", register, moved, factor)
                     for register in values[:length]:
                         b("p.sw", register, WORD, target)
+
+    def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
+        """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once."""
+        packing = self.packing
+        counter, mask, factor, upper, *others = registers
+        narrow = packing.register == BYTE_BITS
+        if not narrow:
+            b.li(mask, _EVEN_BYTES)
+        if b.xpulp:
+            b.li(factor, 1 << packing.pitch)
+        # elements of the upper half move to where those of the lower half end
+        ends = packing.columns * packing.pitch
+        is_split = packing.register == WORD_BITS and ends != WORD_BITS // _HALVES
+        if is_split:
+            b.li(upper, (1 << ends) - (1 << WORD_BITS // _HALVES))
+        column = Column(packing.columns, packing.pitch, narrow, mask, factor, upper if is_split else None)
+        groups = self.source_bytes // (packing.columns * WORD)
+        if b.xpulp:
+            with b.loop(groups, counter, level=0):
+                column.emit(b, 1, source, target, others)
+            return
+        unrolled = max(1, _SCALAR_COLUMNS // packing.columns)
+        rounds, rest = divmod(groups, unrolled)
+        if rest:
+            column.emit(b, rest, source, target, others)
+        if rounds:
+            with b.loop(rounds, counter):
+                column.emit(b, unrolled, source, target, others)
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
         """Pack some words; an element is loaded one instruction before it is needed."""

@@ -8,10 +8,11 @@ import numpy as np
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import Frame, Registers
 from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
@@ -77,7 +78,7 @@ class _Code:
     def __init__(self, words: int, pixels: int, channels: int, w: int, a: int) -> None:
         """Assign the registers."""
         self._words, self._pixels, self._channels, self._bits, self._planes = words, pixels, channels, w, a
-        self._b = Builder(TEXT_BASE, xpulp=True)
+        self._b = Builder(TEXT_BASE, xpulp=True, is_long=True)
         registers = Registers()
         self._acc = [registers.take(BLOCK.nch) for _ in range(BLOCK.npx)]
         self._w, self._x = registers.take(BLOCK.nch), registers.take(BLOCK.npx)

@@ -17,9 +17,10 @@ from xpulpnn_sw.kernels.builder import (
     Label,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import FREE, Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import FREE, Frame, Registers
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.ulppack.activations import Rows
 from xpulpnn_sw.ulppack.packing import Scheme
@@ -76,7 +77,7 @@ class GemmCode:
         """Assign the registers."""
         self._plan, self._method, self._sizes, self._signed = plan, plan.method, sizes, signed
         nch, npx = plan.block.nch, plan.block.npx
-        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp)
+        self._b = Builder(TEXT_BASE, xpulp=plan.method.xpulp, is_long=True)
         registers = Registers()
         self._local = [registers.take(nch) for _ in range(npx)]
         has_sums = plan.chunks > 1 and not plan.sums_in_memory

@@ -3,6 +3,10 @@
 Element ``i`` of the activations stands at bit ``i * pitch``, that of the weights at ``(depth - 1 - i) * pitch``.
 All products of the same ``i`` then meet at bit ``(depth - 1) * pitch`` of the product, in a field ``pitch`` bits wide;
 the fields below hold fewer products and so never reach it. Operands are unsigned.
+
+Activations come as bytes, four to a word of memory. Where it saves instructions an operand takes its elements from the
+same byte of several words (:attr:`Packing.columns`), for then one instruction moves the elements of two or four
+operands; weights, packed beforehand, have the same order.
 """
 
 from dataclasses import dataclass
@@ -11,11 +15,14 @@ from enum import Enum
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layout import Ints, Words, pad_axis
 
 WIDEST = 8
 """Most bits of an element."""
+
+_HALF_BITS = 16
 
 
 class Scheme(Enum):
@@ -133,9 +140,39 @@ class Packing:
         """Whether packed activations are the bytes they came from."""
         return self.pitch == WIDEST and self.elements * WIDEST == self.register * self.lanes
 
+    @property
+    def columns(self) -> int:
+        """Words of memory that elements of an operand come from, a byte of each; 0 if elements follow one another.
+
+        Operands of 32 bits take two bytes of each word, so their depth is even.
+        """
+        if self.is_bytes or (self.register, self.lanes, self.depth) == (_HALF_BITS, 2, 2):
+            # half-words of two bytes each need no mask
+            return 0
+        if self.register < WORD_BITS:
+            return self.depth
+        columns, odd = divmod(self.depth, 2)
+        fits = (columns - 1) * self.pitch + self.a <= _HALF_BITS
+        return 0 if odd or not fits else columns
+
+    @property
+    def order(self) -> Ints:
+        """Elements of the shortest row of whole words, ``[operand][i]``."""
+        if not self.columns:
+            return np.arange(self.elements).reshape(-1, self.depth)
+        memory = np.arange(self.columns * WORD_BYTES).reshape(self.columns, WORD_BYTES)
+        if self.register == BYTE_BITS:
+            return memory.T
+        # bytes 0 and 2 are the halves of one word, bytes 1 and 3 those of another
+        halves = [memory[:, [parity, parity + 2]] for parity in range(2)]
+        if self.register == WORD_BITS:
+            return np.stack([half.T.reshape(-1) for half in halves])
+        return np.concatenate([half.T for half in halves])
+
     def words(self, reduction: int) -> int:
         """Packed words (or narrower operands) of a row of ``reduction`` elements."""
-        return -(-reduction // self.elements)
+        group = self.order.size
+        return -(-reduction // group) * (group // self.elements)
 
     def pack_weights(self, rows: Ints) -> Words:
         """Rows ``[row][k]`` of weights as ``[row][word]``, filled up with zeros."""
@@ -148,6 +185,8 @@ class Packing:
 
     def _packed(self, rows: Ints, shifts: Ints) -> Words:
         words = self.words(rows.shape[1])
-        grouped = pad_axis(rows, 1, words * self.elements).astype(np.int64).reshape(-1, words, self.lanes, self.depth)
+        order = self.order
+        padded = pad_axis(rows, 1, words * self.elements).astype(np.int64)
+        grouped = padded.reshape(-1, order.size)[:, order].reshape(-1, words, self.lanes, self.depth)
         operands = (grouped << shifts).sum(axis=3) & largest(self.register)
         return (operands << np.arange(self.lanes) * self.register).sum(axis=2).astype(np.uint32)

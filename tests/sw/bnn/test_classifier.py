@@ -7,16 +7,26 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim import cli
+from xpulpnn_sim.golden import binary
 from xpulpnn_sim.harness import bnn_run
 from xpulpnn_sim.harness.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.iss.core import Iss
+from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.bnn import network
+from xpulpnn_sw.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.bnn.network import Weights, random_weights, synthetic_image
+from xpulpnn_sw.registers import register_number
 
 FULL = simulated(preset("xpulpnn-full"))
 MOST_CYCLES = 11_900_000
+MOST_CYCLES_OF_CRUMBS = 4_780_000
+"""Of the second convolution."""
+PIECE = 5
+"""The core of 24 whose share is looked at."""
 
 
 @pytest.fixture
@@ -53,6 +63,79 @@ def test_the_operations_of_the_network():
     assert all(0.1 < share < 0.95 for share in shares)
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("variant", "popcount"),
+    [
+        ("window", "hardware"),
+        ("window", "software"),
+        ("dense", "hardware"),
+        ("dense", "software"),
+        ("crumbs", "hardware"),
+    ],
+)
+def test_the_share_of_a_core(variant: str, popcount: str, weights):
+    """A row of the second map and the two of the first that it begins with, from what the other cores would leave."""
+    image = synthetic_image(np.random.default_rng(1))
+    run = classifier(weights, image, variant=variant, software=popcount == "software")
+    signs = binary.binary_image(image)
+    first = binary.pooled(binary.convolution(signs, weights.conv1))
+    second = binary.pooled(binary.convolution(binary.signs(first), weights.conv2))
+    memory = Memory()
+    memory.write_bytes(run.function.image.base, run.function.image.data.tobytes())
+    strips, inner = before(variant, image, signs, binary.signs(first))
+    around = run.function.image.view("map1").copy()
+    around.view(inner.dtype).reshape(52, 52, -1)[2:-2, 2:-2] = inner
+    for symbol, data in {"strips": strips, "map1": around}.items():
+        memory.write_bytes(run.function.image.symbols[symbol].address, np.ascontiguousarray(data).tobytes())
+    path = call(run, memory, core=PIECE, cores=network.LAST, trace=variant == "crumbs")
+    after = np.frombuffer(memory.read_bytes(run.function.image.base, run.function.image.data.size), np.uint8)
+    found = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
+    mine = slice(2 * PIECE, 2 * PIECE + 2)
+    np.testing.assert_array_equal(found["map1"][mine], first[mine] > 0)
+    np.testing.assert_array_equal(found["map2"][PIECE], second[PIECE] > 0)
+    if variant == "window":
+        bytes_ = run.function.image.view("map1", after).view("i1").reshape(52, 52, 32)[2:-2, 2:-2]
+        np.testing.assert_array_equal(bytes_[mine], first[mine])
+        halves = run.function.image.view("sums", after).view("<i2").reshape(24, 24, 32)
+        np.testing.assert_array_equal(halves[PIECE], second[PIECE])
+    if variant == "crumbs":
+        positions = (np.array(path) - int(run.function.function.pcs[0])) // 4
+        executed = run.function.function.region("conv2")[positions].sum()
+        assert executed * network.LAST <= MOST_CYCLES_OF_CRUMBS
+
+
+def before(variant: str, image, signs, first):
+    """What the first layers leave behind: strips, and the first map without what is around it."""
+    bits = np.pad(signs > 0, ((2, 2), (2, 2), (0, 0))).astype(np.int64).reshape(100, -1)
+    strips = sum(bits[:, place : place + 6 * 48 : 6] << place for place in range(18)).astype("<u4")
+    if variant == "window":
+        frame = np.zeros((100, 304), np.uint8)
+        frame[2:98, 8:296] = image.reshape(96, -1)
+        return frame, first.astype("i1")
+    if variant == "dense":
+        return strips, ((first > 0) << np.arange(32)).sum(axis=-1, keepdims=True).astype("<u4")
+    halves = np.stack([first[..., ::2], first[..., 1::2]], axis=2)
+    return strips, ((halves & 3) << 2 * np.arange(16)).sum(axis=-1).astype("<u4")
+
+
+def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool) -> list[int]:
+    """Call the function on one core, the others being through already; where it came by if it is traced."""
+    text, end = run.function.function, 0x100
+    hart = Iss(int(text.pcs[0]), extensions=BASE_EXTENSIONS | run.function.extensions, memory=memory)
+    hart.load(int(text.pcs[0]), text.words.tolist())
+    memory.write_bytes(run.outside_base, run.outside.astype("<u4").tobytes())
+    values = {"sp": run.function.stack_top(0), "a0": run.function.image.symbols["arguments"].address, "ra": end}
+    for name, value in (values | {"a1": core, "a2": cores}).items():
+        hart.state.regs[register_number(name)] = value
+    path: list[int] = []
+    if trace:
+        hart.path = path
+    hart.run(1 << 23, until=end)
+    assert hart.state.pc == end
+    return path
+
+
 @pytest.mark.cosim
 def test_every_layer_is_right_and_soon():
     case = BnnCase(popcount="hardware", config=FULL, machine=Machine(max_cycles=1 << 40, seed=2), checked=False)
@@ -85,6 +168,18 @@ BAD_INPUT = {
     "popcount": (["--popcount", "quick"], "--popcount must be a list out of hardware,software, not quick"),
     "cores": (["--cores", "0"], None),
     "layer": (["--layer", "1x1x1"], "--layer must be left out with bnn"),
+    "window on cores": (
+        ["--variant", "window", "--cores", "8"],
+        "--variant must be without window with --cores: its maps do not fit into the TCDM",
+    ),
+    "crumbs by software": (
+        ["--variant", "crumbs", "--popcount", "software"],
+        "--popcount must be hardware with crumbs, not software",
+    ),
+    "core": (
+        ["--variant", "dense,crumbs", "--preset", "ri5cy"],
+        "variant must be one that the configuration can run, not crumbs (needs XpulpMLnn)",
+    ),
     "other kernel": (["--depth", "2"], "--depth must be left out with bnn: it is for ulppack"),
 }
 
@@ -102,8 +197,10 @@ def test_bad_input_is_one_line_and_code_2(case, capsys):
 @pytest.mark.unit
 def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
     record = {
+        "variant": "dense",
         "popcount": "hardware",
         "cores": 1,
+        "operations": {"xor": 1, "compare": 2},
         "instructions": 1,
         "cycles": 2,
         "layers": {"pack": 1},
@@ -113,6 +210,6 @@ def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
         "xpulpnn_sim.commands.cosim_bnn.run_bnn", lambda case: bnn_run.BnnResult(record, ["map1: 3 of 9 wrong"])
     )
     path = tmp_path / "bnn.json"
-    assert cli.main(["cosim", "bnn", "--popcount", "hardware", "--json", str(path)]) == 1
+    assert cli.main(["cosim", "bnn", "--variant", "dense", "--popcount", "hardware", "--json", str(path)]) == 1
     assert json.loads(path.read_text()) == [record]
     assert "map1: 3 of 9 wrong" in capsys.readouterr().out

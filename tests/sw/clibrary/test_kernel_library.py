@@ -11,8 +11,9 @@ from xpulpnn_sim.iss.session import Session
 from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.functions import Selection, library_functions, library_run
 from xpulpnn_sw.clibrary.header import header
+from xpulpnn_sw.clibrary.packed_layer import Packed
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, Packed, packed
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
 from xpulpnn_sw.clibrary.write import objects, texts
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS
@@ -35,7 +36,7 @@ LAYERS = [
     ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),
     ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"),
     ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
-    ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x8", "bn32", "xpulpv2"),
+    ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x4", "thresholds", "xpulpv2"),
 ]
 
 

@@ -104,15 +104,89 @@ def test_packed_weights_as_arrays(weights, tmp_path, capsys):
         (["linear", "8:2", "--precision", "8x2x8"], "weights must be -2..1, not -8"),
         (["linear", "8"], "layer must be I:O[:raw], not 8"),
         (["linear", "8:2:raw"], "arrays must be weights, bias (bias if there is one), not also kappa"),
-        (["linear", "8:2", "--variant", "nn_4x4"], "variant must be one of rv32im_4x1, "),
+        (["linear", "8:2", "--variant", "nn_4x4"], "variant must be one of rv32im_2x1, "),
         (["linear", "8:2", "--requantise", "shift"], "arrays must be weights, bias, shift "),
-        (["depthwise", "4x4x2:2x4", "--requantise", "shift"], "--requantise must be left out with depthwise"),
+        (["depthwise", "4x4x2:2x4", "--requantise", "shift"], "arrays must be weights, bias, shift (bias if there is "),
+        (["depthwise", "4x4x2:2x4"], "shape of weights must be (2, 2, 4), not (2, 8)"),
     ],
 )
 def test_what_cannot_be_packed(words, text, weights, tmp_path, capsys):
     output = tmp_path / "layer.c"
     kernel, layer, *rest = words
     assert error(["pack", kernel, layer, str(weights), *rest, "-o", str(output)], capsys).startswith(text)
+    assert not output.exists()
+
+
+def packed_maps(words: list[str], folder: Path, **arrays) -> dict[str, np.ndarray]:
+    """What a layer without weights becomes."""
+    numbers, output = folder / "numbers.npz", folder / "packed.npz"
+    if arrays:
+        np.savez(numbers, **{name: np.array(value) for name, value in arrays.items()})
+    assert main(["pack", *words[:2], *([str(numbers)] if arrays else []), *words[2:], "-o", str(output)]) == 0
+    with np.load(output) as packed:
+        return {name: packed[name] for name in packed.files}
+
+
+@pytest.mark.unit
+def test_scales_of_an_addition_become_tables(tmp_path, capsys):
+    packed = packed_maps(
+        ["add", "4x4x8", "--precision", "i8xu4x8"], tmp_path, factors=[140, 1800], summands=[90, -200], shifts=[7, 8]
+    )
+    assert str(packed["function"]) == "xp_add_i8xu4x8_xpulpnn"
+    first, second = (packed[f"{which}_table"].view(np.uint8) for which in ("first", "second"))
+    elements = np.arange(256).astype(np.int8).astype(int)
+    np.testing.assert_array_equal(first, np.clip(elements * 140 + 90 >> 7, 0, 255))
+    np.testing.assert_array_equal(second, np.clip(np.arange(16) * 1800 - 200 >> 8, 0, 255))
+    assert (packed["first_bytes"], packed["second_bytes"], packed["steps"]) == (128, 64, 32)
+
+
+@pytest.mark.unit
+def test_numbers_of_other_maps_become_arguments(tmp_path, capsys):
+    packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
+    found = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
+    assert found == [140, -18, 9]
+    packed = packed_maps(["avgpool", "4x4x8:2x2:s=2:scaled"], tmp_path, factor=140, summand=-8, shift=5)
+    assert [int(packed[name].view(np.int32)) for name in ("factor", "summand", "shift")] == [140, -8, 5]
+    for words in (["maxpool", "4x4x8:2x2:s=2"], ["relu", "4x4x8"], ["avgpool", "4x4x8:2x2:s=2"]):
+        packed = packed_maps(words, tmp_path)
+        assert packed["input_bytes"] == 128
+        assert str(packed["function"]).startswith(f"xp_{words[0]}_")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "arrays", "text"),
+    [
+        (
+            ["add", "4x4x8"],
+            {"factors": [1, 2], "shifts": [1, 2]},
+            "arrays must be factors, summands, shifts, not wi",
+        ),
+        (["add", "4x4x8:shift"], {"factors": [1], "shift": 1}, "factors must be [2], a number for each map, not of"),
+        (["add", "4x4x8:shift"], {"factors": [1, 2], "shift": 32}, "shift must be 0..31, not 32"),
+        (
+            ["avgpool", "4x4x8:2x2:scaled"],
+            {"factor": -1, "summand": 0, "shift": 1},
+            "factor must be at least 0, not -1",
+        ),
+        (["relu", "4x4x8"], {"shift": 1}, "arrays must be none, not also shift"),
+        (
+            ["maxpool", "4x4x8:2x2", "--requantise", "shift"],
+            {},
+            "--requantise must be left out with maxpool, not shift",
+        ),
+        (
+            ["conv", "4x4x8:4x3x3"],
+            {},
+            "arrays must be weights, bias, kappa, lambda, shift (bias if there is one), not wi",
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_packed(words, arrays, text, tmp_path, capsys):
+    numbers, output = tmp_path / "numbers.npz", tmp_path / "layer.c"
+    np.savez(numbers, **{name: np.array(value) for name, value in arrays.items()})
+    given = [str(numbers)] if arrays else []
+    assert error(["pack", *words[:2], *given, *words[2:], "-o", str(output)], capsys).startswith(text)
     assert not output.exists()
 
 

@@ -47,6 +47,13 @@ def field(packing: Packing, total: int) -> int:
     return total >> packing.position & (1 << packing.pitch) - 1
 
 
+def first_operand(packing: Packing, elements: np.ndarray) -> np.ndarray:
+    """Rows whose first packed operand has the elements."""
+    rows = np.zeros((len(elements), packing.order.size), np.int64)
+    rows[:, packing.order[0]] = elements
+    return rows
+
+
 @pytest.mark.parametrize(
     ("scheme", "register"), [(Scheme.P1, 8), (Scheme.P1, 16), (Scheme.P1, 32), (Scheme.P2, 8), (Scheme.P2, 16)]
 )
@@ -58,7 +65,8 @@ def test_all_small_operands_give_their_dot_product(scheme, register):
             packing = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a)
             weights = np.array(list(product(range(1 << w), repeat=depth)))
             activations = np.array(list(product(range(1 << a), repeat=depth)))
-            packed_w, packed_a = packing.pack_weights(weights)[:, 0], packing.pack_activations(activations)[:, 0]
+            packed_w = packing.pack_weights(first_operand(packing, weights))[:, 0]
+            packed_a = packing.pack_activations(first_operand(packing, activations))[:, 0]
             for row, one in zip(weights.tolist(), packed_w.tolist(), strict=True):
                 for column, other in zip(activations.tolist(), packed_a.tolist(), strict=True):
                     dot = sum(x * y for x, y in zip(row, column, strict=True))
@@ -88,6 +96,22 @@ def test_places_of_elements():
     raised = Packing(scheme=Scheme.P1, register=32, depth=3, w=3, a=3)
     assert (raised.pitch, raised.raised, raised.position) == (10, 2, 22)
     assert raised.pack_weights(np.array([[1, 2, 3]])).tolist() == [[3 << 2 | 2 << 12 | 1 << 22]]
+
+
+def test_elements_of_an_operand_come_from_the_same_byte_of_several_words():
+    halves = Packing(scheme=Scheme.P2, register=16, depth=3, w=1, a=1, lanes=2)
+    assert halves.order.tolist() == [[0, 4, 8], [2, 6, 10], [1, 5, 9], [3, 7, 11]]
+    bytes_ = Packing(scheme=Scheme.P2, register=8, depth=2, w=1, a=1, lanes=4)
+    assert bytes_.order.tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    whole = Packing(scheme=Scheme.P1, register=32, depth=6, w=1, a=1)
+    assert whole.order.tolist() == [[0, 4, 8, 2, 6, 10], [1, 5, 9, 3, 7, 11]]
+    assert (halves.words(13), bytes_.words(13), whole.words(13)) == (4, 2, 4)
+    # odd depths of a word, and half-words of two, are packed one element after the other
+    odd = Packing(scheme=Scheme.P1, register=32, depth=3, w=3, a=3)
+    pairs = Packing(scheme=Scheme.P2, register=16, depth=2, w=3, a=3, lanes=2)
+    assert (odd.columns, odd.order.tolist(), pairs.columns) == (0, [[0, 1, 2]], 0)
+    for packing in (halves, bytes_, whole, odd, pairs):
+        assert sorted(packing.order.reshape(-1)) == list(range(packing.order.size))
 
 
 @pytest.mark.parametrize(("depth", "packing"), [(4, Packing(scheme=Scheme.P1, register=32, depth=4, w=2, a=2))])

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
@@ -32,18 +32,24 @@ def write_report(
     first. Raises :class:`~xpulpnn.errors.ToolError` if the ``plotly`` package, which the drawing script comes from, is
     missing.
     """
+    environment = page_environment()
+    environment.filters["duration"] = _duration
+    environment.filters |= {"consecutive": _consecutive, "split_errors": _split_errors, "zip": _zip}
+    text = environment.get_template("report.html.j2").render(_context(points, info, extra_tables))
+    write_text(path, text)
+
+
+def page_environment(*packages: str) -> Environment:
+    """What pages are made with: the templates and styles of ``packages`` and, where they have none, of the report."""
     environment = Environment(
-        loader=PackageLoader("xpulpnn_sim.explorer.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "xpulpnn_sim.explorer.report")]),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters["duration"] = _duration
-    environment.filters |= {"consecutive": _consecutive, "split_errors": _split_errors, "zip": _zip}
-    text = environment.get_template("report.html.j2").render(_context(points, info, extra_tables))
-    write_text(path, text)
+    return environment
 
 
 def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequence[NamedTable]) -> dict[str, Any]:
@@ -70,7 +76,7 @@ def _context(points: Sequence[PointResult], info: RunInfo, extra_tables: Sequenc
         "flow_conditions": flow_conditions,
         "fpga_conditions": [entry for entry in flow_conditions if entry.name in fpga],
         "energy_conditions": comparison.energy_conditions(points),
-        "plotly": _plotly(),
+        "plotly": plotly_script(),
     }
 
 
@@ -104,8 +110,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def _plotly() -> str:
-    """The drawing script, compressed and in base 64: a third of its size, unpacked by the browser."""
+def plotly_script() -> str:
+    """The drawing script, compressed and in base 64: a third of its size, unpacked by the browser.
+
+    Raises :class:`~xpulpnn.errors.ToolError` if the ``plotly`` package is missing.
+    """
     try:
         script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
     except (ModuleNotFoundError, FileNotFoundError):

@@ -10,6 +10,7 @@
 #include "order.hpp"
 #include "schema.hpp"
 #include "text.hpp"
+#include "threshold_search.hpp"
 
 namespace harness {
 
@@ -135,7 +136,7 @@ class Hart {
         const bool fails = settings_.has_front_end && fetch_fails();
         if (settings_.has_front_end && !fails) fetch();
         uint32_t raised = fails ? INSTRUCTION_ACCESS_FAULT : settings_.has_front_end ? exception() : 0;
-        if (!raised && (raised = access_fault())) {
+        if (!raised && (raised = insn_->action == QUANTISE ? quantise() : access_fault())) {
             sources();
             access();
         }
@@ -244,6 +245,25 @@ class Hart {
             ((loaded ^ r.mem_rdata) & (known_bits(in_memory(r.mem_addr)) | ~bits))) {
             add(offsetof(Retirement, mem_rdata), loaded, r.mem_rdata);
         }
+    }
+
+    // pv.qnt: the bus must have read the thresholds that the search asks for, and the result be what they give, unless
+    // some of them cannot be known here. Returns the cause if one of the reads is answered with an error, or 0.
+    uint32_t quantise() {
+        const Retirement& r = *record_;
+        ThresholdSearch search(r.rs1_rdata, r.rs2_rdata, insn_->number);
+        bool known = true;
+        while (!search.done()) {
+            const uint32_t address = search.address(), place = in_memory(address), shift = 8 * (address & 3);
+            if (settings_.has_tcdm && AddressMap::is_device(address)) return 0;
+            const Access* skipped = known ? nullptr : order_.claim(number_, r.cycle);
+            const uint32_t word = skipped ? skipped->word : transfer(address & ~3u, false, 3u << (address & 3), 0);
+            if (shadow_.fails(place)) return LOAD_ACCESS_FAULT;
+            known = known && !(~known_bits(place) & 0xFFFF);
+            search.answer(word >> shift);
+        }
+        if (known && !r.trap && insn_->rd) expect(&Retirement::rd_wdata, search.result());
+        return 0;
     }
 
     // One access of the bus; returns the word that was there.

@@ -6,9 +6,10 @@ from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
+from xpulpnn_sim.verify.directed.quantisation import QUANTISATION
 from xpulpnn_sim.verify.directed.system import SYSTEM
 
-DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM, *ACCESS_FAULTS)
+DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM, *ACCESS_FAULTS, *QUANTISATION)
 """Every program, by group."""
 
 

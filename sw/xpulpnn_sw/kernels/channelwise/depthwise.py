@@ -1,318 +1,219 @@
-"""Depthwise convolution: input ``[channel][row][column]``, output ``[row][column][channel]``.
+"""Operands of depthwise convolutions, and their kernels."""
 
-The rows that a core needs of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns
-with steps of one column stay in registers, each of their rows twice: the second one a byte further, so that the words
-loaded for one pixel serve the next one too. All others are read along with the input.
+from dataclasses import dataclass
 
-Cores share rows of channels that have their results in the same bytes. The results of one channel are put between
-those of the others there, whose channels the core computes next.
-"""
+import numpy as np
 
-from collections.abc import Mapping
-from itertools import pairwise
-
-from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
-from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.channelwise.run import piece
-from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
-from xpulpnn_sw.kernels.frame import Argument, Name, Number, Registers, Term, positive
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS
+from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
+from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.requantisation import (
+    MAX_SHIFT,
+    AnyRequantisation,
+    Requantisation,
+    Rule,
+    Thresholds,
+    block_parameters,
+)
+from xpulpnn_sw.kernels.tensors import Spreading, check_shape
 from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, banked_words, pack_words
 from xpulpnn_sw.precision import Precision
 
-PARAMETER_BYTES = 2 * WORD
-"""Of a channel: lambda and kappa."""
+DEPTHWISE_ARGUMENTS = Structure(
+    "xp_depthwise_arguments",
+    (
+        Field("input", "activations, a feature map of one channel after the other", pointer=True),
+        Field("weights", "filter rows, each of whole words of bytes", pointer=True),
+        Field(
+            "parameters",
+            "of each channel lambda, the bias's share included, and kappa; by other rules than bn32 its bias and "
+            "what the rule needs",
+            pointer=True,
+        ),
+        Field("output", "results", pointer=True),
+        Field("buffer", "rows of core 0, then those of the others", pointer=True),
+        Field("buffer_stride", "bytes from one core's rows to the next's"),
+        Field("channels", "channels"),
+        Field("row_bytes", "bytes from one input row to the next"),
+        Field("out_pixel_bytes", "bytes of an output pixel"),
+        Field("shift", "right shift of the requantisation"),
+        Field("height", "input rows"),
+        Field("width", "input columns"),
+        Field("out_height", "output rows"),
+        Field("out_width", "output columns"),
+        Field("kernel_height", "filter rows"),
+        Field("kernel_width", "filter columns"),
+        Field("stride_y", "step in y"),
+        Field("stride_x", "step in x"),
+        Field("pad_top", "zero rows above the input"),
+        Field("pad_left", "zero columns left of the input"),
+        Field("pad_right", "zero columns right of the input"),
+    ),
+)
+"""Of a depthwise convolution."""
 
-_REGISTER_FIELD = 5
-"""Bits of a position in ``p.insert``, below those of the length."""
+_MOST_KEPT = 3
+"""Rows and columns of filters that are kept in registers."""
+
+_MAX_KAPPA_BITS = 8
+
+_READ_AHEAD = 2
+"""Words behind the input that may be read."""
+
+_DEVIATIONS = 4
+"""Standard deviations that fill the range of the results."""
+
+_UNIFORM_VARIANCE = 1 / 12
+"""Of a number out of an interval of length 1."""
 
 
-class DepthwiseCode:
-    """Writes the function.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DepthwiseTensors:
+    """What a depthwise convolution computes with.
 
     Parameters
     ----------
-    level : ElementLevel
-        Instructions there are.
-    precision : Precision
-        Of inputs, weights and results.
-    structure : Structure
-        Arguments.
-    known : mapping of str to int
-        Those that are constants.
-    rows : int or None
-        Filter rows kept in registers; None: filters are read along with the input.
+    activations : array of int
+        ``[height][width][channel]``.
+    weights : array of int
+        ``[channel][ky][kx]``.
+    bias : array of int
+        Start of each channel's accumulator, int32.
+    requantisation : AnyRequantisation
+        Of the accumulators.
     """
 
-    def __init__(
-        self,
-        level: ElementLevel,
-        precision: Precision,
-        structure: Structure,
-        known: Mapping[str, int],
-        rows: int | None,
-    ) -> None:
-        """Assign the registers."""
-        self._code, self._precision, self._kept = Code(level), precision, rows
-        self._strip = Strip(self._code, precision.x, precision.x_signed)
-        registers = Registers()
-        # the arguments are no longer needed when these are
-        self._scratch = registers.take(REGISTERS)
-        assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
-        self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
-        homes = {"out_pixel": self._out_pixel, "shift": self._shift}
-        wanted = ("pitch", "gap") if rows is None else ("pitch",)
-        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+    activations: Ints
+    weights: Ints
+    bias: Ints
+    requantisation: AnyRequantisation
 
-    @property
-    def _lanes(self) -> int:
-        """Channels of an output byte."""
-        return BYTE_BITS // self._precision.y
+    def check(self, layer: DepthwiseLayer, precision: Precision) -> None:
+        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
+        check_shape("activations", self.activations, (layer.height, layer.width, layer.channels))
+        check_shape("weights", self.weights, (layer.channels, layer.kernel_height, layer.kernel_width))
+        for name, values in {"bias": self.bias, **self.requantisation.per_channel()}.items():
+            check_shape(name, values, (layer.channels,))
+        if isinstance(self.requantisation, Thresholds):
+            check_shape("thresholds", self.requantisation.values, (layer.channels, (1 << precision.y) - 1))
 
-    def _terms(self) -> dict[str, Term]:
-        out_height, out_width, channels = Argument("out_height"), Argument("out_width"), Argument("channels")
-        kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
-        group, row, count, rows = Name("group"), Name("row"), Name("count"), Name("rows")
-        stride_x, left = Argument("stride_x"), Name("left")
-        terms: dict[str, Term] = {
-            "groups": (channels + (self._lanes - 1)) // self._lanes,
-            **piece(Name("groups") * out_height),
-            "group": Name("begin") // out_height,
-            "row": Name("begin") - group * out_height,
-            "out_height": out_height,
-            "out_width": out_width,
-            "out_pixel": Argument("out_pixel_bytes"),
-            "stride_y": Argument("stride_y"),
-            "kernel_height": kernel_height,
-            "row_words": (kernel_width + (WORD - 1)) // WORD,
-            "filter_bytes": kernel_height * Name("row_words") * WORD,
-            "shift": Argument("shift"),
-            "channel": group * self._lanes,
-            "left": channels - Name("channel"),
-            "lanes": left - positive(left - self._lanes),
-            "channel_bytes": Argument("height") * Argument("row_bytes"),
-            "channel_source": Argument("input") + Name("channel") * Name("channel_bytes"),
-            "weights": Argument("weights") + Name("channel") * Name("filter_bytes"),
-            "parameters": Argument("parameters") + Name("channel") * PARAMETER_BYTES,
-            "buffer": Argument("buffer") + Argument("core") * Argument("buffer_stride"),
-            "column": Argument("output") + group,
-            "target": Name("column") + row * out_width * Argument("out_pixel_bytes"),
-            "rows": count - positive(count - (out_height - row)),
-            "inputs": (rows - 1) * Argument("stride_y") + kernel_height,
-            "first_y": row * Argument("stride_y") - Argument("pad_top"),
-            **self._strip.terms(),
-            "line_gap": Argument("stride_y") * Name("pitch") - out_width * stride_x,
-        }
-        if self._kept is not None:
-            terms |= {"pairs": out_width // 2, "odd": out_width & 1}
+    def parameters(self) -> Ints:
+        """What the function reads, ``[channel][word]``."""
+        after = self.requantisation
+        if isinstance(after, Requantisation):
+            lam = after.lam + after.kappa * self.bias.astype(np.int64)
+            return np.stack([lam, after.kappa], axis=-1).astype(np.int64)
+        return block_parameters(self.bias, after, self.bias.shape[0], 1)
+
+
+def random_depthwise(
+    layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
+) -> DepthwiseTensors:
+    """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs."""
+    x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
+    w_least = -(1 << (precision.w - 1)) if precision.w_signed else 0
+    activations = rng.integers(x_least, x_least + (1 << precision.x), (layer.height, layer.width, layer.channels))
+    filters = (layer.channels, layer.kernel_height, layer.kernel_width)
+    weights = rng.integers(w_least, w_least + (1 << precision.w), filters)
+    squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
+    spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
+    bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
+    middle = x_least + ((1 << precision.x) - 1) / 2
+    mean = (weights.sum(axis=(1, 2)) * middle).astype(np.int64) + bias
+    if rule is not Rule.BN32:
+        spreading = Spreading(layer.channels, mean, int(spreads.mean()), precision, rng)
+        if rule is Rule.BN64:
+            after = spreading.normalising(rule)
         else:
-            width = kernel_width if not self._code.xpulp else Name("row_words") * WORD
-            terms |= {
-                "kernel_width": kernel_width,
-                "stride_x": stride_x,
-                "gap": Name("pitch") - width,
-                "filter_gap": Name("row_words") * WORD - kernel_width,
-            }
-        return terms
+            after, target = spreading.without_offset(rule)
+            bias = target - mean + bias
+        return DepthwiseTensors(activations=activations, weights=weights, bias=bias, requantisation=after)
+    # kappa of the channel with the narrowest sums still has few bits
+    scales = (1 << precision.y) / (_DEVIATIONS * spreads)
+    shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
+    kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
+    centre = 0 if precision.y_signed else 1 << (precision.y - 1)
+    lam = (centre << shift) - kappa * mean
+    return DepthwiseTensors(
+        activations=activations,
+        weights=weights,
+        bias=bias,
+        requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift),
+    )
 
-    def write(self) -> Program:
-        """The whole function."""
-        code, b, frame = self._code, self._code.b, self._frame
-        work, other, *_ = self._scratch
-        start, channel, end = Label(), Label(), Label()
-        frame.begin()
-        count = frame.register("count", work)
-        b.far_branch("beq", count, ZERO, end)
-        b.place(start)
-        b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if code.xpulp else 0)
-        b.place(channel)
-        with b.region("im2col"):
-            self._strip.emit(frame, self._scratch)
-        with b.region("body"):
-            if self._kept is None:
-                self._moving_filter()
-            else:
-                self._kept_filter(self._kept)
-        b("addi", self._position, self._position, self._precision.y)
-        self._advance("channel_source", "channel_bytes")
-        self._advance("parameters", Number(PARAMETER_BYTES))
-        lanes = frame.register("lanes", work)
-        b("addi", work, lanes, -1)
-        frame.store("lanes", work)
-        b.far_branch("bne", work, ZERO, channel)
-        # the next channels, from their first row on
-        b("sub", work, frame.register("count", work), frame.register("rows", other))
-        frame.store("count", work)
-        b.far_branch("beq", work, ZERO, end)
-        self._next_group(work)
-        b.jump(start)
-        b.place(end)
-        frame.end()
-        return b.finish()
 
-    def _advance(self, name: str, distance: str | Number) -> None:
-        work, other, temporary, *_ = self._scratch
-        self._frame.load(name, work)
-        value = distance.value if isinstance(distance, Number) else self._frame.value(distance, other)
-        self._code.b.add(work, value, temporary)
-        self._frame.store(name, work)
+def depthwise_kernel(
+    layer: DepthwiseLayer,
+    precision: Precision,
+    name: str,
+    tensors: DepthwiseTensors,
+    *,
+    cores: int = 1,
+    specialise: bool = False,
+    placement: Placement = "padded",
+) -> KernelRun:
+    """The convolution of ``tensors`` for the level ``name``, with buffers and stacks for ``cores`` cores.
 
-    def _next_group(self, count: int) -> None:
-        """Start with the next channels; so many rows of them and of others are left."""
-        b, frame = self._code.b, self._frame
-        _, rows, work, other, temporary, *_ = self._scratch
-        frame.load("out_height", rows)
-        b.at_most(rows, count, work, other)
-        frame.store("rows", rows)
-        b("addi", rows, rows, -1)
-        b("mul", rows, rows, frame.register("stride_y", work))
-        b.add(rows, frame.value("kernel_height", work), other)
-        frame.store("inputs", rows)
-        b("sub", work, ZERO, frame.register("pad_top", work))
-        frame.store("first_y", work)
-        frame.load("column", work)
-        b("addi", work, work, 1)
-        frame.store("column", work)
-        frame.store("target", work)
-        frame.load("left", work)
-        b("addi", work, work, -self._lanes)
-        frame.store("left", work)
-        b.li(rows, self._lanes)
-        b.at_most(rows, work, other, temporary)
-        frame.store("lanes", rows)
-
-    # -- filters in registers
-
-    def _kept_filter(self, rows: int) -> None:
-        code, b, frame = self._code, self._code.b, self._frame
-        taken = iter(self._scratch)
-        first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
-        lam, kappa, *rest = taken
-        # accumulators and what is stored
-        acc, results = rest[:2], rest[2:4]
-        frame.load("weights", lam)
-        for register in first:
-            code.load(register, lam, WORD)
-        frame.store("weights", lam)
-        for register, further in zip(first, second, strict=True):
-            b("slli", further, register, BYTE_BITS)
-        self._parameters(lam, kappa)
-        frame.load("target", self._out)
-        frame.load("rows", self._rows)
-        frame.load("buffer", pointers[0])
-        line = Label()
-        b.place(line)
-        for above, pointer in pairwise(pointers):
-            b.mv(pointer, above)
-            b.add(pointer, frame.value("pitch", acc[0]), acc[1])
-
-        def pixels(count: int) -> None:
-            for word, pointer in zip(words, pointers, strict=True):
-                code.load(word, pointer, count)
-            for accumulator, weights in zip(acc[:count], (first, second), strict=False):
-                for number, (word, weight) in enumerate(zip(words, weights, strict=True)):
-                    self._dot(accumulator, word, weight, adds=number > 0)
-            self._store(acc[:count], results, lam, kappa)
-
-        code.repeat(frame.value("pairs", acc[0]), acc[0], lambda: pixels(2), level=0)
-        odd, skip = frame.value("odd", acc[0]), Label()
-        if odd != 0:
-            if isinstance(odd, Held):
-                b.branch("beq", odd.register, ZERO, skip)
-            pixels(1)
-            b.place(skip)
-        b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
-        b("addi", self._rows, self._rows, -1)
-        b.branch("bne", self._rows, ZERO, line)
-
-    # -- filters read along
-
-    def _moving_filter(self) -> None:
-        code, b, frame = self._code, self._code.b, self._frame
-        base, filters, pointer, weights, accumulator, element, weight, *rest = self._scratch
-        lam, kappa, columns, inner, outer, work, result, *_ = rest
-        frame.load("weights", filters)
-        self._parameters(lam, kappa)
-        frame.load("target", self._out)
-        frame.load("rows", self._rows)
-        frame.load("buffer", base)
-        line, pixel = Label(), Label()
-        b.place(line)
-        frame.load("out_width", columns)
-        b.place(pixel)
-        for register, source in ((pointer, base), (weights, filters), (accumulator, ZERO)):
-            b.mv(register, source)
-        with b.loop(frame.value("kernel_height", outer), outer, level=1):
-            if code.xpulp:
-                with b.loop(frame.value("row_words", inner), inner, level=0):
-                    code.load(weight, weights, WORD)
-                    code.load(element, pointer, WORD)
-                    self._dot(accumulator, element, weight, adds=True)
-            else:
-                with b.loop(frame.value("kernel_width", inner), inner):
-                    code.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
-                    code.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
-                    code.accumulate(accumulator, element, weight, work)
-                b.add(weights, frame.value("filter_gap", work), element)
-            b.add(pointer, frame.value("gap", work), element)
-        self._store([accumulator], [result], lam, kappa)
-        b.add(base, frame.value("stride_x", work), element)
-        b("addi", columns, columns, -1)
-        b.branch("bne", columns, ZERO, pixel)
-        b.add(base, frame.value("line_gap", work), element)
-        b("addi", self._rows, self._rows, -1)
-        b.branch("bne", self._rows, ZERO, line)
-        b.add(filters, frame.value("filter_bytes", work), element)
-        frame.store("weights", filters)
-
-    # -- both
-
-    def _parameters(self, lam: int, kappa: int) -> None:
-        parameters = self._frame.register("parameters", self._out)
-        self._code.b("lw", lam, 0, parameters)
-        self._code.b("lw", kappa, WORD, parameters)
-
-    def _dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
-        x_signed, w_signed = self._precision.x_signed, self._precision.w_signed
-        signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
-        # the unsigned factor comes first
-        factors = (weights, word) if x_signed and not w_signed else (word, weights)
-        self._code.b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
-
-    def _store(self, accumulators: list[int], results: list[int], lam: int, kappa: int) -> None:
-        """Requantise the accumulators of the next pixels, which are lost, and store the results."""
-        code, b, precision = self._code, self._code.b, self._precision
-        bits, signed = precision.y, precision.y_signed
-        pairs = list(zip(results, accumulators, strict=False))
-        for result, accumulator in pairs:
-            code.multiply_add(result, accumulator, kappa, lam)
-        if bits < BYTE_BITS:
-            first, *others = accumulators
-            code.load(first, self._out, bits=BYTE_BITS)
-            for register in others:
-                code.load_at(register, self._out, self._out_pixel, register, bits=BYTE_BITS)
-        for result, _ in pairs:
-            b("sra", result, result, self._shift)
-        for result, accumulator in pairs:
-            if bits == BYTE_BITS:
-                code.clip(result, result, bits, accumulator, signed=signed)
-                continue
-            if code.xpulp:
-                code.clip(result, result, bits, result, signed=signed)
-                b("p.insert", accumulator, result, self._position)
-                continue
-            work, other = self._scratch[-1], self._scratch[-2]
-            code.clip(result, result, bits, work, signed=signed)
-            b.li(work, (1 << bits) - 1)
-            b("and", result, result, work)
-            b("sll", result, result, self._position)
-            b("sll", other, work, self._position)
-            b("xori", other, other, -1)
-            b("and", accumulator, accumulator, other)
-            b("or", accumulator, accumulator, result)
-        for result, accumulator in pairs:
-            stored = result if bits == BYTE_BITS else accumulator
-            code.store(stored, self._out, Held(self._out_pixel), bits=BYTE_BITS)
+    Filters of up to three columns with steps of one column have a function for their number of rows, all others the
+    same one. Memory symbols: ``input`` (CHW), ``weights``, ``parameters``, ``buffer``, ``output`` (HWC), ``arguments``,
+    ``stack``.
+    """
+    level = LEVELS[name]
+    level.check_precision(precision)
+    tensors.check(layer, precision)
+    memory = ImageBuilder()
+    maps = Maps(memory, layer.channels, precision.y)
+    top, bottom, left, right = layer.padding
+    rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
+    after = tensors.requantisation
+    parameters = tensors.parameters() & 0xFFFF_FFFF
+    pitch = row_pitch(layer.width, left, right)
+    buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
+    buffer_stride = banked_words(-(-buffer_bytes // 4), placement) * 4
+    arguments = {
+        "input": memory.place("input", rows, spare=_READ_AHEAD),
+        "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
+        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
+        "buffer": memory.reserve("buffer", cores * buffer_stride),
+        "buffer_stride": buffer_stride,
+        "channels": layer.channels,
+        "row_bytes": rows.shape[-1] * 4,
+        "out_pixel_bytes": maps.pixel_bytes(precision.y),
+        "shift": after.applied_shift,
+        "height": layer.height,
+        "width": layer.width,
+        "out_height": layer.out_height,
+        "out_width": layer.out_width,
+        "kernel_height": layer.kernel_height,
+        "kernel_width": layer.kernel_width,
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+        "pad_right": right,
+    }
+    is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
+    kept = layer.kernel_height if is_kept else None
+    return finished(
+        layer,
+        precision,
+        level,
+        Options(
+            name="depthwise" if kept is None else f"depthwise_{kept}x{_MOST_KEPT}_s1",
+            cores=cores,
+            specialise=specialise,
+            placement=placement,
+        ),
+        DEPTHWISE_ARGUMENTS,
+        memory,
+        arguments,
+        maps.pixel_bytes(precision.y),
+        lambda known: DepthwiseCode(level, precision, DEPTHWISE_ARGUMENTS, known, kept, after.rule).write(),
+        rule=after.rule,
+    )

@@ -2,11 +2,12 @@
 
 from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
-from xpulpnn_sw.kernels.channelwise.depthwise_kernel import depthwise_kernel, random_depthwise
+from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_depthwise
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import check_maxpool, maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import check_relu, random_relu, relu_kernel, relu_precision
 from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.channelwise import (
     ADD_FORM,
     AVERAGE_FORM,
@@ -23,7 +24,8 @@ from xpulpnn_sw.precision import Precision
 _MAXPOOL_LAYER = "32x32x32:3x3:s=2,p=0x1x0x1"
 """The first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge."""
 
-_AVGPOOL_LAYER = "32x32x32:2x2:s=2"
+_AVGPOOL_LAYER = "16x16x32:2x2:s=2:scaled"
+"""As in the public kernels, with requantisation."""
 
 _USUAL = ("xpulpv2", "xpulpnn")
 
@@ -53,7 +55,7 @@ CHANNELWISE = (
         layer=AvgPoolLayer,
         form=AVERAGE_FORM,
         usual=_AVGPOOL_LAYER,
-        usual_in_cluster=_AVGPOOL_LAYER,
+        usual_in_cluster="32x32x32:2x2:s=2",
         variants=LEVELS,
         usual_variants=_USUAL,
         uniform=unsigned,
@@ -69,6 +71,7 @@ CHANNELWISE = (
         usual_in_cluster="16x16x32:3x3",
         variants=LEVELS,
         usual_variants=_USUAL,
+        rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
         random=random_depthwise,
         build=depthwise_kernel,
     ),

@@ -12,9 +12,10 @@ from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.packed import Packed
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
-from xpulpnn_sw.kernels.frame import Argument, Name, Registers
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
 from xpulpnn_sw.precision import Precision
@@ -110,15 +111,22 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
     source, target, turns, rest = registers.take(4)
     words = registers.take(_UNROLLED)
     packed = Packed(code, bits, registers, signed=True)
+    # what is loaded first is there when it is needed
     terms = {
-        **piece(Argument("words")),
-        "source": Argument("input") + Name("begin") * WORD,
-        "target": Argument("output") + Name("begin") * WORD,
+        "words": Argument("words"),
+        "input": Argument("input"),
+        "output": Argument("output"),
+        **piece(Name("words")),
+        "offset": Name("begin") * WORD,
+        "source": Name("input") + Name("offset"),
+        "target": Name("output") + Name("offset"),
         "turns": Name("count") // _UNROLLED,
         "rest": Name("count") & (_UNROLLED - 1),
     }
-    homes = {"source": source, "target": target, "turns": turns, "rest": rest}
-    frame = code.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("piece", "begin", "count"))
+    homes = {"source": source, "target": target, "turns": turns, "rest": rest, "input": source, "output": target}
+    # not needed in the loop
+    homes |= dict(zip(("words", "piece", "begin", "count"), words, strict=True))
+    frame = code.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("offset",))
 
     def several(count: int) -> None:
         for word in words[:count]:

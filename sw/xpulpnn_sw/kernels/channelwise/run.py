@@ -8,9 +8,10 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import Argument, Name, Term, positive, shared
 from xpulpnn_sw.kernels.kernel import STACK_STRIDES, KernelRun
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, lesser, positive, shared
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Placement, pack_words, pad_axis, padded_channels
@@ -76,7 +77,7 @@ def piece(total: Term) -> dict[str, Term]:
     return {
         "piece": shared(total + cores - 1),
         "begin": core * size,
-        "count": positive(size - positive(begin + size - total)),
+        "count": lesser(size, positive(total - begin)),
     }
 
 
@@ -90,10 +91,12 @@ def finished(
     arguments: Mapping[str, int],
     pixel_bytes: int,
     write: Callable[[Mapping[str, int]], Program],
+    rule: Rule | None = None,
 ) -> KernelRun:
     """The function that ``write`` makes of the arguments that are constants, for operands laid out in ``memory``.
 
-    ``pixel_bytes`` are those of an output pixel.
+    ``pixel_bytes`` are those of an output pixel. The function's name tells the ``rule``, if there is one, but for the
+    usual one.
     """
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields]).astype(np.uint32))
     memory.reserve("stack", options.cores * STACK_STRIDES[options.placement])
@@ -101,6 +104,8 @@ def finished(
         field.name: arguments[field.name] for field in structure.fields if not field.pointer and options.specialise
     }
     name = f"{options.name}_{precision}_{level.name}"
+    if rule not in (None, Rule.BN32):
+        name += f"_{rule.value}"
     return KernelRun(
         name=f"{name}_{re.sub('[^0-9a-z]', '_', str(layer))}" if options.specialise else name,
         layer=layer,
@@ -119,4 +124,5 @@ def finished(
             signed=precision.y_signed,
         ),
         placement=options.placement,
+        rule=rule,
     )

@@ -51,6 +51,7 @@ def receptive_fields(
     of the input; 0: they follow each other, and so do their elements in memory.
     """
     chosen.check_precision(precision)
+    precision = chosen.computed(precision)
     tensors.check(layer, precision)
     chosen = for_pixels(chosen, layer.pixels)
     channels = padded_channels(layer.channels, min(precision.x, precision.w))

@@ -52,6 +52,7 @@ def linear_kernel(
     """
     chosen, geometry = linear_variant(name), layer.geometry
     chosen.check_precision(precision)
+    precision = chosen.computed(precision)
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
     if chosen.row_bits(precision.w) != precision.x:
         pixel = ConvLayer(

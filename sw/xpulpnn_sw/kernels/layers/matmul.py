@@ -31,6 +31,7 @@ def matmul_kernel(
     """
     chosen = variant(name)
     chosen.check_precision(precision)
+    precision = chosen.computed(precision)
     tensors.check(layer, precision)
     chosen = for_pixels(chosen, layer.pixels)
     order = element_order(chosen, precision)

@@ -31,9 +31,10 @@ def pointwise_kernel(
     behind the input are read to fill up the last group.
     """
     chosen = variant(name)
+    chosen.check_precision(precision)
+    precision = chosen.computed(precision)
     if not layer.is_plain or chosen.row_bits(precision.w) != precision.x:
         return receptive_fields("pointwise", layer, layer, precision, chosen, tensors, cores, specialise, placement)
-    chosen.check_precision(precision)
     tensors.check(layer, precision)
     chosen = replace(for_pixels(chosen, layer.pixels), in_place=True)
     channels = padded_channels(layer.channels, precision.x)

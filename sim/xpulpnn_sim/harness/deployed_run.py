@@ -1,0 +1,130 @@
+"""A network on a cluster: memory shared by lifetime, operands moved by DMA, the results of every layer checked."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.machine import HALF_BYTES
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.elf import Executable, Segment
+from xpulpnn_sim.harness.kernel_run import executable_of
+from xpulpnn_sim.harness.machine import Memory
+from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
+from xpulpnn_sim.harness.program_run import run_program
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
+from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
+from xpulpnn_sw.programs.tiled import TIMES
+from xpulpnn_sw.tiling.plan import aligned
+
+_RELEASED, _BEGIN, _DONE, _READY = range(len(TIMES))
+
+_LOAD, _STORE = "load", "store"
+"""Names of the steps that compute no layer."""
+
+
+def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:
+    """The program of a network on a cluster.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into its memory, :class:`InputError` for
+    a cluster without DMA engine.
+    """
+    if not cluster.dma:
+        raise InputError("dma of the cluster must be true for networks, not false")
+    return deployed_program(case.network, case.image, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
+
+
+def run_deployed(
+    case: NetworkCase, cluster: ClusterConfig, progress: Callable[[int], None] | None = None
+) -> NetworkResult:
+    """Compute a network on all cores of a cluster: :func:`~xpulpnn_sim.harness.network_run.run_network`.
+
+    Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
+    """
+    program = network_program(case, cluster)
+    executable = cluster_executable(program, case.network.name)
+    outcome = run_program(executable, cluster, case.machine, check=case.checked, account=True, progress=progress)
+    plan = program.deployment
+    times = program.times(outcome.memory[TCDM_BASE])
+    steps = [_step(program, outcome, times, number) for number in range(len(plan.steps))]
+    layers: list[dict[str, Any]] = []
+    for number, step in enumerate(plan.steps):
+        if step.layer is None:
+            continue
+        stage, run = plan.network.stages[step.layer], plan.runs[step.layer]
+        own = steps[number]
+        accounts = [_rows(program, account, number, step.layer) for account in outcome.accounts]
+        layers.append(
+            layer_record(stage, run.variant.name, own["cycles"], accounts)
+            | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
+            | {name: own[name] for name in ("tcdm_bytes", "loaded", "stored", "moving", "waiting")}
+        )
+    executed = program.starts[-1] - program.text_base
+    rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
+    figures = {
+        "instructions": int(rows[:, WaitCause.NONE].sum()),
+        "cycles": sum(step["cycles"] for step in steps),
+        "stalls": stalls_of(rows, devices=True),
+        "tcdm_bytes": cluster.tcdm_bytes,
+        "l2_latency": case.machine.l2_latency,
+        "code_bytes": len(program.text),
+        "data_bytes": plan.extent,
+        **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
+        "layers": layers,
+        "steps": steps,
+        "plan": [
+            {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
+            | {"first": one.first, "last": one.last}
+            for one in plan.pieces
+        ],
+    }
+    results = _results(program, outcome)
+    return finished(case, outcome, figures, results)
+
+
+def cluster_executable(program: DeployedProgram, name: str) -> Executable:
+    """The program as the runner takes it."""
+    found, outside = executable_of(program, name), program.outside
+    segment = Segment(outside.base, outside.data.tobytes(), outside.data.size)
+    return replace(found, segments=(*found.segments, segment))
+
+
+def _results(program: DeployedProgram, outcome: RunResult) -> list[NDArray[np.int64]]:
+    """Results of the layers as the program told them when they were there, the last ones from the memory outside."""
+    stored = program.outside.symbols[program.outputs[-1].symbol]
+    data = Memory(outcome.memory).read(stored.address, stored.length)
+    return [*program.results(outcome.output), program.final(data)]
+
+
+def _rows(program: DeployedProgram, account: NDArray[Any], step: int, layer: int) -> NDArray[Any]:
+    """Of the account of a core what belongs to a layer: its function and the step around the call."""
+    spans = (program.kernels[layer : layer + 2], program.starts[step : step + 2])
+    at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
+    return np.concatenate([account[first:after] for first, after in at])
+
+
+def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, Any]:
+    """The record of a step; cycles count from the first one."""
+    plan, own = program.deployment, times[number]
+    step = plan.steps[number]
+    begin = int(own[0, _RELEASED])
+    end = int(times[number + 1, 0, _RELEASED] if number + 1 < len(times) else own[0, _READY])
+    computed = int(own[:, _DONE].max() if step.layer is not None else own[:, _BEGIN].max())
+    first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
+    name = _LOAD if step.loads else _STORE
+    return {
+        "name": name if step.layer is None else plan.network.stages[step.layer].name,
+        "begin": begin - int(times[0, 0, _RELEASED]),
+        "cycles": end - begin,
+        "tcdm_bytes": plan.demand(number),
+        "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
+        "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
+        "moving": int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum()),
+        "waiting": max(int(own[0, _READY]) - computed, 0) if program.transfers[number] else 0,
+    }

@@ -1,0 +1,134 @@
+"""A network to run and what comes of it: the record of a layer, and its results beside the golden model's."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.network import Network, Stage
+
+DIGITS = 4
+"""Of fractions in records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkCase:
+    """A network to run for an input.
+
+    Parameters
+    ----------
+    network : Network
+        Its layers.
+    image : array of int
+        The input, ``[row][column][channel]``.
+    config : CoreConfig or ClusterConfig
+        The core, or the cluster all of whose cores share each layer.
+    machine : Machine
+        Its surroundings.
+    checked : bool
+        Whether every retirement is checked, not only the results.
+    """
+
+    network: Network
+    image: Ints
+    config: CoreConfig | ClusterConfig
+    machine: Machine
+    checked: bool = True
+
+    @property
+    def cores(self) -> int:
+        """Cores that share the work."""
+        return self.config.cores if isinstance(self.config, ClusterConfig) else 1
+
+    @property
+    def core(self) -> CoreConfig:
+        """One of them."""
+        return self.config.core if isinstance(self.config, ClusterConfig) else self.config
+
+    def sharing(self, cores: int) -> "NetworkCase":
+        """The same on a cluster of so many cores, usual in everything else."""
+        return replace(self, config=ClusterConfig(core=self.core, cores=cores))
+
+    @property
+    def variants(self) -> list[str]:
+        """Of each layer the fastest that the core can run."""
+        return [stage.fastest(self.core.extensions, self.core.widths) for stage in self.network.stages]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkResult:
+    """What came of a case: its record, its first mismatches, and the results of the last layer."""
+
+    record: dict[str, Any]
+    reports: list[str]
+    scores: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Results of a layer beside the golden model's: how many are wrong, and a line about the first of these."""
+
+    wrong: int
+    report: str | None
+
+
+def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterator[Compared]:
+    """Compare the results of every layer with the golden model's for the case's input."""
+    current = case.image
+    for stage, got in zip(case.network.stages, results, strict=True):
+        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        expected = current.reshape(got.shape)
+        wrong = np.argwhere(got != expected)
+        report = None
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            place = "".join(f"[{index}]" for index in at)
+            report = f"{stage.name}{place}: expected {expected[at]}, got {got[at]} ({len(wrong)} wrong results)"
+        yield Compared(wrong=len(wrong), report=report)
+
+
+def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:
+    """What is known of a layer on any target, from its cycles and the accounts of its instructions on every core."""
+    macs = stage.layer.macs if stage.multiplies else 0
+    return {
+        "name": stage.name,
+        "kernel": stage.kind.name,
+        "layer": str(stage.layer),
+        "precision": str(stage.precision),
+        "variant": variant,
+        "cycles": cycles,
+        "macs": macs,
+        "macs_per_cycle": round(macs / max(cycles, 1), DIGITS),
+        "stalls": stalls_of(np.concatenate(accounts), devices=len(accounts) > 1),
+    }
+
+
+def finished(
+    case: NetworkCase, outcome: RunResult, figures: dict[str, Any], results: Sequence[NDArray[np.int64]]
+) -> NetworkResult:
+    """The result of a case from its run, its ``figures``, ``cycles`` and ``layers`` among them, and its layers'."""
+    reports = [outcome.difference] if outcome.difference else []
+    if not outcome.exit.ok:
+        reports.append(outcome.exit.text)
+    for layer, found in zip(figures["layers"], compared(case, results), strict=True):
+        layer["mismatches"] = found.wrong
+        reports += [found.report] if found.report else []
+    mismatches = outcome.mismatches + sum(layer["mismatches"] for layer in figures["layers"])
+    record = {
+        "kernel": case.network.name,
+        "cores": case.cores,
+        "macs": case.network.macs,
+        "cycles_per_mac": round(figures["cycles"] / case.network.macs, DIGITS),
+        **figures,
+        "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
+        "wall_s": round(outcome.wall_s, DIGITS),
+        "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
+    }
+    return NetworkResult(record, reports, results[-1].reshape(-1))

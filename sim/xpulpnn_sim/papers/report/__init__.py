@@ -1,0 +1,1 @@
+"""Measured tables in the terminal and as a page."""

@@ -1,0 +1,158 @@
+/* What the functions with public names are made of. They take the layouts of the public libraries, bring what the
+   kernels read in another order into theirs, and call them on every core of the team. */
+#ifndef XP_NN_H
+#define XP_NN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <xp_arguments.h>
+
+/* The team, by the runtime. */
+unsigned xp_team_core(void);
+unsigned xp_team_size(void);
+void xp_team_wait(void);
+void *xp_team_malloc(uint32_t size, int is_far);
+void xp_team_free(void *memory, int is_far);
+
+/* A layer as its caller describes it. */
+struct xp_nn_layer {
+    const char *name; /* of the function that was called */
+    const void *input, *weights, *bias, *kappa, *lambda;
+    void *output;
+    uint32_t bias_bytes; /* 1 or 4 */
+    int32_t factor;
+    uint32_t shift;
+    uint32_t flags;
+    uint32_t width, height, channels;
+    uint32_t out_width, out_height, out_channels;
+    uint32_t kernel_width, kernel_height;
+    uint32_t top, bottom, left, right;
+    uint32_t stride_x, stride_y;
+};
+
+/* How results come of accumulators, by the two flags of the public functions. */
+enum { XP_NN_SHIFTED, XP_NN_MULTIPLIED, XP_NN_NORMALISED };
+static inline uint32_t xp_nn_flags(int relu, int batch_norm) {
+    return relu == 0 ? XP_NN_SHIFTED : batch_norm == 0 ? XP_NN_MULTIPLIED : XP_NN_NORMALISED;
+}
+
+/* Elements of a function. */
+struct xp_nn_elements {
+    uint8_t x_bits, w_bits, y_bits;
+    uint8_t x_signed, y_signed;
+    uint8_t is_wide; /* kappa and lambda have 64 bits */
+};
+
+/* A convolution kernel and the order in which it reads. */
+struct xp_nn_conv_kernel {
+    void (*function)(const struct xp_conv_arguments *, uint32_t, uint32_t);
+    void (*in_place)(const struct xp_matmul_arguments *, uint32_t, uint32_t); /* of single pixels; NULL: none */
+    struct xp_nn_elements elements;
+    uint8_t nch, npx, streams;
+    uint8_t row_factor; /* bytes of an im2col row for a byte of weights */
+    uint8_t reorders;   /* weights are in the order of inputs that are widened or cut */
+};
+void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer);
+
+/* Kernels of a linear layer; inputs become row_bits wide first. */
+struct xp_nn_linear_kernel {
+    void (*results)(const struct xp_linear_arguments *, uint32_t, uint32_t); /* if rows are not cut */
+    void (*sums)(const struct xp_linear_arguments *, uint32_t, uint32_t);    /* of lower parts, unsigned */
+    void (*upper)(const struct xp_linear_arguments *, uint32_t, uint32_t);   /* of the uppermost part */
+    struct xp_nn_elements elements;
+    uint8_t row_bits, unrolled;
+};
+void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer);
+
+/* Depthwise kernels on inputs and weights of a byte: for filters of 1, 2, 3 rows and up to 3 columns with steps of one
+   column, if there are any, and for all others. */
+struct xp_nn_depthwise_kernel {
+    void (*kept[3])(const struct xp_depthwise_arguments *, uint32_t, uint32_t);
+    void (*general)(const struct xp_depthwise_arguments *, uint32_t, uint32_t);
+    struct xp_nn_elements elements;
+};
+void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer);
+
+/* Pools: kernels for some windows, the last one without function. All others are computed in C. */
+struct xp_nn_maxpool_kernel {
+    void (*function)(const struct xp_maxpool_arguments *, uint32_t, uint32_t);
+    uint8_t kernel_height, kernel_width, stride_y, stride_x;
+};
+void xp_nn_maxpool(
+    const struct xp_nn_maxpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer
+);
+struct xp_nn_avgpool_kernel {
+    void (*function)(const struct xp_avgpool_arguments *, uint32_t, uint32_t);
+    void (*scaled)(const struct xp_avgpool_scaled_arguments *, uint32_t, uint32_t);
+    uint8_t kernel_height, kernel_width, stride_y, stride_x;
+};
+/* lambda, shift and summand are used if is_scaled; divides_first: (sum * (lambda / area) + summand) >> shift. */
+struct xp_nn_scale {
+    int is_scaled, divides_first;
+    int32_t lambda, summand;
+};
+void xp_nn_avgpool(
+    const struct xp_nn_avgpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer,
+    const struct xp_nn_scale *scale
+);
+
+/* Sums of two maps: the second one is in weights, its width in w_bits. */
+struct xp_nn_factor {
+    int32_t factor, summand;
+    uint32_t shift;
+};
+struct xp_nn_add_kernel {
+    void (*function)(const struct xp_add_arguments *, uint32_t, uint32_t);
+    void (*shifted)(const struct xp_add_shift_arguments *, uint32_t, uint32_t);
+    struct xp_nn_elements elements;
+    uint8_t w_signed;
+};
+/* Scales of the maps, and of the sum if the third one is not NULL. */
+void xp_nn_add(
+    const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const struct xp_nn_factor *first,
+    const struct xp_nn_factor *second, const struct xp_nn_factor *sum
+);
+/* (first * a + second * b) >> layer->shift. */
+void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second);
+
+/* What they share (xp_nn_common.c). */
+static inline uint32_t xp_nn_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+static inline uint32_t xp_nn_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Bytes of pieces of so many bytes that are read side by side: two banks apart in a memory of up to 32. */
+uint32_t xp_nn_apart(uint32_t bytes);
+
+/* Ends the program: `what` of a layer must be `rule`, not `value`. */
+void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t value);
+
+/* Memory of the team for fixed bytes and for as many channels as there is room for, a multiple of step up to *channels,
+   which is set. If there is not even room for the fewest in the TCDM, it is elsewhere. All cores come here, and to the
+   end. */
+uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels);
+void xp_nn_end(uint8_t *memory);
+
+/* Bias, kappa and lambda of a channel. */
+struct xp_nn_channel {
+    int32_t bias;
+    int64_t kappa, lambda;
+};
+struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel);
+
+/* Words of a block of size channels, first and then one each step; those behind the end of the layer are zeros: biases,
+   then lambda and kappa of each. The shift that is left to the kernel is xp_nn_shift. */
+void xp_nn_parameters(
+    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
+    uint32_t size
+);
+static inline uint32_t xp_nn_shift(const struct xp_nn_elements *elements, uint32_t shift) {
+    return elements->is_wide == 0 ? shift : shift > 32 ? shift - 32 : 0;
+}
+/* Refuses a shift that there is no instruction for. */
+void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer);
+
+/* Element of a packed array; to the range of results; into a packed array whose byte is written by one core alone. */
+int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed);
+int32_t xp_nn_clipped(int64_t value, uint32_t bits, int is_signed);
+void xp_nn_set(void *packed, uint32_t index, uint32_t bits, int32_t value);
+
+#endif

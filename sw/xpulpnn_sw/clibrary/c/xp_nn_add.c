@@ -1,0 +1,120 @@
+/* Sums of two maps, whose first one is the input of the layer and the second one its weights. */
+
+#include "xp_nn.h"
+
+enum { BYTE_BITS = 8, WORD_BITS = 32, WORD = 4 };
+
+static int32_t scaled(const struct xp_nn_factor *scale, int32_t value) {
+    return (int32_t)((uint32_t)value * (uint32_t)scale->factor + (uint32_t)scale->summand) >> scale->shift;
+}
+
+static void check(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
+    narrow = narrow < elements->y_bits ? narrow : elements->y_bits;
+    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
+        xp_nn_refuse(layer->name, "ch_im_in", "whole bytes of channels", layer->channels);
+}
+
+static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
+    if (shift >= WORD_BITS)
+        xp_nn_refuse(layer->name, "shift", "0..31", shift);
+}
+
+/* Elements of both maps over those of a word of the widest one; 0: they do not fill whole words. */
+static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    uint32_t wide = elements->x_bits > elements->w_bits ? elements->x_bits : elements->w_bits;
+    wide = wide > elements->y_bits ? wide : elements->y_bits;
+    const uint32_t bits = layer->width * layer->height * layer->channels * wide;
+    const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->weights | (uintptr_t)layer->output;
+    return bits % WORD_BITS != 0 || addresses % WORD != 0 ? 0 : bits / WORD_BITS;
+}
+
+/* The scaled values of all elements by their bits, of which each core computes a piece. */
+static void fill_table(uint8_t *table, const struct xp_nn_factor *scale, uint32_t bits, int is_signed, int y_signed) {
+    const uint32_t values = 1u << bits, core = xp_team_core(), cores = xp_team_size(), above = WORD_BITS - bits;
+    const int32_t least = y_signed ? INT8_MIN : 0, most = y_signed ? INT8_MAX : UINT8_MAX;
+    const uint32_t shift = scale->shift, end = values * (core + 1) / cores;
+    for (uint32_t i = values * core / cores; i < end; ++i) {
+        const uint32_t element = is_signed ? (uint32_t)((int32_t)(i << above) >> above) : i;
+        const int32_t value = (int32_t)(element * (uint32_t)scale->factor + (uint32_t)scale->summand) >> shift;
+        table[i] = (uint8_t)(value < least ? least : value > most ? most : value);
+    }
+}
+
+void xp_nn_add(
+    const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const struct xp_nn_factor *first,
+    const struct xp_nn_factor *second, const struct xp_nn_factor *sum
+) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    check(kernel, layer);
+    check_shift(layer, first->shift);
+    check_shift(layer, second->shift);
+    if (sum != NULL)
+        check_shift(layer, sum->shift);
+    const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
+    const uint32_t first_values = 1u << elements->x_bits, second_values = 1u << elements->w_bits;
+    uint32_t none = 1;
+    uint8_t *const tables = xp_nn_begin(layer->name, first_values + second_values, 0, 1, &none);
+    fill_table(tables, first, elements->x_bits, elements->x_signed, elements->y_signed);
+    fill_table(tables + first_values, second, elements->w_bits, kernel->w_signed, elements->y_signed);
+    xp_team_wait();
+    if (count > 0 && sum == NULL) {
+        const struct xp_add_arguments arguments = {
+            .first = layer->input,
+            .second = layer->weights,
+            .output = layer->output,
+            .first_table = tables,
+            .second_table = tables + first_values,
+            .steps = count,
+        };
+        kernel->function(&arguments, core, cores);
+        xp_nn_end(tables);
+        return;
+    }
+    const uint32_t row = layer->width * layer->channels;
+    for (uint32_t y = core; y < layer->height; y += cores) {
+        for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
+            const int32_t a = xp_nn_element(layer->input, i, elements->x_bits, 0);
+            const int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, 0);
+            int32_t total = xp_nn_element(tables, (uint32_t)a, BYTE_BITS, elements->y_signed);
+            total += xp_nn_element(tables + first_values, (uint32_t)b, BYTE_BITS, elements->y_signed);
+            if (sum != NULL)
+                total = scaled(sum, total);
+            xp_nn_set(layer->output, i, elements->y_bits, xp_nn_clipped(total, elements->y_bits, elements->y_signed));
+        }
+    }
+    xp_nn_end(tables);
+}
+
+void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    check(kernel, layer);
+    check_shift(layer, layer->shift);
+    const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
+    if (count > 0) {
+        const struct xp_add_shift_arguments arguments = {
+            .first = layer->input,
+            .second = layer->weights,
+            .output = layer->output,
+            .first_factor = (uint32_t)first,
+            .second_factor = (uint32_t)second,
+            .shift = layer->shift,
+            .steps = count,
+        };
+        kernel->shifted(&arguments, core, cores);
+        xp_team_wait();
+        return;
+    }
+    const uint32_t row = layer->width * layer->channels;
+    for (uint32_t y = core; y < layer->height; y += cores) {
+        for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
+            const int32_t a = xp_nn_element(layer->input, i, elements->x_bits, elements->x_signed);
+            const int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, kernel->w_signed);
+            const int32_t total = (first * a + second * b) >> layer->shift;
+            xp_nn_set(layer->output, i, elements->y_bits, xp_nn_clipped(total, elements->y_bits, elements->y_signed));
+        }
+    }
+    xp_team_wait();
+}

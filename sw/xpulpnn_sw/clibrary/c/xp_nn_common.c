@@ -1,0 +1,165 @@
+/* Memory of the team, parameters of channels, packed elements. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xp_nn.h"
+
+enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, BANKED_WORDS = 32, BANKS_APART = 2 };
+
+uint32_t xp_nn_apart(uint32_t bytes) {
+    const uint32_t words = xp_nn_up(bytes, WORD) / WORD;
+    const uint32_t turns = words <= BANKS_APART ? 0 : xp_nn_up(words - BANKS_APART, BANKED_WORDS);
+    return (turns + BANKS_APART) * WORD;
+}
+
+void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t value) {
+    if (xp_team_core() == 0) {
+        fprintf(stderr, "%s: %s must be %s, not %u\n", name, what, rule, (unsigned)value);
+        abort();
+    }
+    for (;;)
+        xp_team_wait();
+}
+
+static volatile struct {
+    uint8_t *memory;
+    uint32_t channels;
+    int is_far;
+} shared;
+
+static void allocate(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t channels) {
+    const uint32_t all = xp_nn_up(channels, step);
+    uint32_t count = all;
+    shared.is_far = 0;
+    shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
+    while (shared.memory == NULL && count > step) {
+        count = xp_nn_up(count / 2, step);
+        shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
+    }
+    if (shared.memory == NULL) {
+        count = all;
+        shared.is_far = 1;
+        shared.memory = xp_team_malloc(fixed + count * per_channel, 1);
+    }
+    if (shared.memory == NULL) {
+        const unsigned least = fixed + step * per_channel;
+        fprintf(stderr, "%s: memory left to xp_l1_malloc must be at least %u bytes, not less\n", name, least);
+        abort();
+    }
+    shared.channels = count;
+}
+
+uint8_t *xp_nn_begin(const char *name, uint32_t fixed, uint32_t per_channel, uint32_t step, uint32_t *channels) {
+    if (xp_team_core() == 0)
+        allocate(name, fixed, per_channel, step, *channels);
+    xp_team_wait();
+    *channels = shared.channels;
+    return shared.memory;
+}
+
+void xp_nn_end(uint8_t *memory) {
+    xp_team_wait();
+    if (xp_team_core() == 0)
+        xp_team_free(memory, shared.is_far);
+}
+
+void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+    if (layer->shift >= (elements->is_wide ? 64 : 32))
+        xp_nn_refuse(layer->name, "out_shift", elements->is_wide ? "0..63" : "0..31", layer->shift);
+}
+
+struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel) {
+    struct xp_nn_channel it = {.kappa = 1};
+    if (layer->bias != NULL)
+        it.bias = layer->bias_bytes == 1 ? ((const int8_t *)layer->bias)[channel] : ((const int32_t *)layer->bias)[channel];
+    if (layer->flags == XP_NN_MULTIPLIED)
+        it.kappa = layer->factor;
+    if (layer->flags == XP_NN_NORMALISED) {
+        if (elements->is_wide) {
+            it.kappa = ((const int64_t *)layer->kappa)[channel];
+            it.lambda = ((const int64_t *)layer->lambda)[channel];
+        } else {
+            it.kappa = ((const int32_t *)layer->kappa)[channel];
+            it.lambda = ((const int32_t *)layer->lambda)[channel];
+        }
+    }
+    return it;
+}
+
+/* Lambda and kappa of 32 bits, of a channel each step. */
+static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step, uint32_t count) {
+    if (layer->flags == XP_NN_NORMALISED) {
+        const uint32_t *lambda = (const uint32_t *)layer->lambda + channel, *kappa = (const uint32_t *)layer->kappa + channel;
+        for (uint32_t i = 0; i < count; ++i, lambda += step, kappa += step) {
+            *next++ = *lambda;
+            *next++ = *kappa;
+        }
+        return;
+    }
+    const uint32_t factor = layer->flags == XP_NN_MULTIPLIED ? (uint32_t)layer->factor : 1;
+    for (uint32_t i = 0; i < count; ++i) {
+        *next++ = 0;
+        *next++ = factor;
+    }
+}
+
+/* The same of 64 bits, lower words first. The kernel takes the upper word of the sum only: what is missing in the shift
+   is made up for. */
+static void parameters_of_pairs(
+    uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
+    uint32_t count
+) {
+    const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
+    for (uint32_t i = 0; i < count; ++i, channel += step) {
+        const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+        const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
+        *next++ = (uint32_t)lambda;
+        *next++ = (uint32_t)(lambda >> WORD_BITS);
+        *next++ = (uint32_t)kappa;
+        *next++ = (uint32_t)(kappa >> WORD_BITS);
+    }
+}
+
+void xp_nn_parameters(
+    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
+    uint32_t size
+) {
+    /* a block may end behind the last channel */
+    const uint32_t left = (layer->out_channels - first + step - 1) / step, count = left < size ? left : size;
+    const uint32_t channel_words = elements->is_wide ? 2 * 2 : 2;
+    for (uint32_t i = size + count * channel_words; i < size * (channel_words + 1); ++i)
+        words[i] = 0;
+    for (uint32_t i = 0; i < size; ++i)
+        words[i] = 0;
+    if (layer->bias != NULL && layer->bias_bytes == 1) {
+        const int8_t *bias = (const int8_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = (uint32_t)*bias;
+    } else if (layer->bias != NULL) {
+        const uint32_t *bias = (const uint32_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = *bias;
+    }
+    if (elements->is_wide)
+        parameters_of_pairs(words + size, elements, layer, first, step, count);
+    else
+        parameters_of_words(words + size, layer, first, step, count);
+}
+
+int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed) {
+    const uint32_t position = index * bits, above = WORD_BITS - bits;
+    const uint32_t byte = ((const uint8_t *)packed)[position / BYTE_BITS] >> position % BYTE_BITS;
+    return is_signed ? (int32_t)(byte << above) >> above : (int32_t)(byte << above >> above);
+}
+
+int32_t xp_nn_clipped(int64_t value, uint32_t bits, int is_signed) {
+    const int32_t least = is_signed ? -(1 << (bits - 1)) : 0, most = least + (1 << bits) - 1;
+    return value < least ? least : value > most ? most : (int32_t)value;
+}
+
+void xp_nn_set(void *packed, uint32_t index, uint32_t bits, int32_t value) {
+    const uint32_t position = index * bits, place = position % BYTE_BITS, mask = ((1u << bits) - 1) << place;
+    uint8_t *byte = (uint8_t *)packed + position / BYTE_BITS;
+    *byte = (uint8_t)((*byte & ~mask) | ((uint32_t)value << place & mask));
+}

@@ -1,0 +1,134 @@
+/* Depthwise convolutions: filters become rows of whole words, channels that share bytes are taken apart. */
+
+#include "xp_nn.h"
+
+enum { WORD = 4, BYTE_BITS = 8, MOST_KEPT = 3, SPARE_BYTES = 32 };
+
+/* Lambda with the bias's share and kappa, or bias, lambda and kappa of 64 bits. */
+static uint32_t channel_words(const struct xp_nn_elements *elements) { return elements->is_wide ? 5 : 2; }
+
+/* Filters as bytes, each row of whole words; those of several channels share bytes, element by element. */
+static void copy_filters(
+    const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t pitch, uint8_t *weights,
+    uint32_t *parameters
+) {
+    const uint32_t bits = elements->w_bits, lanes = BYTE_BITS / bits;
+    const uint32_t size = layer->kernel_width * layer->kernel_height;
+    for (uint32_t channel = xp_team_core(); channel < layer->out_channels; channel += xp_team_size()) {
+        const uint8_t *from = (const uint8_t *)layer->weights + channel / lanes * size;
+        uint8_t *to = weights + channel * layer->kernel_height * pitch;
+        for (uint32_t y = 0; y < layer->kernel_height; ++y, to += pitch) {
+            for (uint32_t x = 0; x < pitch; ++x)
+                to[x] = x < layer->kernel_width ? (uint8_t)xp_nn_element(from++, channel % lanes, bits, 1) : 0;
+        }
+        uint32_t *const words = parameters + channel * channel_words(elements);
+        if (elements->is_wide) {
+            xp_nn_parameters(words, elements, layer, channel, 1, 1);
+        } else {
+            const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+            words[0] = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
+            words[1] = (uint32_t)it.kappa;
+        }
+    }
+}
+
+/* A map whose bytes have an element of several channels becomes a map of bytes for each. */
+static void take_apart(const struct xp_nn_elements *elements, const uint8_t *from, uint32_t bytes, uint8_t *to, uint32_t map) {
+    const uint32_t bits = elements->x_bits, lanes = BYTE_BITS / bits;
+    const uint32_t mask = bits == 4 ? 0x0F0F0F0F : 0x03030303, sign = bits == 4 ? 0x08080808 : 0x02020202;
+    const uint32_t above = bits == 4 ? 0x1E : 0x7E;
+    /* what the last word of a map has too much is replaced by the next one */
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+        for (uint32_t byte = 0; byte < bytes; byte += WORD) {
+            uint32_t part = *(const uint32_t *)(from + byte) >> lane * bits & mask;
+            if (elements->x_signed)
+                part |= (part & sign) * above;
+            *(uint32_t *)(to + lane * map + byte) = part;
+        }
+    }
+}
+
+static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+    const uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
+    const uint32_t narrowest = narrow < elements->y_bits ? narrow : elements->y_bits;
+    if (layer->out_channels == 0 || layer->out_channels * narrowest % BYTE_BITS != 0)
+        xp_nn_refuse(layer->name, "ch_out", "whole bytes of channels", layer->out_channels);
+    if (layer->channels != layer->out_channels)
+        xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->channels);
+    if (layer->stride_x == 0 || layer->stride_y == 0)
+        xp_nn_refuse(layer->name, "stride", "at least 1", 0);
+    if (layer->kernel_width == 0 || layer->kernel_height == 0)
+        xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
+    xp_nn_check_shift(elements, layer);
+}
+
+void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    check(elements, layer);
+    const uint32_t core = xp_team_core(), cores = xp_team_size(), channels = layer->out_channels;
+    const uint32_t pitch = xp_nn_up(layer->kernel_width, WORD), filter_bytes = layer->kernel_height * pitch;
+    const uint32_t row_bytes = xp_nn_up(layer->left + layer->width + layer->right, WORD);
+    const uint32_t buffer_stride = xp_nn_apart((layer->top + layer->height + layer->bottom) * row_bytes + SPARE_BYTES);
+    /* channels that share a byte of the input or of the output are computed by one core */
+    const uint32_t x_lanes = BYTE_BITS / elements->x_bits, y_lanes = BYTE_BITS / elements->y_bits;
+    const uint32_t group = x_lanes > y_lanes ? x_lanes : y_lanes;
+    const uint32_t map = layer->width * layer->height, whole = xp_nn_up(map, WORD);
+    const uint32_t apart = x_lanes > 1 ? xp_nn_apart(group * map + 4 * WORD) : 0;
+    const uint32_t words = channel_words(elements);
+    uint32_t none = 1;
+    uint8_t *memory = xp_nn_begin(
+        layer->name, cores * (buffer_stride + apart) + channels * (filter_bytes + words * WORD), 0, 1, &none
+    );
+    uint32_t *const parameters = (uint32_t *)(memory + cores * (buffer_stride + apart));
+    uint8_t *const weights = (uint8_t *)(parameters + channels * words);
+    copy_filters(elements, layer, pitch, weights, parameters);
+    xp_team_wait();
+    const uint32_t rows = layer->kernel_height;
+    const int is_kept = rows <= MOST_KEPT && layer->kernel_width <= MOST_KEPT && layer->stride_x == 1 &&
+                        kernel->kept[rows - 1] != NULL;
+    struct xp_depthwise_arguments arguments = {
+        .input = layer->input,
+        .weights = weights,
+        .parameters = parameters,
+        .output = layer->output,
+        .buffer = memory,
+        .buffer_stride = buffer_stride,
+        .channels = channels,
+        .row_bytes = layer->width,
+        .out_pixel_bytes = channels / y_lanes,
+        .shift = xp_nn_shift(elements, layer->shift),
+        .height = layer->height,
+        .width = layer->width,
+        .out_height = layer->out_height,
+        .out_width = layer->out_width,
+        .kernel_height = rows,
+        .kernel_width = layer->kernel_width,
+        .stride_y = layer->stride_y,
+        .stride_x = layer->stride_x,
+        .pad_top = layer->top,
+        .pad_left = layer->left,
+        .pad_right = layer->right,
+    };
+    void (*const function)(const struct xp_depthwise_arguments *, uint32_t, uint32_t) =
+        is_kept ? kernel->kept[rows - 1] : kernel->general;
+    if (x_lanes == 1) {
+        function(&arguments, core, cores);
+    } else {
+        uint8_t *const maps = memory + cores * buffer_stride + core * apart;
+        arguments.input = maps;
+        arguments.buffer = memory + core * buffer_stride;
+        for (uint32_t first = core * group; first < channels; first += cores * group) {
+            const uint32_t count = xp_nn_least(group, channels - first);
+            for (uint32_t channel = 0; channel < count; channel += x_lanes) {
+                const uint8_t *from = (const uint8_t *)layer->input + (first + channel) / x_lanes * map;
+                take_apart(elements, from, whole, maps + channel * map, map);
+            }
+            arguments.channels = count;
+            arguments.weights = weights + first * filter_bytes;
+            arguments.parameters = parameters + first * words;
+            arguments.output = (uint8_t *)layer->output + first / y_lanes;
+            function(&arguments, 0, 1);
+        }
+    }
+    xp_nn_end(memory);
+}

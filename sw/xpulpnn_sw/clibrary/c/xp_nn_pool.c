@@ -1,0 +1,165 @@
+/* Pools: the kernels for their windows; others, and pixels that are no whole words, in C. */
+
+#include "xp_nn.h"
+
+enum { WORD = 4, BYTE_BITS = 8 };
+
+/* Rows and columns of a window that lie inside the map, and its results. */
+struct window {
+    uint32_t first_y, end_y, first_x, end_x;
+};
+
+static struct window inside(const struct xp_nn_layer *layer, uint32_t y, uint32_t x) {
+    const uint32_t above = y * layer->stride_y, before = x * layer->stride_x;
+    const uint32_t below = above + layer->kernel_height, behind = before + layer->kernel_width;
+    return (struct window){
+        .first_y = above < layer->top ? 0 : above - layer->top,
+        .end_y = below < layer->top ? 0 : xp_nn_least(below - layer->top, layer->height),
+        .first_x = before < layer->left ? 0 : before - layer->left,
+        .end_x = behind < layer->left ? 0 : xp_nn_least(behind - layer->left, layer->width),
+    };
+}
+
+static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+    const uint32_t narrow = elements->x_bits < elements->y_bits ? elements->x_bits : elements->y_bits;
+    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
+        xp_nn_refuse(layer->name, "ch_im_in", "whole bytes of channels", layer->channels);
+    if (layer->stride_x == 0 || layer->stride_y == 0)
+        xp_nn_refuse(layer->name, "stride", "at least 1", 0);
+    if (layer->kernel_width == 0 || layer->kernel_height == 0)
+        xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
+}
+
+/* Whether pixels are whole words for the kernels. */
+static int is_whole(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+    const uint32_t narrow = elements->x_bits < elements->y_bits ? elements->x_bits : elements->y_bits;
+    const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->output;
+    return (layer->channels * narrow / BYTE_BITS | addresses) % WORD == 0 && layer->channels * narrow % 32 == 0;
+}
+
+void xp_nn_maxpool(
+    const struct xp_nn_maxpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer
+) {
+    check(elements, layer);
+    const uint32_t core = xp_team_core(), cores = xp_team_size();
+    const uint32_t bits = elements->x_bits, pixel_bytes = layer->channels * bits / BYTE_BITS;
+    const struct xp_nn_maxpool_kernel *kernel = kernels;
+    while (kernel->function != NULL &&
+           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width ||
+            kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))
+        ++kernel;
+    if (kernel->function != NULL && is_whole(elements, layer)) {
+        const struct xp_maxpool_arguments arguments = {
+            .input = layer->input,
+            .output = layer->output,
+            .pixel_bytes = pixel_bytes,
+            .out_pixel_bytes = pixel_bytes,
+            .height = layer->height,
+            .width = layer->width,
+            .out_height = layer->out_height,
+            .out_width = layer->out_width,
+            .kernel_height = layer->kernel_height,
+            .kernel_width = layer->kernel_width,
+            .stride_y = layer->stride_y,
+            .stride_x = layer->stride_x,
+            .pad_top = layer->top,
+            .pad_left = layer->left,
+        };
+        kernel->function(&arguments, core, cores);
+        xp_team_wait();
+        return;
+    }
+    for (uint32_t y = core; y < layer->out_height; y += cores) {
+        for (uint32_t x = 0; x < layer->out_width; ++x) {
+            const struct window window = inside(layer, y, x);
+            const uint32_t place = (y * layer->out_width + x) * layer->channels;
+            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
+                int32_t most = elements->x_signed ? -(1 << (bits - 1)) : 0;
+                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
+                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
+                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
+                        const int32_t element = xp_nn_element(layer->input, index, bits, elements->x_signed);
+                        most = element > most ? element : most;
+                    }
+                }
+                xp_nn_set(layer->output, place + channel, bits, most);
+            }
+        }
+    }
+    xp_team_wait();
+}
+
+static int32_t average(const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t sum, int32_t factor) {
+    const int32_t area = (int32_t)(layer->kernel_width * layer->kernel_height);
+    if (!scale->is_scaled)
+        return sum / area;
+    const int32_t quotient = (int32_t)((uint32_t)sum * (uint32_t)factor);
+    const int32_t scaled = scale->divides_first ? quotient : quotient / area;
+    return (int32_t)((uint32_t)scaled + (uint32_t)scale->summand) >> layer->shift;
+}
+
+void xp_nn_avgpool(
+    const struct xp_nn_avgpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer,
+    const struct xp_nn_scale *scale
+) {
+    check(elements, layer);
+    if (scale->is_scaled)
+        xp_nn_check_shift(elements, layer);
+    const uint32_t core = xp_team_core(), cores = xp_team_size();
+    const int32_t area = (int32_t)(layer->kernel_width * layer->kernel_height);
+    const int32_t factor = scale->divides_first ? scale->lambda / area : scale->lambda;
+    const struct xp_nn_avgpool_kernel *kernel = kernels;
+    while (kernel->function != NULL &&
+           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width ||
+            kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))
+        ++kernel;
+    /* the kernel divides the product by the area, which leaves nothing of a multiple of it */
+    const int64_t multiple = scale->divides_first ? (int64_t)factor * area : factor;
+    const int64_t most = multiple * area << elements->x_bits;
+    if (kernel->function != NULL && is_whole(elements, layer) && multiple >= 0 && most < INT32_MAX) {
+        struct xp_avgpool_scaled_arguments arguments = {
+            .input = layer->input,
+            .output = layer->output,
+            .pixel_bytes = layer->channels * elements->x_bits / BYTE_BITS,
+            .out_pixel_bytes = layer->channels * elements->y_bits / BYTE_BITS,
+            .height = layer->height,
+            .width = layer->width,
+            .out_height = layer->out_height,
+            .out_width = layer->out_width,
+            .kernel_height = layer->kernel_height,
+            .kernel_width = layer->kernel_width,
+            .stride_y = layer->stride_y,
+            .stride_x = layer->stride_x,
+            .pad_top = layer->top,
+            .pad_left = layer->left,
+            .factor = (uint32_t)multiple,
+            .summand = (uint32_t)scale->summand,
+            .shift = layer->shift,
+        };
+        if (scale->is_scaled)
+            kernel->scaled(&arguments, core, cores);
+        else /* the arguments of which begin the same */
+            kernel->function((const struct xp_avgpool_arguments *)(const void *)&arguments, core, cores);
+        xp_team_wait();
+        return;
+    }
+    for (uint32_t y = core; y < layer->out_height; y += cores) {
+        for (uint32_t x = 0; x < layer->out_width; ++x) {
+            const struct window window = inside(layer, y, x);
+            const uint32_t place = (y * layer->out_width + x) * layer->channels;
+            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
+                int32_t sum = 0;
+                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
+                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
+                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
+                        sum += xp_nn_element(layer->input, index, elements->x_bits, elements->x_signed);
+                    }
+                }
+                const int32_t mean = average(layer, scale, sum, factor);
+                const int32_t clipped = xp_nn_clipped(mean, elements->y_bits, elements->y_signed);
+                xp_nn_set(layer->output, place + channel, elements->y_bits, clipped);
+            }
+        }
+    }
+    xp_team_wait();
+}

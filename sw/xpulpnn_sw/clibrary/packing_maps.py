@@ -1,0 +1,95 @@
+"""Layers without weights packed for their functions: additions with their scales, pools, ReLU."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.clibrary.functions import library_run
+from xpulpnn_sw.clibrary.packed_layer import Arrays, Packed, check_names, number, packed_run, ranged
+from xpulpnn_sw.kernels.channelwise.add import AddTensors, Scale
+from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
+from xpulpnn_sw.layer import Layer
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+
+MAP_KERNELS = ("add", "avgpool", "maxpool", "relu")
+"""Kernels without weights."""
+
+_MAPS = 2
+"""Maps of an addition."""
+
+
+def map_arrays(layer: Layer) -> tuple[str, ...]:
+    """The arrays that a layer needs."""
+    if isinstance(layer, AddLayer):
+        return ("factors", "shift") if layer.shifted else ("factors", "summands", "shifts")
+    if isinstance(layer, AvgPoolLayer) and layer.scaled:
+        return ("factor", "summand", "shift")
+    return ()
+
+
+def packed_maps(
+    computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
+) -> Packed:
+    """A layer packed for a variant of a kernel.
+
+    Parameters
+    ----------
+    computing : Kind
+        One of :data:`MAP_KERNELS`.
+    layer : Layer
+        Its layer.
+    precision : Precision
+        Widths of its map, of the second one of an addition, and of results.
+    variant : str
+        How it is computed.
+    arrays : mapping of str to array of int
+        Those of :func:`map_arrays`: ``factors``, ``summands``, ``shifts`` have a number for each map of an addition,
+        the others are single numbers.
+    rule : Rule
+        Anything but the usual one is refused.
+
+    Raises
+    ------
+    InputError, LayerError
+        Arrays that are missing or too many, have other shapes, or elements out of their range.
+    """
+    if rule is not Rule.BN32:
+        raise InputError(f"--requantise must be left out with {computing.name}, not {rule.value}")
+    precision = computing.precision(layer, precision)
+    computing.variant(variant).check_precision(precision)
+    check_names(arrays, map_arrays(layer))
+    tensors = computing.tensors(layer, precision, np.random.default_rng(0))
+    contents: tuple[str, ...] = ()
+    if isinstance(tensors, AddTensors):
+        factors = _pair("factors", arrays)
+        tensors = replace(tensors, first=np.zeros_like(tensors.first), second=np.zeros_like(tensors.second))
+        if "shifts" in arrays:
+            contents = ("first_table", "second_table")
+            shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
+            first, second = map(Scale, factors, _pair("summands", arrays), shifts)
+            tensors = replace(tensors, scales=(first, second))
+        else:
+            tensors = replace(tensors, factors=(factors[0], factors[1]), shift=_shift(number("shift", arrays["shift"])))
+    else:
+        tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
+    if isinstance(tensors, AvgPoolTensors) and arrays:
+        factor, summand, shift = (number(name, arrays[name]) for name in ("factor", "summand", "shift"))
+        tensors = replace(tensors, factor=factor, summand=summand, shift=shift)
+    return packed_run(library_run(computing.build(layer, precision, variant, tensors)), contents)
+
+
+def _pair(name: str, arrays: Arrays) -> list[int]:
+    values = ranged(name, arrays[name], ACCUMULATOR_BITS)
+    if values.shape != (_MAPS,):
+        raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
+    return [int(value) for value in values]
+
+
+def _shift(shift: int) -> int:
+    if not 0 <= shift <= MAX_SHIFT:
+        raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
+    return shift

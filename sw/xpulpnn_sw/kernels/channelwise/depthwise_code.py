@@ -1,0 +1,322 @@
+"""Depthwise convolution: input ``[channel][row][column]``, output ``[row][column][channel]``.
+
+The rows that a core needs of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns
+with steps of one column stay in registers, each of their rows twice: the second one a byte further, so that the words
+loaded for one pixel serve the next one too. All others are read along with the input.
+
+Cores share rows of channels that have their results in the same bytes. The results of one channel are put between
+those of the others there, whose channels the core computes next.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.depthwise_results import (
+    ChannelResults,
+    merge,
+    parameter_bytes,
+    parameter_registers,
+)
+from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
+from xpulpnn_sw.kernels.channelwise.run import piece
+from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
+from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
+from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.precision import Precision
+
+_USUAL_PARAMETERS = 2
+"""Registers for parameters that the copy of the rows leaves unused."""
+
+_REGISTER_FIELD = 5
+"""Bits of a position in ``p.insert``, below those of the length."""
+
+
+class DepthwiseCode:
+    """Writes the function.
+
+    Parameters
+    ----------
+    level : ElementLevel
+        Instructions there are.
+    precision : Precision
+        Of inputs, weights and results.
+    structure : Structure
+        Arguments.
+    known : mapping of str to int
+        Those that are constants.
+    rows : int or None
+        Filter rows kept in registers; None: filters are read along with the input.
+    rule : Rule
+        How accumulators become results.
+    """
+
+    def __init__(
+        self,
+        level: ElementLevel,
+        precision: Precision,
+        structure: Structure,
+        known: Mapping[str, int],
+        rows: int | None,
+        rule: Rule,
+    ) -> None:
+        """Assign the registers."""
+        self._code, self._precision, self._kept, self._rule = Code(level), precision, rows, rule
+        self._strip = Strip(self._code, precision.x, precision.x_signed)
+        registers = Registers()
+        # the arguments are no longer needed when these are
+        self._scratch = registers.take(REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
+        assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
+        self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
+        homes = {"out_pixel": self._out_pixel, "shift": self._shift}
+        wanted = ("pitch", "gap") if rows is None else ("pitch",)
+        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+
+    @property
+    def _parameter_bytes(self) -> int:
+        """Of a channel."""
+        return parameter_bytes(self._rule, self._precision.y)
+
+    @property
+    def _lanes(self) -> int:
+        """Channels of an output byte."""
+        return BYTE_BITS // self._precision.y
+
+    def _terms(self) -> dict[str, Term]:
+        out_height, out_width, channels = Argument("out_height"), Argument("out_width"), Argument("channels")
+        kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
+        group, row, count, rows = Name("group"), Name("row"), Name("count"), Name("rows")
+        stride_x, left = Argument("stride_x"), Name("left")
+        terms: dict[str, Term] = {
+            "groups": (channels + (self._lanes - 1)) // self._lanes,
+            **piece(Name("groups") * out_height),
+            "group": Name("begin") // out_height,
+            "row": Name("begin") - group * out_height,
+            "out_height": out_height,
+            "out_width": out_width,
+            "out_pixel": Argument("out_pixel_bytes"),
+            "stride_y": Argument("stride_y"),
+            "kernel_height": kernel_height,
+            "row_words": (kernel_width + (WORD - 1)) // WORD,
+            "filter_bytes": kernel_height * Name("row_words") * WORD,
+            "shift": Argument("shift"),
+            "channel": group * self._lanes,
+            "left": channels - Name("channel"),
+            "lanes": left - positive(left - self._lanes),
+            "channel_bytes": Argument("height") * Argument("row_bytes"),
+            "channel_source": Argument("input") + Name("channel") * Name("channel_bytes"),
+            "weights": Argument("weights") + Name("channel") * Name("filter_bytes"),
+            "parameters": Argument("parameters") + Name("channel") * self._parameter_bytes,
+            "buffer": Argument("buffer") + Argument("core") * Argument("buffer_stride"),
+            "column": Argument("output") + group,
+            "target": Name("column") + row * out_width * Argument("out_pixel_bytes"),
+            "rows": count - positive(count - (out_height - row)),
+            "inputs": (rows - 1) * Argument("stride_y") + kernel_height,
+            "first_y": row * Argument("stride_y") - Argument("pad_top"),
+            **self._strip.terms(),
+            "line_gap": Argument("stride_y") * Name("pitch") - out_width * stride_x,
+        }
+        if self._kept is not None:
+            terms |= {"pairs": out_width // 2, "odd": out_width & 1}
+        else:
+            width = kernel_width if not self._code.xpulp else Name("row_words") * WORD
+            terms |= {
+                "kernel_width": kernel_width,
+                "stride_x": stride_x,
+                "gap": Name("pitch") - width,
+                "filter_gap": Name("row_words") * WORD - kernel_width,
+            }
+        return terms
+
+    def write(self) -> Program:
+        """The whole function."""
+        code, b, frame = self._code, self._code.b, self._frame
+        work, other, *_ = self._scratch
+        start, channel, end = Label(), Label(), Label()
+        frame.begin()
+        count = frame.register("count", work)
+        b.far_branch("beq", count, ZERO, end)
+        b.place(start)
+        b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if code.xpulp else 0)
+        b.place(channel)
+        with b.region("im2col"):
+            self._strip.emit(frame, self._scratch)
+        with b.region("body"):
+            if self._kept is None:
+                self._moving_filter()
+            else:
+                self._kept_filter(self._kept)
+        b("addi", self._position, self._position, self._precision.y)
+        self._advance("channel_source", "channel_bytes")
+        self._advance("parameters", Number(self._parameter_bytes))
+        lanes = frame.register("lanes", work)
+        b("addi", work, lanes, -1)
+        frame.store("lanes", work)
+        b.far_branch("bne", work, ZERO, channel)
+        # the next channels, from their first row on
+        b("sub", work, frame.register("count", work), frame.register("rows", other))
+        frame.store("count", work)
+        b.far_branch("beq", work, ZERO, end)
+        self._next_group(work)
+        b.jump(start)
+        b.place(end)
+        frame.end()
+        return b.finish()
+
+    def _advance(self, name: str, distance: str | Number) -> None:
+        work, other, temporary, *_ = self._scratch
+        self._frame.load(name, work)
+        value = distance.value if isinstance(distance, Number) else self._frame.value(distance, other)
+        self._code.b.add(work, value, temporary)
+        self._frame.store(name, work)
+
+    def _next_group(self, count: int) -> None:
+        """Start with the next channels; so many rows of them and of others are left."""
+        b, frame = self._code.b, self._frame
+        _, rows, work, other, temporary, *_ = self._scratch
+        frame.load("out_height", rows)
+        b.at_most(rows, count, work, other)
+        frame.store("rows", rows)
+        b("addi", rows, rows, -1)
+        b("mul", rows, rows, frame.register("stride_y", work))
+        b.add(rows, frame.value("kernel_height", work), other)
+        frame.store("inputs", rows)
+        b("sub", work, ZERO, frame.register("pad_top", work))
+        frame.store("first_y", work)
+        frame.load("column", work)
+        b("addi", work, work, 1)
+        frame.store("column", work)
+        frame.store("target", work)
+        frame.load("left", work)
+        b("addi", work, work, -self._lanes)
+        frame.store("left", work)
+        b.li(rows, self._lanes)
+        b.at_most(rows, work, other, temporary)
+        frame.store("lanes", rows)
+
+    # -- filters in registers
+
+    def _kept_filter(self, rows: int) -> None:
+        code, b, frame = self._code, self._code.b, self._frame
+        taken = iter(self._scratch)
+        first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
+        parameters = [next(taken) for _ in range(parameter_registers(self._rule))]
+        # accumulators and what is stored
+        acc, stored, rest = [next(taken), next(taken)], [next(taken), next(taken)], list(taken)
+        finishing = self._finishing(parameters, words + rest)
+        frame.load("weights", acc[0])
+        for register in first:
+            code.load(register, acc[0], WORD)
+        frame.store("weights", acc[0])
+        for register, further in zip(first, second, strict=True):
+            b("slli", further, register, BYTE_BITS)
+        finishing.load(frame.register("parameters", self._out))
+        frame.load("target", self._out)
+        frame.load("rows", self._rows)
+        frame.load("buffer", pointers[0])
+        line = Label()
+        b.place(line)
+        for above, pointer in pairwise(pointers):
+            b.mv(pointer, above)
+            b.add(pointer, frame.value("pitch", acc[0]), acc[1])
+
+        def pixels(count: int) -> None:
+            for word, pointer in zip(words, pointers, strict=True):
+                code.load(word, pointer, count)
+            is_empty = finishing.start == ZERO
+            for accumulator, weights in zip(acc[:count], (first, second), strict=False):
+                if not is_empty:
+                    b.mv(accumulator, finishing.start)
+                for number, (word, weight) in enumerate(zip(words, weights, strict=True)):
+                    self._dot(accumulator, word, weight, adds=number > 0 or not is_empty)
+            self._store(finishing, acc[:count], stored[:count])
+
+        code.repeat(frame.value("pairs", acc[0]), acc[0], lambda: pixels(2), level=0)
+        odd, skip = frame.value("odd", acc[0]), Label()
+        if odd != 0:
+            if isinstance(odd, Held):
+                b.branch("beq", odd.register, ZERO, skip)
+            pixels(1)
+            b.place(skip)
+        b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
+        b("addi", self._rows, self._rows, -1)
+        b.branch("bne", self._rows, ZERO, line)
+
+    # -- filters read along
+
+    def _moving_filter(self) -> None:
+        code, b, frame = self._code, self._code.b, self._frame
+        count = parameter_registers(self._rule)
+        parameters, others = self._scratch[:count], self._scratch[count:]
+        base, filters, pointer, weights, accumulator, element, weight, columns, inner, outer, work, result, *_ = others
+        finishing = self._finishing(parameters, [element, weight])
+        frame.load("weights", filters)
+        finishing.load(frame.register("parameters", self._out))
+        frame.load("target", self._out)
+        frame.load("rows", self._rows)
+        frame.load("buffer", base)
+        line, pixel = Label(), Label()
+        b.place(line)
+        frame.load("out_width", columns)
+        b.place(pixel)
+        for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
+            b.mv(register, source)
+        with b.loop(frame.value("kernel_height", outer), outer, level=1):
+            if code.xpulp:
+                with b.loop(frame.value("row_words", inner), inner, level=0):
+                    code.load(weight, weights, WORD)
+                    code.load(element, pointer, WORD)
+                    self._dot(accumulator, element, weight, adds=True)
+            else:
+                with b.loop(frame.value("kernel_width", inner), inner):
+                    code.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
+                    code.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
+                    code.accumulate(accumulator, element, weight, work)
+                b.add(weights, frame.value("filter_gap", work), element)
+            b.add(pointer, frame.value("gap", work), element)
+        self._store(finishing, [accumulator], [result])
+        b.add(base, frame.value("stride_x", work), element)
+        b("addi", columns, columns, -1)
+        b.branch("bne", columns, ZERO, pixel)
+        b.add(base, frame.value("line_gap", work), element)
+        b("addi", self._rows, self._rows, -1)
+        b.branch("bne", self._rows, ZERO, line)
+        b.add(filters, frame.value("filter_bytes", work), element)
+        frame.store("weights", filters)
+
+    # -- both
+
+    def _finishing(self, parameters: list[int], temporaries: list[int]) -> ChannelResults:
+        return ChannelResults(self._code, self._rule, self._precision, self._shift, parameters, temporaries)
+
+    def _dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
+        """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
+        x_signed, w_signed = self._precision.x_signed, self._precision.w_signed
+        signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
+        # the unsigned factor comes first
+        factors = (weights, word) if x_signed and not w_signed else (word, weights)
+        self._code.b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
+
+    def _store(self, finishing: ChannelResults, accumulators: list[int], results: list[int]) -> None:
+        """Requantise the accumulators of the next pixels, which are lost, and store the results."""
+        code, bits = self._code, self._precision.y
+        finishing.scale(results, accumulators)
+        if bits < BYTE_BITS:
+            first, *others = accumulators
+            code.load(first, self._out, bits=BYTE_BITS)
+            for register in others:
+                code.load_at(register, self._out, self._out_pixel, register, bits=BYTE_BITS)
+        work, other = self._scratch[-1], self._scratch[-2]
+        finishing.finish(results, work)
+        stored = results
+        if bits < BYTE_BITS:
+            stored = accumulators
+            for byte, result in zip(accumulators, results, strict=True):
+                merge(code, byte, result, bits, self._position, (work, other))
+        for register in stored:
+            code.store(register, self._out, Held(self._out_pixel), bits=BYTE_BITS)

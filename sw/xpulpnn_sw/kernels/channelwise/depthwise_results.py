@@ -1,0 +1,156 @@
+"""How accumulators of a depthwise convolution become results: by the parameters of one channel, kept in registers.
+
+With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
+"""
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.channelwise.code import Code
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.precision import Precision
+
+_HALF = 2
+"""Bytes of a threshold."""
+
+_WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
+"""Words of a channel's parameters, thresholds besides."""
+
+_REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
+
+TEMPORARIES = 2
+"""Registers that are lost."""
+
+
+def parameter_bytes(rule: Rule, bits: int) -> int:
+    """Bytes of a channel's parameters for results of ``bits`` bits."""
+    return _WORDS[rule] * WORD + (_HALF << bits if rule is Rule.THRESHOLDS else 0)
+
+
+def parameter_registers(rule: Rule) -> int:
+    """Registers for a channel's parameters."""
+    return _REGISTERS[rule]
+
+
+class ChannelResults:
+    """Writes what turns accumulators of one channel into results.
+
+    Parameters
+    ----------
+    code : Code
+        Takes the instructions.
+    rule : Rule
+        How.
+    precision : Precision
+        Of the results.
+    shift : int
+        Register with the right shift that the rule leaves to the kernel.
+    parameters : list of int
+        Registers, as many as :func:`parameter_registers` says.
+    temporaries : list of int
+        At least :data:`TEMPORARIES` registers.
+    """
+
+    def __init__(
+        self, code: Code, rule: Rule, precision: Precision, shift: int, parameters: list[int], temporaries: list[int]
+    ) -> None:
+        self._code, self._rule, self._precision, self._shift = code, rule, precision, shift
+        self._parameters, self._temporaries = parameters, temporaries
+
+    @property
+    def start(self) -> int:
+        """Register with what accumulators start with."""
+        return ZERO if self._rule is Rule.BN32 else self._parameters[0]
+
+    def load(self, pointer: int) -> None:
+        """Load the parameters at ``pointer``."""
+        b = self._code.b
+        for number, register in enumerate(self._parameters[: _WORDS[self._rule]]):
+            b("lw", register, number * WORD, pointer)
+        if self._rule is Rule.THRESHOLDS:
+            b("addi", self._parameters[1], pointer, WORD)
+
+    def scale(self, results: list[int], accumulators: list[int]) -> None:
+        """The results before :meth:`finish`; the accumulators are lost."""
+        code, b = self._code, self._code.b
+        pairs = list(zip(results, accumulators, strict=True))
+        match self._rule:
+            case Rule.BN32:
+                lam, kappa = self._parameters
+                for result, accumulator in pairs:
+                    code.multiply_add(result, accumulator, kappa, lam)
+            case Rule.BN64:
+                for result, accumulator in pairs:
+                    self._upper_word(result, accumulator)
+            case Rule.MULTIPLY:
+                for result, accumulator in pairs:
+                    b("mul", result, accumulator, self._parameters[1])
+            case Rule.SHIFT:
+                for result, accumulator in pairs:
+                    b("sra", result, accumulator, self._shift)
+            case _:
+                self._search(pairs)
+
+    def finish(self, results: list[int], work: int) -> None:
+        """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
+        precision = self._precision
+        if self._rule is Rule.THRESHOLDS:
+            return
+        if self._rule is not Rule.SHIFT:
+            for result in results:
+                self._code.b("sra", result, result, self._shift)
+        for result in results:
+            self._code.clip(result, result, precision.y, work, signed=precision.y_signed)
+
+    def _upper_word(self, result: int, accumulator: int) -> None:
+        """The upper word of ``kappa * accumulator + lambda``."""
+        code, b = self._code, self._code.b
+        _, lam, lam_high, kappa, kappa_high = self._parameters
+        work, product = self._temporaries[:TEMPORARIES]
+        b("mul", work, accumulator, kappa)
+        b("add", work, work, lam)
+        # the carry
+        b("sltu", work, work, lam)
+        b("add", work, work, lam_high)
+        code.accumulate(work, accumulator, kappa_high, product)
+        b("mulhsu", result, accumulator, kappa)
+        b("add", result, result, work)
+
+    def _search(self, pairs: list[tuple[int, int]]) -> None:
+        """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
+        b, table = self._code.b, self._parameters[1]
+        thresholds = self._temporaries[: len(pairs)]
+        levels = [1 << level for level in reversed(range(self._precision.y))]
+        for place, _ in pairs:
+            b.mv(place, table)
+        for half in levels:
+            for threshold, (place, _) in zip(thresholds, pairs, strict=True):
+                b("lh", threshold, (half - 1) * _HALF, place)
+            for threshold, (place, accumulator) in zip(thresholds, pairs, strict=True):
+                b("slt", threshold, threshold, accumulator)
+                b("slli", threshold, threshold, (half * _HALF).bit_length() - 1)
+                b("add", place, place, threshold)
+        for place, _ in pairs:
+            b("sub", place, place, table)
+            b("srli", place, place, _HALF.bit_length() - 1)
+            if self._precision.y_signed:
+                b("xori", place, place, levels[0])
+
+
+def merge(code: Code, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
+    """Put a result, which is lost, into a byte, at the place that a register tells as ``p.insert`` wants it.
+
+    Without XpulpV2 ``position`` is the place alone, and both temporaries are lost.
+    """
+    b = code.b
+    if code.xpulp:
+        b("p.insert", byte, result, position)
+        return
+    mask, kept = temporaries
+    assert bits < BYTE_BITS
+    b.li(mask, (1 << bits) - 1)
+    b("and", result, result, mask)
+    b("sll", result, result, position)
+    b("sll", kept, mask, position)
+    b("xori", kept, kept, -1)
+    b("and", byte, byte, kept)
+    b("or", byte, byte, result)

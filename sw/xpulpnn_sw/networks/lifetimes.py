@@ -1,0 +1,73 @@
+"""Memory shared over time: pieces that are not needed in the same step may have the same addresses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xpulpnn_sw.tiling.plan import aligned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Something that needs memory for some time.
+
+    Parameters
+    ----------
+    name : str
+        What it is, another for each piece.
+    size : int
+        Its bytes.
+    first, last : int
+        Steps from the beginning of the one to the end of the other in which it needs them.
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: "Piece") -> bool:
+        """Whether there is a step in which both need memory."""
+        return self.first <= other.last and other.first <= self.last
+
+
+Order = Callable[[Piece], tuple[int, ...]]
+
+_ORDERS: tuple[Order, ...] = (
+    lambda piece: (-piece.size, piece.first),
+    lambda piece: (-piece.size * (piece.last - piece.first + 1),),
+    lambda piece: (piece.first - piece.last, -piece.size),
+    lambda piece: (piece.first, -piece.size),
+)
+"""In which the pieces choose their places; no order is the best of all for every network."""
+
+
+def demand(pieces: Sequence[Piece], step: int) -> int:
+    """Bytes needed in a step."""
+    return sum(aligned(piece.size) for piece in pieces if piece.first <= step <= piece.last)
+
+
+def arranged(pieces: Sequence[Piece]) -> dict[str, int]:
+    """Offset of each piece, such that none has a byte in common with one that it meets; as few bytes as was found."""
+    return min((_placed(sorted(pieces, key=order)) for order in _ORDERS), key=lambda places: extent(pieces, places))
+
+
+def extent(pieces: Sequence[Piece], places: dict[str, int]) -> int:
+    """Bytes up to the end of the last piece."""
+    return max((places[piece.name] + aligned(piece.size) for piece in pieces), default=0)
+
+
+def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
+    """Each piece in turn in the smallest gap between those it meets that has room for it."""
+    places: dict[str, int] = {}
+    done: list[Piece] = []
+    for piece in pieces:
+        taken = sorted((places[one.name], places[one.name] + aligned(one.size)) for one in done if one.meets(piece))
+        best, least, end = None, 0, 0
+        for start, after in taken:
+            room = start - end
+            if room >= aligned(piece.size) and (best is None or room < least):
+                best, least = end, room
+            end = max(end, after)
+        places[piece.name] = end if best is None else best
+        done.append(piece)
+    return places

@@ -1,0 +1,334 @@
+"""A network as a program of a cluster: core 0 commands the DMA engine, all cores share every layer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.isa.cluster import (
+    MAX_CORES,
+    PRIVATE_DMA,
+    PRIVATE_EVENT_UNIT,
+    TCDM_BASE,
+    Barrier,
+    Dma,
+    EventLine,
+    EventRegister,
+)
+from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
+from xpulpnn_sw.asm import assemble
+from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
+from xpulpnn_sw.kernels.function import STACK_STRIDE
+from xpulpnn_sw.kernels.kernel import STACK_BYTES
+from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol
+from xpulpnn_sw.networks.deployment import Deployment, deployed, results_of, weights_of
+from xpulpnn_sw.networks.kernels import ARGUMENTS, INPUT, OUTPUT, SHARED, length, own_symbols, structure
+from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.programs.bare import BareProgram
+from xpulpnn_sw.programs.tiled import OUTSIDE_DATA, STACK, TIMES
+from xpulpnn_sw.tiling.operands import Outside, Transfer, command_words
+
+STACKS, REPORTS = "stacks", "reports"
+"""Pieces of memory that are needed all the time."""
+
+_REPORT_BYTES = len(TIMES) * WORD_BYTES
+_STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
+
+_CALL_WORDS = 8
+"""Of the block that tells the host what to take: four words of 64 bits."""
+
+_SYS_WRITE, _STDOUT = 64, 1
+
+_NOISE = 0xA5
+"""What the memory of the cluster is full of at the beginning: nothing may rely on zeros there."""
+
+_START = """
+start:
+    csrr t0, mhartid
+    andi s2, t0, {cores_mask}
+    li t1, {stack_stride}
+    mul t1, t1, s2
+    li sp, {stack}
+    add sp, sp, t1
+    li gp, {event_unit}
+    li t1, {line}
+    sw t1, {mask}(gp)
+    li t1, {report_bytes}
+    mul t1, t1, s2
+    li s5, {reports}
+    add s5, s5, t1
+    li s7, {dma}
+    bne s2, zero, step0
+    li t1, {team}
+    sw t1, {target}(gp)
+    sw t1, {trigger}(gp)
+"""
+"""What all cores do first. The barrier gathers arrivals also before core 0 has set its masks."""
+
+_STEP = """
+step{number}:
+    p.elw t0, {barrier}(gp)
+released{number}:
+    csrr s9, mcycle
+    bne s2, zero, work{number}
+    {tell}
+    {commands}
+work{number}:
+    csrr s10, mcycle
+    {work}
+    csrr s11, mcycle
+    bne s2, zero, arrived{number}
+    {wait}
+arrived{number}:
+    csrr t1, mcycle
+    sw s9, 0(s5)
+    sw s10, 4(s5)
+    sw s11, 8(s5)
+    sw t1, 12(s5)
+    addi s5, s5, {report}
+"""
+"""From one barrier to the next. Core 0 lets the host have the results of the layer before, which are read at once and
+cost no more than the store, commands what is to be moved meanwhile, does its share, and waits until all is moved."""
+
+_WORK = """
+    li a0, {arguments}
+    mv a1, s2
+    li a2, {cores}
+    jal ra, kernel{layer}
+"""
+
+_WAIT = """
+    li t0, 1
+    sll t0, t0, s8
+wait{number}:
+    lw t1, {status}(s7)
+    and t1, t1, t0
+    bne t1, zero, wait{number}
+    sw t0, {status}(s7)
+"""
+
+_TELL = """
+    li t0, {tohost}
+    li t1, {value}
+    sw t1, 0(t0)
+"""
+
+_END = """
+step{number}:
+    p.elw t0, {barrier}(gp)
+released{number}:
+    bne s2, zero, sleep
+    {tell}
+sleep:
+    sw zero, {mask}(gp)
+    p.elw t0, {wait_event}(gp)
+    j sleep
+"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeployedProgram(BareProgram):
+    """Memory contents and addresses of a network's program; ``cycles`` is where the reports of the cores are.
+
+    Parameters
+    ----------
+    deployment : Deployment
+        What is where when.
+    outside : Image
+        The memory outside: operands, ``output``, the words of the host.
+    outputs : tuple of OutputLayout
+        Of the layers; each is at the beginning of an image of its own, as the host takes them.
+    transfers : tuple of tuple of Transfer
+        Of each step.
+    starts : tuple of int
+        Addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
+        barrier at its end belongs to a step.
+    kernels : tuple of int
+        Addresses of the functions of the layers, and the one behind.
+    cores : int
+        That share the work.
+    """
+
+    deployment: Deployment
+    outside: Image
+    outputs: tuple[OutputLayout, ...]
+    transfers: tuple[tuple[Transfer, ...], ...]
+    starts: tuple[int, ...]
+    kernels: tuple[int, ...]
+    cores: int
+
+    def times(self, inside: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memory after a run."""
+        steps = len(self.deployment.steps)
+        first = self.cycles - self.data_base
+        reports = inside[first : first + self.cores * steps * _REPORT_BYTES].view("<u4").astype(np.int64)
+        return reports.reshape(self.cores, steps, len(TIMES)).transpose(1, 0, 2)
+
+    def results(self, told: bytes) -> list[NDArray[np.int64]]:
+        """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
+        found: list[NDArray[np.int64]] = []
+        for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
+            size = length(run, OUTPUT)
+            found.append(_decoded(output, told[:size].ljust(size, b"\0")))
+            told = told[size:]
+        return found
+
+    def final(self, stored: bytes) -> NDArray[np.int64]:
+        """Results of the last layer out of what is stored outside."""
+        return _decoded(self.outputs[-1], stored)
+
+
+def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
+    data = np.frombuffer(content, np.uint8)
+    return output.decode(Image(0, data, {output.symbol: Symbol(0, data.size)}), data)
+
+
+def deployed_program(
+    network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
+) -> DeployedProgram:
+    """The program in which ``cores`` cores compute a network for an input with ``memory`` bytes of TCDM.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
+    """
+    # two more steps than layers; the filters of each may want one for themselves
+    most_steps = 2 * len(network.stages) + 2
+    fixed = {STACKS: cores * _STACK_STRIDE, REPORTS: cores * most_steps * _REPORT_BYTES}
+    plan = deployed(network, image, variants, cores=cores, memory=memory, fixed=fixed)
+    return _Writer(plan, cores).program()
+
+
+class _Writer:
+    """Puts what is outside into place, and writes the text."""
+
+    def __init__(self, plan: Deployment, cores: int) -> None:
+        self.plan, self.cores = plan, cores
+        self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
+        self.outside = Outside(OUTSIDE_DATA)
+        self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
+        self._operands()
+        self.calls = [self._call(number) for number in range(len(plan.runs) - 1)]
+
+    def _operands(self) -> None:
+        """Input, filters and argument structures, and room for the results."""
+        stages, runs = self.plan.network.stages, self.plan.runs
+        self.outside.place(INPUT, runs[0].image.view(INPUT).tobytes())
+        self.outside.place(results_of(stages[-1]), bytes(length(runs[-1], OUTPUT)))
+        words: list[int] = []
+        self.arguments: list[int] = []
+        source = self.inside[INPUT]
+        for stage, run in zip(stages, runs, strict=True):
+            places = {INPUT: source, OUTPUT: self.inside[results_of(stage)]}
+            if own_symbols(run):
+                self.outside.place(
+                    weights_of(stage), b"".join(run.image.view(one).tobytes() for one in own_symbols(run))
+                )
+                at = self.inside[weights_of(stage)]
+                for one in own_symbols(run):
+                    places[one] = at
+                    at += length(run, one)
+            if length(run, SHARED):
+                places[SHARED] = self.inside[f"{stage.name}.{SHARED}"]
+            self.arguments.append(self.inside[ARGUMENTS] + len(words) * WORD_BYTES)
+            words += structure(run, places)
+            source = places[OUTPUT]
+        self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
+
+    def _call(self, layer: int) -> int:
+        """Address of the block that lets the host take the results of a layer."""
+        stage, run = self.plan.network.stages[layer], self.plan.runs[layer]
+        block = (_SYS_WRITE, _STDOUT, self.inside[results_of(stage)], length(run, OUTPUT))
+        return self.outside.place(f"{stage.name}.call", np.array(block, "<u8").tobytes())
+
+    def _transfers(self) -> Iterator[tuple[Transfer, ...]]:
+        for step in self.plan.steps:
+            yield tuple(
+                Transfer(
+                    inside=self.inside[name],
+                    outside=self.outside.symbols[name].address,
+                    line=self.outside.symbols[name].length,
+                    inwards=name in step.loads,
+                )
+                for name in (*step.loads, *step.stores)
+            )
+
+    def program(self) -> DeployedProgram:
+        """Everything."""
+        runs, transfers = self.plan.runs, tuple(self._transfers())
+        kernels = np.cumsum([TEXT_BASE, *(run.function.words.nbytes for run in runs)]).tolist()
+        assert kernels[-1] < OUTSIDE_DATA
+        caller = assemble(self._text(kernels, transfers), kernels[-1])
+        text = b"".join(run.function.words.astype("<u4").tobytes() for run in runs) + caller.to_bytes()
+        stages = self.plan.network.stages
+        return DeployedProgram(
+            entry=caller.labels["start"],
+            text_base=TEXT_BASE,
+            text=text,
+            data_base=TCDM_BASE,
+            data=bytes([_NOISE]) * self.plan.extent,
+            tohost=self.tohost,
+            cycles=self.inside[REPORTS],
+            deployment=self.plan,
+            outside=self.outside.image(),
+            outputs=tuple(
+                replace(run.output, symbol=results_of(stage)) for run, stage in zip(runs, stages, strict=True)
+            ),
+            transfers=transfers,
+            starts=tuple(caller.labels[f"released{number}"] for number in range(len(self.plan.steps) + 1)),
+            kernels=tuple(kernels),
+            cores=self.cores,
+        )
+
+    def _text(self, kernels: Sequence[int], transfers: Sequence[Sequence[Transfer]]) -> str:
+        barrier = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
+        steps = self.plan.steps
+        parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
+        parts.append(
+            _START.format(
+                cores_mask=MAX_CORES - 1,
+                stack_stride=_STACK_STRIDE,
+                stack=self.inside[STACKS] + STACK & -STACK_ALIGNMENT,
+                event_unit=PRIVATE_EVENT_UNIT,
+                line=1 << EventLine.BARRIER,
+                mask=int(EventRegister.MASK),
+                report_bytes=len(steps) * _REPORT_BYTES,
+                reports=self.inside[REPORTS],
+                dma=PRIVATE_DMA,
+                team=(1 << self.cores) - 1,
+                target=EventRegister.BARRIER + Barrier.TARGET_MASK,
+                trigger=EventRegister.BARRIER + Barrier.TRIGGER_MASK,
+            )
+        )
+        told = 0
+        for number, (step, moved) in enumerate(zip(steps, transfers, strict=True)):
+            # results are there until the layer that computes with them is done
+            is_due = number and told < len(self.calls) and steps[number - 1].layer == told
+            tell = self._tell(self.calls[told]) if is_due else ""
+            told += bool(tell)
+            words = command_words(list(moved))
+            issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
+            parts.append(
+                _STEP.format(
+                    number=number,
+                    barrier=barrier,
+                    tell=tell,
+                    commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
+                    work="" if step.layer is None else self._work(step.layer),
+                    wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
+                    report=_REPORT_BYTES,
+                )
+            )
+        end = _END.format(
+            number=len(steps),
+            barrier=barrier,
+            tell=self._tell(1),
+            mask=int(EventRegister.MASK),
+            wait_event=int(EventRegister.WAIT),
+        )
+        return "\n".join([*parts, end])
+
+    def _work(self, layer: int) -> str:
+        return _WORK.format(arguments=self.arguments[layer], cores=self.cores, layer=layer)
+
+    def _tell(self, value: int) -> str:
+        return _TELL.format(tohost=self.tohost, value=value)

@@ -1,0 +1,89 @@
+"""Windows that move over a feature map: what a convolution, a depthwise one and a pooling have in common."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Places of a window on a feature map.
+
+    Parameters
+    ----------
+    height, width, channels : int
+        Size of the input feature map.
+    kernel_height, kernel_width : int
+        Size of the window.
+    stride : (int, int)
+        Step in y and in x.
+    padding : (int, int, int, int)
+        Rows and columns around the map at top, bottom, left and right that windows may reach into.
+    """
+
+    usual_padding: ClassVar[str] = "0"
+    """Unless the text of a layer says otherwise."""
+
+    height: int
+    width: int
+    channels: int
+    kernel_height: int
+    kernel_width: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __post_init__(self) -> None:
+        """Reject sizes that describe no computation."""
+        for name in ("height", "width", "channels", "kernel_height", "kernel_width"):
+            check_size(name.replace("_", " "), getattr(self, name))
+        for value in self.stride:
+            check_size("stride", value)
+        for value in self.padding:
+            check_size("padding", value, least=0)
+        top, bottom, left, right = self.padding
+        for name, kernel, padded in (
+            ("height", self.reach, self.height + top + bottom),
+            ("width", self.kernel_width, self.width + left + right),
+        ):
+            if kernel > padded:
+                raise LayerError(f"kernel {name} must be at most the padded input's {padded}, not {kernel}")
+        check_elements("input", self.height * self.width * self.channels)
+
+    @property
+    def reach(self) -> int:
+        """Input rows from the first to the last of a window."""
+        return self.kernel_height
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output map."""
+        top, bottom, _, _ = self.padding
+        return (self.height + top + bottom - self.reach) // self.stride[0] + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output map."""
+        _, _, left, right = self.padding
+        return (self.width + left + right - self.kernel_width) // self.stride[1] + 1
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the output without its channels."""
+        return self.out_height, self.out_width
+
+    @classmethod
+    def steps_of(cls, text: str, part: str | None) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
+        """Stride and padding in the options ``s=S,p=P`` of the layer ``text``.
+
+        S is one stride or ``SYxSX``, 1 unless given; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``.
+        """
+        options = options_of(text, part)
+        stride_y, stride_x = spread("s", options.get("s", "1"), 2)
+        top, bottom, left, right = spread("p", options.get("p", cls.usual_padding), 4)
+        return (stride_y, stride_x), (top, bottom, left, right)
+
+    def with_steps(self, text: str) -> str:
+        """The text of a layer with the options that :meth:`steps_of` reads, without default ones."""
+        return written(text, {"s": (self.stride, "1"), "p": (self.padding, self.usual_padding)})

@@ -1,0 +1,417 @@
+"""Functions with the public names of PULP-NN: an application's calls, packed as there, give what numpy computes."""
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.elf import load
+from xpulpnn_sim.exits import Exit
+from xpulpnn_sim.golden import channel_layers, layers
+from xpulpnn_sim.iss.cluster import ClusterSession
+from xpulpnn_sim.iss.session import Session
+from xpulpnn_sw.build_options import Options
+from xpulpnn_sw.clibrary.public import PREFIXES, PublicFunctions, usual_precisions
+from xpulpnn_sw.clibrary.public_header import public_header
+from xpulpnn_sw.clibrary.write import objects, texts
+from xpulpnn_sw.cluster_layout import ClusterLayout
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.toolchain import build
+
+CORE = preset("xpulpnn")
+ENOUGH = 20_000_000
+GUARD = 32
+"""Bytes before and behind each output that must stay as they are."""
+
+GUARDED = b"\xa5"
+EXAMPLE = Path(__file__).parent.parent.parent.parent / "examples/public_names"
+
+
+@dataclass(kw_only=True)
+class Call:
+    """A call, what it gets, and what must come of it."""
+
+    text: str
+    operands: dict[str, bytes]
+    expected: bytes
+    offset: int = 0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def name(self) -> str:
+        return self.text.partition("(")[0]
+
+
+def packed(values: np.ndarray, bits: int) -> bytes:
+    """Elements in order, the first in the lowest bits of a byte."""
+    if bits == 32:
+        return values.astype("<i4").tobytes()
+    each = 8 // bits
+    lanes = values.reshape(-1, each).astype(np.int64) & ((1 << bits) - 1)
+    return (lanes << np.arange(each) * bits).sum(axis=1).astype(np.uint8).tobytes()
+
+
+def apart(values: np.ndarray, bits: int) -> np.ndarray:
+    """``[channel][...]`` with the channels of a byte beside each other."""
+    each = 8 // bits
+    return np.moveaxis(values.reshape(-1, each, *values.shape[1:]), 1, -1)
+
+
+def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = False) -> np.ndarray:
+    least = -(1 << bits - 1) if signed else 0
+    return rng.integers(least, least + (1 << bits), shape)
+
+
+def normalised(rng: np.random.Generator, sums: np.ndarray, bits: int, *, signed: bool = False):
+    """Results that spread over their range; the operands and the shift of batch normalisation."""
+    spread = max(1, int(sums.std()))
+    shift = max(0, (4 * spread << 6).bit_length() - 1 - bits)
+    kappa = rng.integers(1 << 5, 1 << 6, sums.shape[-1])
+    centre = 0 if signed else 1 << bits - 1
+    lam = (centre << shift) - kappa * sums.reshape(-1, sums.shape[-1]).mean(axis=0).astype(int)
+    operands = {"KAPPA": packed(kappa, 32), "LAMBDA": packed(lam, 32)}
+    return layers.quantise_bn(sums, kappa, lam, shift, bits, signed), operands, shift
+
+
+def centring(sums: np.ndarray, bits: int, factor: int = 1) -> tuple[np.ndarray, int]:
+    """Biases and the shift that spread unsigned results, times a factor, over their range."""
+    shift = max(0, (4 * int(sums.std()) * factor).bit_length() - 1 - bits)
+    return (1 << bits - 1 << shift) // factor - int(sums.mean()) + np.zeros(sums.shape[-1], int), shift
+
+
+def conv(rng: np.random.Generator, name: str, widths: tuple[int, int, int], text: str, *, signed: bool = False) -> Call:
+    """A convolution ``HxWxC:OxKyxKx`` with padding and steps of 2 rows; ``widths`` in the names' order."""
+    x, y, w = widths
+    (height, width, channels), (outputs, rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
+    image = random(rng, x, height, width, channels, signed=signed)
+    filters = random(rng, w, outputs, rows, columns, channels, signed=True)
+    bias = rng.integers(-100, 100, outputs)
+    # plain single pixels are read where they are
+    pads, step = (layers.Pads(), 1) if "pointwise" in name else (layers.Pads(1, 0, 0, 2), 2)
+    sums = layers.conv(image, filters, bias, (step, 1), pads)
+    results, operands, shift = normalised(rng, sums, y, signed=signed)
+    out = f"{results.shape[1]}, {results.shape[0]}, {outputs}"
+    edges = f"{pads.top}, {pads.bottom}, {pads.left}, {pads.right}"
+    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, {edges}, 1, {step}"
+    operands |= {"IN": packed(image, x), "W": packed(filters, w), "BIAS": packed(bias, 32)}
+    call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {shift}, {sizes}, 1, 1)"
+    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+
+
+def depthwise(rng: np.random.Generator, name: str, widths: tuple[int, int, int], text: str) -> Call:
+    """``HxWxC:KyxKx``, multiplied by a factor and shifted."""
+    x, y, w = widths
+    (height, width, channels), (rows, columns) = (map(int, part.split("x")) for part in text.split(":"))
+    image, filters = random(rng, x, height, width, channels), random(rng, w, channels, rows, columns, signed=True)
+    window = channel_layers.Window(rows, columns, pads=layers.Pads(0, 2, 1, 0))
+    bias, shift = centring(channel_layers.depthwise(image, filters, None, window), y, factor=7)
+    results = layers.quantise_multiply(channel_layers.depthwise(image, filters, bias, window), 7, shift, y)
+    out = f"{results.shape[1]}, {results.shape[0]}, {channels}"
+    sizes = f"{width}, {height}, {channels}, {out}, {columns}, {rows}, 0, 2, 1, 0, 1, 1"
+    maps = apart(image.transpose(2, 0, 1), x)
+    operands = {"IN": packed(maps, x), "W": packed(apart(filters, w), w), "BIAS": packed(bias, 32)}
+    call = f"{name}(IN, NULL, BIAS, OUT, W, NULL, NULL, NULL, 7, {shift}, {sizes}, 1, 0)"
+    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+
+
+def linear(rng: np.random.Generator, name: str, widths: tuple[int, int, int], inputs: int, outputs: int) -> Call:
+    x, y, w = widths
+    vector, filters = random(rng, x, inputs), random(rng, w, outputs, inputs, signed=True)
+    sums = (filters @ vector).astype(np.int32)
+    operands = {"IN": packed(vector, x), "W": packed(filters, w)}
+    if y == 32:
+        call = f"{name}(IN, NULL, OUT, W, {inputs}, {outputs})"
+        return Call(text=call, operands=operands, expected=packed(sums, 32), values=sums)
+    bias, shift = centring(sums[np.newaxis, :].repeat(2, axis=0), y)
+    results = layers.quantise_shift(sums + bias, shift, y)
+    operands["BIAS"] = packed(bias, 32)
+    call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
+    return Call(text=call, operands=operands, expected=packed(results, y), values=results)
+
+
+def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
+    """One with a kernel or, by its channels, without, and one whose window has none."""
+    image = random(rng, bits, 7, 6, channels)
+    operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
+    window = channel_layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
+    most = channel_layers.max_pool(image, window)
+    calls = [
+        Call(
+            text=f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2)",
+            operands=operands,
+            expected=packed(most, bits),
+            values=most,
+        )
+    ]
+    for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
+        window = channel_layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
+        sums = channel_layers.window_sums(image, window)
+        means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
+        sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
+        call = f"xpulp_nn_avgpool_u{bits}_u{bits}(IN, OUT, {factor}, 10, 300, {sizes}, {sides}, 1)"
+        calls.append(Call(text=call, operands=operands, expected=packed(means, bits), values=means))
+    return calls
+
+
+def add(rng: np.random.Generator, *, requantised: bool) -> Call:
+    first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
+    scales = (140, 90, 8), (1800, 200, 8)
+    total = sum(
+        channel_layers.scaled(values, scale, 8, signed=False).astype(int)
+        for values, scale in zip((first, second), scales, strict=True)
+    )
+    total = total * 3 + 5 >> 3 if requantised else total
+    results = np.clip(total, 0, 255)
+    numbers = ", ".join(str(number) for scale in scales for number in scale)
+    call = f"pulp_nn_add_u8_u4_u8(IN, W, OUT, {numbers}, 3, 5, 3, 4, 3, 6, {requantised:d})"
+    return Call(
+        text=call,
+        operands={"IN": packed(first, 8), "W": packed(second, 4)},
+        expected=packed(results, 8),
+        values=results,
+    )
+
+
+def calls_of(rng: np.random.Generator) -> list[Call]:
+    return [
+        # whole words and groups; a rest of pixels; a rest of channels, of the input too
+        conv(rng, "pulp_nn_conv_u8_u8_i8", (8, 8, 8), "6x6x8:8x3x3"),
+        conv(rng, "xpulp_nn_conv_u8_u4_i4_4x4", (8, 4, 4), "5x7x8:12x2x3"),
+        conv(rng, "pulp_nn_conv_u8_u4_i4", (8, 4, 4), "5x5x6:6x3x2"),
+        conv(rng, "xpulp_nn_mix_conv_u4_u8_i8", (4, 8, 8), "4x5x8:5x3x1"),
+        conv(rng, "pulp_nn_conv_i8_i8_i8", (8, 8, 8), "4x5x3:7x3x3", signed=True),
+        conv(rng, "pulp_nn_pointwise_u8_u8_i8", (8, 8, 8), "5x3x12:8x1x1"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u8_i8", (8, 8, 8), "5x6x5:3x3"),
+        depthwise(rng, "pulp_nn_depthwise_u8_u4_i4", (8, 4, 4), "5x6x6:2x5"),
+        depthwise(rng, "xpulp_nn_depthwise_u4_u8_i8", (4, 8, 8), "5x5x6:3x2"),
+        # in quarters; by blocks, where rows are no whole words; few
+        linear(rng, "pulp_nn_linear_u8_u8_i8", (8, 8, 8), 64, 12),
+        linear(rng, "pulp_nn_linear_u8_u4_i4", (8, 4, 4), 32, 8),
+        linear(rng, "pulp_nn_linear_u8_i32_i8", (8, 32, 8), 23, 9),
+        linear(rng, "xpulp_nn_linear_u4_u8_i8", (4, 8, 8), 14, 7),
+        linear(rng, "pulp_nn_linear_out_32", (8, 32, 8), 16, 3),
+        *pools(rng, 8, 8),
+        *pools(rng, 3, 8),
+        add(rng, requantised=False),
+        add(rng, requantised=True),
+    ]  # fmt: skip
+
+
+_LITTLE_MEMORY = (
+    "#ifdef LEFT",
+    "    void *left = xp_l1_malloc(LEFT);",
+    "    for (uint32_t size = 1 << 17; size > 8;)",
+    "        if (xp_l1_malloc(size) == NULL) size /= 2;",
+    "    xp_l1_free(left);",
+    "#endif",
+)
+"""Takes what there is of the TCDM but for some bytes: too few for some layers, and for all channels of others."""
+
+
+def program(calls: list[Call]) -> str:
+    """An application that makes the calls, each operand in the TCDM and as long as it must be."""
+    lines = ["#include <pmsis.h>", "#include <pulp_nn_kernels.h>", "#include <string.h>"]
+    body: list[str] = []
+    for number, call in enumerate(calls):
+        names = {"NULL": "NULL", "OUT": f"(void *)(out{number} + {GUARD + call.offset})"}
+        for operand in ("IN", "W", "BIAS", "KAPPA", "LAMBDA"):
+            name = f"{operand.lower()}{number}"
+            names[operand] = "NULL"
+            if operand in call.operands:
+                # what a kernel reads in words may begin anywhere
+                offset = call.offset if operand in ("IN", "W") else 0
+                content = ", ".join(map(str, bytes(offset) + call.operands[operand]))
+                lines.append(f"PI_L1 static uint8_t {name}[] __attribute__((aligned(4))) = {{{content}}};")
+                names[operand] = f"(void *)({name} + {offset})"
+        size = len(call.expected) + call.offset + 2 * GUARD
+        lines.append(f"PI_L1 uint8_t out{number}[{size}] __attribute__((aligned(4)));")
+        words = [names.get(word, word) for word in call.text.partition("(")[2].rstrip(")").split(", ")]
+        body.append(f"    {call.name}({', '.join(words)});")
+    fills = [f"    memset(out{number}, {GUARDED[0]}, sizeof out{number});" for number in range(len(calls))]
+    team = ["static void team(void *unused) {", "    (void)unused;", *body, "}"]
+    main = [
+        "int main(void) {",
+        *fills,
+        *_LITTLE_MEMORY,
+        "    pi_cl_team_fork(NUM_CORES, team, NULL);",
+        "    return 0;",
+        "}",
+    ]
+    return "\n".join([*lines, *team, *main])
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory) -> Options:
+    """Options for programs that call what the tests here call, of a library built once."""
+    folder = tmp_path_factory.mktemp("library")
+    texts_ = [
+        (EXAMPLE / "network.c").read_text(),
+        *REFUSED,
+        *(f"{call.name}(" for call in calls_of(np.random.default_rng())),
+    ]
+    used = set(re.findall(r"x?pulp_nn_\w+", " ".join(texts_)))
+    precisions = ["8x8x8", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
+    every = PublicFunctions([Precision.parse(one) for one in precisions], Rule.BN32, CORE)
+    public = [function for function in every if not used.isdisjoint(function.names)]
+    assert used <= {name for function in public for name in function.names} | {"pulp_nn_kernels"}
+    kernels = list({run.name: run for function in public for run in function.kernels}.values())
+    for path, text in texts(kernels, "", "", public).items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    warned = ("-Wall", "-Werror")
+    objects(kernels, folder, compiler=None, options=Options(config=CORE, extra=warned), public=public)
+    linking = (f"-L{folder / 'lib'}", "-lxpulpnn")
+    return Options(config=CORE, include=(folder / "include",), linking=linking, extra=warned)
+
+
+def simulated(elf: Path, cores: int) -> tuple[Exit, str, Session | ClusterSession]:
+    """Run on so many cores of a cluster, or with 0 on one alone; what is printed comes too."""
+    printed: list[bytes] = []
+
+    def collect(output) -> None:
+        printed.append(output.data)
+
+    if cores:
+        session = ClusterSession(load(elf), ClusterConfig(core=CORE, cores=cores), quantum=16, output=collect)
+    else:
+        session = Session(load(elf), CORE, output=collect)
+    return session.run(ENOUGH), b"".join(printed).decode(), session
+
+
+def with_cores(options: Options, cores: int, **memory: int) -> Options:
+    """The options for so many cores of a cluster, or with 0 for one alone."""
+    return replace(options, cluster=ClusterLayout(cores=cores, **memory) if cores else None)
+
+
+@pytest.mark.flow
+def test_calls_of_an_application_equal_numpy(tmp_path, library):
+    rng = np.random.default_rng(3)
+    calls = calls_of(rng)
+    assert all(np.unique(call.values, return_counts=True)[1].max() <= call.values.size // 2 for call in calls)
+    for cores, offset in ((0, 0), (3, 1)):
+        for call in calls:
+            call.offset = offset if "32" not in call.name else 0
+        (tmp_path / "main.c").write_text(program(calls))
+        elf = tmp_path / f"main{cores}.elf"
+        options = replace(with_cores(library, cores), define=("LEFT=1700",) if cores else ())
+        build([tmp_path / "main.c"], elf, options=options)
+        end, _, session = simulated(elf, cores)
+        assert end.text == "pass"
+        symbols = dict(load(elf).symbols)
+        for number, call in enumerate(calls):
+            guard = GUARDED * GUARD
+            expected = guard + GUARDED * call.offset + call.expected + guard
+            got = session.memory.read_bytes(symbols[f"out{number}"], len(expected))
+            assert got == expected, f"{cores} cores: {call.text}"
+
+
+_OPERANDS = "data, NULL, NULL, data, weights, NULL, NULL, 0"
+_WINDOW = "4, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0"
+REFUSED = {
+    "pulp_nn_conv_u4_u4_i4: ch_in must be whole bytes of channels, not 3": f"{_OPERANDS}, 3, 4, 4, 3, 4, 4, {_WINDOW}",
+    "pulp_nn_conv_u4_u4_i4: out_shift must be 0..31, not 40": f"{_OPERANDS}, 40, 4, 4, 8, 4, 4, {_WINDOW}",
+    "pulp_nn_linear_u4_u4_i4: num_o_neurons must be whole bytes of elements, not 5": "data, NULL, data, weights, "
+    "NULL, NULL, 0, 3, 8, 5, 0, 0",
+    "pulp_nn_conv_u4_u4_i4: memory left to xp_l1_malloc must be at least 55904 bytes, not less": f"{_OPERANDS}, "
+    f"3, 4, 4, 1024, 4, 4, {_WINDOW}",
+}
+"""What is printed, by the arguments of the function that is named first."""
+
+
+@pytest.mark.flow
+def test_what_a_function_cannot_take_ends_the_program(tmp_path, library):
+    calls = "\n".join(
+        f"    if (which == {number}) {text.partition(':')[0]}({arguments});"
+        for number, (text, arguments) in enumerate(REFUSED.items())
+    )
+    source = f"""
+#include <pmsis.h>
+#include <pulp_nn_kernels.h>
+PI_L1 static uint8_t data[64];
+static int8_t weights[64];
+volatile int which = -1;
+static void team(void *unused) {{
+    (void)unused;
+{calls}
+}}
+int main(void) {{
+    pi_cl_team_fork(NUM_CORES, team, NULL);
+    return 0;
+}}
+"""
+    (tmp_path / "main.c").write_text(source)
+    elf = tmp_path / "main.elf"
+    build([tmp_path / "main.c"], elf, options=replace(with_cores(library, 2, tcdm=8 << 10), heap=1 << 10))
+    executable = load(elf)
+    which = dict(executable.symbols)["which"]
+    for number, text in enumerate(REFUSED):
+        printed: list[bytes] = []
+        session = ClusterSession(
+            executable,
+            ClusterConfig(core=CORE, cores=2, tcdm_bytes=8 << 10),
+            output=lambda output, printed=printed: printed.append(output.data),
+        )
+        session.memory.write_bytes(which, number.to_bytes(4, "little"))
+        assert not session.run(ENOUGH).ok
+        assert b"".join(printed).decode() == f"{text}\n"
+
+
+@pytest.mark.unit
+def test_names_are_declared_once_and_aliases_are_of_one_function():
+    functions = list(PublicFunctions([Precision.parse("8x8x8"), Precision.parse("4x8x2")], Rule.BN32, CORE))
+    names = [name for function in functions for name in function.names]
+    assert len(names) == len(set(names))
+    text = public_header(functions)
+    assert all(text.count(f"void {name}(") == 1 for name in names)
+    assert {f"{prefix}_{kind}_u4_u2_i8" for prefix in PREFIXES for kind in ("conv", "depthwise", "linear")} < set(names)
+    assert {"xpulp_nn_conv_u4_u2_i8_4x4", "pulp_nn_linear_u4_i32_i8", "pulp_nn_conv_HoWo_parallel"} < set(names)
+
+
+@pytest.mark.unit
+def test_kappa_of_64_bits_has_functions_of_the_same_names():
+    narrow, wide = (
+        {function.name: function for function in PublicFunctions([Precision.parse("8x8x8")], rule, CORE)}
+        for rule in (Rule.BN32, Rule.BN64)
+    )
+    assert narrow.keys() == wide.keys()
+    for name, kind in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
+        assert kind in wide[name].prototype(name)
+        assert kind not in narrow[name].prototype(name)
+
+
+@pytest.mark.unit
+def test_all_usual_precisions_have_a_convolution():
+    assert len({(one.x, one.w, one.y) for one in usual_precisions()}) == 3**3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("precision", "rule", "text"),
+    [
+        ("8x8x8", Rule.THRESHOLDS, "--requantise with --pulp-nn must be bn32 or bn64, not thresholds"),
+        ("8xu8x8", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8xu8x8"),
+        ("8x8xi32", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8x8xi32"),
+    ],
+)
+def test_what_the_public_libraries_do_not_have(precision, rule, text):
+    with pytest.raises(InputError, match=f"^{text}$"):
+        PublicFunctions([Precision.parse(precision)], rule, CORE)
+
+
+@pytest.mark.flow
+def test_an_application_computes_the_same_as_loops(tmp_path, library):
+    elf = tmp_path / "network.elf"
+    options = replace(with_cores(library, 2), define=("SIDE=4",))
+    build([EXAMPLE / "network.c", EXAMPLE / "loops.c"], elf, options=options)
+    end, printed, _ = simulated(elf, 2)
+    assert end.ok, printed
+    *steps, everything = printed.splitlines()
+    assert len(steps) == 6
+    assert all(line.endswith(" cycles, 0 wrong bytes") for line in steps)
+    ours, loops = [int(word) for word in everything.split() if word.isdecimal()][:2]
+    assert loops > 2 * ours

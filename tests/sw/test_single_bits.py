@@ -1,0 +1,220 @@
+"""Kernels of numbers that are -1 or +1, a bit each, on the instruction-set simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim import cli
+from xpulpnn_sim.api.kernel_campaign import random_cases
+from xpulpnn_sim.harness.kernel_run import case_tensors
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
+from xpulpnn_sw.clibrary.packing import packed
+from xpulpnn_sw.kernels.call import kernel_call
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, Thresholds
+from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
+from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.precision import Precision
+
+pytestmark = pytest.mark.unit
+
+ONE = Precision(1, 1, 1)
+SUMS = Precision(1, 1, 1).accumulators
+LIMIT = 1 << 21
+
+
+def run_on(layer: Layer, precision: Precision, name: str, tensors: LayerTensors, *, cores: int = 1, special=False):
+    """The results, and those in the padding channels behind them."""
+    run = kind_of(layer).build(layer, precision, name, tensors, cores=cores, specialise=special)
+    memory = kernel_memory(run)
+    for core in range(cores):
+        for _ in executed(run, kernel_call(run, core, cores), memory, limit=LIMIT):
+            pass
+    behind = replace(run.output, shape=(*run.output.shape[:-1], run.output.pixel_bytes * 8 // run.output.bits))
+    after = np.frombuffer(memory.read_bytes(run.image.base, run.image.data.size), np.uint8)
+    return results(run, memory), behind.decode(run.image, after)[..., layer.out_channels :]
+
+
+def tensors_of(layer: Layer, precision: Precision) -> LayerTensors:
+    return kind_of(layer).tensors(layer, precision, np.random.default_rng(11))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(("text", "precision"), [("4x5x41:9x3x2:p=1x0x1x2,s=2x1", "1x1x1"), ("3x5x32:6x3x3", "1x1x32")])
+def test_convolution(name: str, text: str, precision: str):
+    """Channels that fill no word, borders on three sides, pixels and channels left over; then a word by itself."""
+    layer, widths = ConvLayer.parse(text), Precision.parse(precision)
+    tensors = tensors_of(layer, widths)
+    got, behind = run_on(layer, widths, name, tensors, cores=2 if widths.requantised else 1)
+    np.testing.assert_array_equal(got, reference(layer, tensors, widths))
+    if widths.requantised:
+        assert (behind == -1).all()
+        assert 0.2 < (got > 0).mean() < 0.8
+
+
+@pytest.mark.parametrize("name", ["xpulpv2_4x2", "nn_4x4"])
+@pytest.mark.parametrize(
+    ("kernel", "text"), [("pointwise", "3x5x70:9"), ("conv1d", "7x33:5x3:p=2,d=2"), ("matmul", "9x75x5")]
+)
+def test_other_layers(kernel: str, text: str, name: str):
+    layer = kind(kernel).layer.parse(text)
+    tensors = tensors_of(layer, ONE)
+    got, _ = run_on(layer, ONE, name, tensors, cores=3, special=kernel == "conv1d")
+    np.testing.assert_array_equal(got, reference(layer, tensors, ONE))
+
+
+@pytest.mark.parametrize("name", ONE_PIXEL)
+def test_linear(name: str):
+    layer = kind("linear").layer.parse("101:19")
+    for precision in (ONE, SUMS):
+        tensors = tensors_of(layer, precision)
+        got, _ = run_on(layer, precision, name, tensors, cores=3)
+        np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("8x1x4", "nn_4x4"), ("i4x1x1", "simd_4x2"), ("1x4x8", "cu_4x2"), ("1xu2x1", "nn_4x2")]
+)
+def test_with_other_widths(text: str, name: str):
+    """Of one bit are the weights only, as in a first layer, or the inputs only."""
+    layer, precision = ConvLayer.parse("4x5x20:9x3x3"), Precision.parse(text)
+    tensors = tensors_of(layer, precision)
+    got, _ = run_on(layer, precision, name, tensors)
+    np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+
+
+def test_counts_that_are_normalised():
+    """The accumulators of counts are those of any other kernel."""
+    layer, precision = MatmulLayer.parse("5x40x3"), Precision(1, 1, 4)
+    tensors = replace(
+        tensors_of(layer, SUMS),
+        requantisation=Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4),
+    )
+    for name in ("rv32im_2x2", "xpulpv2_1x2"):
+        got, _ = run_on(layer, precision, name, tensors)
+        np.testing.assert_array_equal(got, reference(layer, tensors, precision))
+
+
+@pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "nn_4x4"])
+def test_a_sum_at_its_threshold_is_minus_one(name: str):
+    """Rows of 33 numbers of which 0 to 33 are +1, and thresholds that meet sums, lie between them, and beyond."""
+    inputs = np.where(np.arange(33) < np.arange(34)[:, np.newaxis], 1, -1)
+    sums = inputs.sum(axis=1)
+    thresholds = np.array([-34, -33, -32, -1, 0, 1, 32, 33, 32767, -32768])
+    layer = MatmulLayer(out_channels=10, reduction=33, pixels=34)
+    tensors = LayerTensors(
+        activations=inputs,
+        weights=np.ones((10, 33), np.int64),
+        bias=np.array([0] * 8 + [7, 2**31 - 40]),
+        requantisation=Thresholds(values=thresholds[:, np.newaxis]),
+    )
+    got, _ = run_on(layer, ONE, name, tensors)
+    above = sums[:, np.newaxis] + tensors.bias > thresholds
+    np.testing.assert_array_equal(got, np.where(above, 1, -1))
+
+
+@pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "nn_4x2"])
+def test_around_the_map_are_minus_ones(name: str):
+    """Filters of +1 on a map of +1: in a corner five of nine products are -1, at an edge three."""
+    layer = ConvLayer.parse("3x4x35:4x3x3")
+    ones = {"activations": np.ones((3, 4, 35), np.int64), "weights": np.ones((4, 3, 3, 35), np.int64)}
+    got, _ = run_on(layer, SUMS, name, LayerTensors(**ones))
+    row, inner = [-35, 105, 105, -35], [105, 315, 315, 105]
+    np.testing.assert_array_equal(got[..., 2], np.array([row, inner, row]))
+
+
+def test_words_of_the_loop():
+    """A word of 32 products: 30 instructions for eight with ``p.cnt``; 1.06 of crumbs for half a word."""
+    layer = ConvLayer.parse("4x4x32:8x3x3")
+    for name, instructions, products in (("xpulpv2_4x2", 30, 8), ("xpulpv2_2x2", 16, 4), ("nn_4x4", 17, 16)):
+        run = kind("conv").build(layer, ONE, name, tensors_of(layer, ONE))
+        inner = run.function.inner
+        copies = 8 // VARIANTS[name].nch
+        assert (int(inner.sum()), int((inner & run.function.is_dotp).sum())) == (
+            instructions * copies,
+            products * copies,
+        )
+
+
+BAD = {
+    "rule": (
+        ["--precision", "1x1x1", "--requantise", "shift"],
+        "--requantise must be thresholds for results of one bit",
+    ),
+    "mixed": (
+        ["--precision", "8x1x8", "--variant", "xpulpv2_4x2"],
+        "inputs and weights of xpulpv2_4x2 must both have one bit or neither, not 8x1x8",
+    ),
+    "sign": (["--precision", "i1x1x1"], "precision must have no sign before a width of 1, not i1x1x1"),
+    "signed inputs, unsigned weights": (
+        ["--precision", "1xu2x2", "--variant", "cu_4x2"],
+        "weights of cu_4x2 must be signed where inputs are, not 1xu2x2",
+    ),
+    "level": (["--bits", "1", "--variant", "nn_4x4", "--preset", "ri5cy"], "(needs XpulpMLnn)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_code_2(case: str, capsys):
+    arguments, message = BAD[case]
+    assert cli.main(["cosim", "conv", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_single_bits_are_of_products_only(capsys):
+    assert cli.main(["cosim", "relu", "--bits", "1"]) == 2
+    assert capsys.readouterr().err == "error: --bits must be a list out of 16,8,4,2, not 1\n"
+
+
+def test_results_of_one_bit_need_thresholds():
+    layer = ConvLayer.parse("3x3x8:4x3x3")
+    tensors = kind("conv").tensors(layer, Precision(1, 1, 2), np.random.default_rng(0), Rule.SHIFT)
+    with pytest.raises(LayerError, match=r"^requantisation must be thresholds for results of one bit, not shift$"):
+        kind("conv").build(layer, ONE, "xpulpv2_4x2", tensors)
+
+
+def test_cores_without_narrow_products_have_them():
+    """Nothing but XpulpV2 is needed to count."""
+    level = VARIANTS["xpulpv2_4x2"]
+    assert level.vectors(ONE) == frozenset()
+    assert level.extensions <= preset("ri5cy").extensions
+
+
+@pytest.mark.parametrize("precision", ["1x1x1", "1x1xi32"])
+def test_no_c_program_has_them(precision: str, tmp_path, capsys):
+    arguments = ["kernel", "conv", "--precision", precision, "--variant", "xpulpv2_4x2", "-o", str(tmp_path)]
+    assert cli.main(arguments) == 2
+    message = f"precision must be without a width of 1 for a C program, not {precision}"
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_packed_weights_of_one_bit():
+    """The words are those of the kernel; anything but -1 and +1 is refused, and so is a rule without thresholds."""
+    layer, computing = ConvLayer.parse("4x4x40:8x3x3"), kind("conv")
+    tensors = tensors_of(layer, ONE)
+    arrays = {"weights": tensors.weights, "bias": tensors.bias, "thresholds": tensors.requantisation.values}
+    run = packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.BN32)
+    built = computing.build(layer, ONE, "xpulpv2_4x2", tensors).image
+    for name, words in (("weights", run.weights), ("parameters", run.parameters)):
+        np.testing.assert_array_equal(words.view(np.uint8), built.view(name))
+    with pytest.raises(InputError, match=r"^weights of one bit must be -1 or 1, not 0$"):
+        packed(computing, layer, ONE, "xpulpv2_4x2", arrays | {"weights": tensors.weights * 0}, Rule.BN32)
+    with pytest.raises(InputError, match=r"^--requantise must be thresholds for results of one bit, not shift$"):
+        packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.SHIFT)
+
+
+def test_random_layers_and_extreme_ones():
+    """Of the campaign that the command line runs."""
+    cases = random_cases("conv", 12, config=preset("xpulpnn-full"), machine=Machine(seed=40), precisions=[ONE, SUMS])
+    for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
+        tensors = case_tensors(case)
+        got, _ = run_on(case.layer, case.precision, case.variant, tensors, special=case.specialise)
+        np.testing.assert_array_equal(got, reference(case.layer, tensors, case.precision), err_msg=f"{case}")
