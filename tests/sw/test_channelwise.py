@@ -329,7 +329,7 @@ def most_frequent(values: np.ndarray) -> float:
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_results_spread_over_their_range(name: str, bits: int):
     chosen = kind(name)
-    layer, precision = chosen.layer.parse(chosen.usual), chosen.uniform(bits)
+    layer, precision = chosen.layer.parse(chosen.usual_in_cluster), chosen.uniform(bits)
     expected = reference(layer, chosen.random(layer, precision, np.random.default_rng(0)), precision)
     assert most_frequent(expected) <= 0.5
     assert int(expected.min()) <= (1 << bits) // 16

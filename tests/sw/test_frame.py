@@ -10,24 +10,8 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sw.kernels.builder import WORD, Builder
-from xpulpnn_sw.kernels.frame import (
-    ARGUMENTS_POINTER,
-    CORE,
-    CORES,
-    FREE,
-    RA,
-    SAVED,
-    SP,
-    Argument,
-    Frame,
-    Name,
-    Number,
-    Operation,
-    Term,
-    lesser,
-    positive,
-    quotient,
-)
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SAVED, SP, Frame
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Operation, Term, lesser, positive, quotient
 
 pytestmark = pytest.mark.unit
 

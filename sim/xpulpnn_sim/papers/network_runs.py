@@ -19,23 +19,23 @@ class ClassifierRun:
 
     Parameters
     ----------
+    variant : str
+        How bits lie in words: ``window``, ``dense`` or ``crumbs``.
     popcount : str
         How bits are counted: ``hardware`` or ``software``.
     cores : int
-        That share it.
-    variant : str
-        How bits lie in words, out of :data:`~xpulpnn_sw.bnn.classifier.VARIANTS`.
+        That share it; one has memory of its own.
     """
 
+    variant: str
     popcount: str
-    cores: int
-    variant: str = "dense"
+    cores: int = 1
 
     @property
     def command(self) -> str:
         """The command line that repeats it."""
-        chosen = f"--variant {self.variant} --popcount {self.popcount}"
-        return f"xpulpnn cosim bnn {chosen}{f' --cores {self.cores}' if self.cores > 1 else ''}"
+        shared = "" if self.cores == 1 else f" --cores {self.cores}"
+        return f"xpulpnn cosim bnn --variant {self.variant} --popcount {self.popcount}{shared}"
 
     def measure(self, *, check: bool) -> Record:
         """Run it; the record is that of ``cosim bnn --json``."""

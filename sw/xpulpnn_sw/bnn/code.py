@@ -25,8 +25,9 @@ from xpulpnn_sw.bnn.network import (
     dense_words,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import Frame, Registers
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 FIELDS = (

@@ -8,8 +8,9 @@ other's, and the largest of the four sums gives the bit.
 from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import CHANNELS, LAST, POOL, TAPS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.frame import Argument, Registers, Term
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.inner import NnLoop
+from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, variant
 from xpulpnn_sw.layout import Placement, banked_words
 from xpulpnn_sw.precision import Precision

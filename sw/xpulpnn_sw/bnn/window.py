@@ -9,7 +9,8 @@ from itertools import pairwise
 from xpulpnn_sw.bnn.code import FIELDS, MAP_SIDE, ClassifierCode
 from xpulpnn_sw.bnn.network import BORDER, CHANNELS, COLOURS, LAST, POOL, POOLED, SIDE, TAPS, THRESHOLDS, WINDOW
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.frame import Argument, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 LEFT = 2 * WORD

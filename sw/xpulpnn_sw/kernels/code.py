@@ -6,19 +6,7 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.counting import ScalarCountLoop
-from xpulpnn_sw.kernels.frame import (
-    ARGUMENTS_POINTER,
-    CORE,
-    CORES,
-    FREE,
-    Argument,
-    Frame,
-    Name,
-    Number,
-    Registers,
-    Term,
-    shared,
-)
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop
 from xpulpnn_sw.kernels.loops import inner_loop
@@ -27,6 +15,7 @@ from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, shared
 
 _PASSING = (
     *("all_steps", "first_step", "weight_stride"),

@@ -1,13 +1,16 @@
 """Where a kernel finds its numbers: constants, registers, or words of its stack frame.
 
-Everything a kernel derives from its arguments is written down once, as a :class:`Term` over their names. A term whose
-names are all known when the kernel is generated becomes a constant; any other is computed when the function starts.
+Everything a kernel derives from its arguments is written down once, as a :class:`~xpulpnn_sw.kernels.terms.Term` over
+their names. A term whose names are all known when the kernel is generated becomes a constant; any other is computed
+when the function starts.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.pool import Pool
+from xpulpnn_sw.kernels.terms import MEANINGS, Argument, Name, Number, Operation, Term, arguments_of
 from xpulpnn_sw.registers import register_number
 
 SP = register_number("sp")
@@ -50,86 +53,6 @@ class Registers:
         return self.take(len(self._free))
 
 
-class Term:
-    """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
-
-    def __add__(self, other: "Term | int") -> "Term":
-        """Sum."""
-        return Operation("add", self, term(other))
-
-    def __sub__(self, other: "Term | int") -> "Term":
-        """Difference."""
-        return Operation("sub", self, term(other))
-
-    def __mul__(self, other: "Term | int") -> "Term":
-        """Product."""
-        return Operation("mul", self, term(other))
-
-    def __floordiv__(self, other: "Term | int") -> "Term":
-        """Quotient of numbers that are not negative."""
-        return Operation("divu", self, term(other))
-
-    def __and__(self, other: "Term | int") -> "Term":
-        """Common bits."""
-        return Operation("and", self, term(other))
-
-
-@dataclass(frozen=True, slots=True)
-class Number(Term):
-    """A constant."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Argument(Term):
-    """A field of the argument structure, or ``core`` or ``cores``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Name(Term):
-    """A number defined before."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Term):
-    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
-    lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
-
-    mnemonic: str
-    left: Term
-    right: Term
-
-
-def term(value: Term | int) -> Term:
-    """A constant as a term."""
-    return Number(value) if isinstance(value, int) else value
-
-
-def shared(value: Term) -> Term:
-    """The value over the number of cores, rounded down."""
-    return quotient(value, Argument("cores"))
-
-
-def quotient(value: Term, divisor: Term) -> Term:
-    """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
-    return Operation("share", value, divisor)
-
-
-def lesser(one: Term, other: Term) -> Term:
-    """The lesser of two numbers whose difference has 32 bits."""
-    return Operation("min", one, other)
-
-
-def positive(value: Term) -> Term:
-    """The value if it is positive, else 0."""
-    return Operation("max0", value, Number(0))
-
-
 _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}
 """Operations with a power of two as shifts."""
@@ -139,80 +62,6 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}
 
 _WORKING = 4
 """Registers that are left to compute a term with."""
-
-_COMPUTE: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "divu": lambda a, b: a // b,
-    "share": lambda a, b: a // b,
-    "and": lambda a, b: a & b,
-    "max0": lambda a, b: max(a, 0),
-    "min": min,
-}
-
-
-class Pool:
-    """Registers for numbers on their way, and what each of them still holds.
-
-    Parameters
-    ----------
-    registers : list of int
-        All of them.
-    """
-
-    def __init__(self, registers: list[int]) -> None:
-        """All are free and hold nothing known."""
-        # those given back last are last
-        self._free, self._users = registers, dict.fromkeys(registers, 0)
-        self._holds: dict[Term, int] = {}
-
-    def find(self, value: Term) -> int | None:
-        """The register that still holds a term, in use from now on."""
-        register = self._holds.get(value)
-        return None if register is None else self.use(register)
-
-    def use(self, register: int) -> int:
-        """A register that holds a number, in use once more."""
-        if register in self._users:
-            self._users[register] += 1
-            if register in self._free:
-                self._free.remove(register)
-        return register
-
-    def take(self, home: int | None = None) -> int:
-        """``home`` or a free register, best one that holds nothing, which is to be written."""
-        if home is None:
-            held = {*self._holds.values()}
-            home = next((register for register in self._free if register not in held), self._free[0])
-            self._free.remove(home)
-            self._users[home] = 1
-        self.forget(home)
-        return home
-
-    def spare(self, count: int) -> list[int]:
-        """Free registers that are written and free again."""
-        registers = self._free[:count]
-        assert len(registers) == count
-        for register in registers:
-            self.forget(register)
-        return registers
-
-    def remember(self, value: Term, register: int) -> None:
-        """A register holds a term."""
-        self._holds[value] = register
-
-    def give_back(self, register: int) -> None:
-        """One use of a register has ended."""
-        if register in self._users:
-            self._users[register] -= 1
-            if not self._users[register]:
-                self._free.append(register)
-
-    def forget(self, register: int) -> None:
-        """A register is written."""
-        for value in [value for value, holder in self._holds.items() if holder == register]:
-            del self._holds[value]
 
 
 class Frame:
@@ -331,9 +180,11 @@ class Frame:
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
         pool = Pool(self._free())
-        for name, value in self._terms.items():
-            if name in self._constants and name not in self._homes:
-                continue
+        computed = [name for name in self._terms if name not in self._constants or name in self._homes]
+        for name, following in zip_longest(computed, computed[1:]):
+            value = self._terms[name]
+            for one in (name, following):
+                self._load_arguments(one, pool)
             # straight to where it lives, unless it is somewhere already
             home = self._homes.get(name)
             register = self._evaluate(value, pool, home)
@@ -377,9 +228,21 @@ class Frame:
                 a, b = self._fold(left), self._fold(right)
                 if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
                     return 0
-                return None if a is None or b is None else _COMPUTE[mnemonic](a, b)
+                return None if a is None or b is None else MEANINGS[mnemonic](a, b)
             case _:
                 return None
+
+    def _load_arguments(self, name: str | None, pool: Pool) -> None:
+        """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
+        value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
+        for argument in arguments_of(value) if isinstance(value, Operation) else ():
+            is_register = argument.name in ("core", "cores")
+            if is_register or self._fold(argument) is not None or pool.knows(argument) or pool.room <= _WORKING:
+                continue
+            register = pool.take()
+            self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
+            pool.remember(argument, register)
+            pool.give_back(register)
 
     def _evaluate(self, value: Term, pool: Pool, target: int | None = None) -> int:
         """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
@@ -415,7 +278,7 @@ class Frame:
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, pool, target)
-        a = self._evaluate(value.left, pool)
+        a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, pool)
         if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
             result = pool.take(target)
             self._b(short[0], result, a, short[1])

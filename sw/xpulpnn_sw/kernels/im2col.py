@@ -9,8 +9,9 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 """
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive
+from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.row_words import RowForm, RowWords
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
 

@@ -7,7 +7,8 @@ turn, and nothing between two of them.
 """
 
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Term, positive, shared
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
 
 _PASSED = 2
 """Groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn."""

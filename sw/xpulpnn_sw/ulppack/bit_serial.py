@@ -8,10 +8,11 @@ import numpy as np
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import Frame, Registers
 from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layer import MatmulLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis

@@ -17,9 +17,10 @@ from xpulpnn_sw.kernels.builder import (
     Label,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import FREE, Argument, Frame, Name, Number, Registers, Term
+from xpulpnn_sw.kernels.frame import FREE, Frame, Registers
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.share import pieces
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.ulppack.activations import Rows
 from xpulpnn_sw.ulppack.packing import Scheme

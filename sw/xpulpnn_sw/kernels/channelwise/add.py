@@ -14,9 +14,10 @@ from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
-from xpulpnn_sw.kernels.frame import Argument, Name, Registers
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.channelwise import AddLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, pack_words

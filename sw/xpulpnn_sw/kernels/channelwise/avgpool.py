@@ -18,8 +18,8 @@ from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.packed import FORMATS, IMMEDIATE_FORMATS, repeated
 from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_arguments, window_name
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
-from xpulpnn_sw.kernels.frame import Argument, Term
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement

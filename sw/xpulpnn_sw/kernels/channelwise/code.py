@@ -6,7 +6,8 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, Frame, Registers, Term
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, Frame, Registers
+from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
@@ -44,17 +45,20 @@ class Code:
         wanted: Sequence[str] = (),
         *,
         calls: bool = False,
+        passing: Sequence[str] = (),
     ) -> Frame:
         """The numbers of a function that uses the registers taken from ``registers``, and ``wanted`` more.
 
-        If it ``calls`` parts of itself, the return address is saved and no number lives there.
+        If it ``calls`` parts of itself, the return address is saved and no number lives there. Numbers that are
+        ``passing`` are needed by others only.
         """
         free = registers.rest()
         if calls:
             free.remove(RA)
         spare = free[: len(wanted)]
         used = {*FREE} - {*free[len(wanted) :]}
-        return Frame(self.b, [field.name for field in structure.fields], known, terms, homes, wanted, spare, used)
+        fields = [field.name for field in structure.fields]
+        return Frame(self.b, fields, known, terms, homes, wanted, spare, used, passing)
 
     # -- memory
 

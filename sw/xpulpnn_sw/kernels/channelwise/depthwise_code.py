@@ -23,9 +23,10 @@ from xpulpnn_sw.kernels.channelwise.depthwise_results import (
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
 from xpulpnn_sw.kernels.channelwise.run import piece
 from xpulpnn_sw.kernels.channelwise.strip import REGISTERS, Strip
-from xpulpnn_sw.kernels.frame import Argument, Name, Number, Registers, Term, positive
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision
 

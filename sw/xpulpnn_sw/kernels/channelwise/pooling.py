@@ -13,8 +13,9 @@ from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import RA, Argument, Name, Number, Registers, Term, positive, quotient, shared
+from xpulpnn_sw.kernels.frame import RA, Registers
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.channelwise import WindowLayer
 from xpulpnn_sw.precision import Precision
@@ -177,16 +178,22 @@ class Pooling(ABC):
     # -- the walk
 
     def _terms(self) -> dict[str, Term]:
-        width, pixel, out_pixel = Argument("width"), Argument("pixel_bytes"), Argument("out_pixel_bytes")
-        out_width, stride_x, pad_left = Argument("out_width"), Argument("stride_x"), Argument("pad_left")
-        kernel_width = Argument("kernel_width")
+        width, pixel, out_pixel = Argument("width"), Name("pixel_bytes"), Name("out_pixel")
+        out_width, pad_left = Argument("out_width"), Argument("pad_left")
         words, oy, word = Name("words"), Name("oy"), Name("word")
         left, inner, core, cores = Name("left_edge"), Name("inner"), Argument("core"), Argument("cores")
+        stride_y, stride_x = self.layer.stride
         # columns at which windows that end inside begin, from the left padding on
-        inside = positive(width + pad_left - kernel_width + 1)
-        before = (pad_left + stride_x - 1) // stride_x
-        skipped = pixel * (self.layer.stride[1] - self.layer.kernel_width + 1)
+        inside = positive(width + pad_left + (1 - self.layer.kernel_width))
+        before = (pad_left + (stride_x - 1)) // stride_x
+        distances = {
+            "pixel_bytes": Argument("pixel_bytes"),
+            "row_bytes": width * pixel,
+            "out_pixel": Argument("out_pixel_bytes"),
+            "next_window": pixel * (stride_x - self.layer.kernel_width + 1),
+        }
         return {
+            **{name: distances[name] for name in _DISTANCES},
             "words": pixel // WORD,
             "count": shared(positive(Argument("out_height") * words - core + cores - 1)),
             "oy": quotient(core, words),
@@ -196,25 +203,28 @@ class Pooling(ABC):
             "word_step": cores - Name("row_step") * words,
             "source_step": Name("word_step") * WORD,
             "target_step": Name("word_step") * self.out_step + Name("row_step") * (out_width * out_pixel),
-            "y_step": Name("row_step") * Argument("stride_y"),
-            **dict(zip(_DISTANCES, (pixel, width * pixel, out_pixel, skipped), strict=True)),
+            "y_step": Name("row_step") * stride_y,
             "height": Argument("height"),
             "width": width,
-            "stride_x": stride_x,
-            "stride_y": Argument("stride_y"),
+            "stride_y": Number(stride_y),
             "x": Number(0) - pad_left,
-            "y": oy * Argument("stride_y") - Argument("pad_top"),
+            "y": oy * stride_y - Argument("pad_top"),
             "left": words - word,
             "source": Argument("input") + word * WORD,
-            "target": Argument("output") + oy * out_width * out_pixel + word * self.out_step,
+            "target": Argument("output") + oy * (out_width * out_pixel) + word * self.out_step,
             "out_row": (out_width - 1) * out_pixel,
-            "out_width": out_width,
+            **({} if self._all_inside else {"out_width": out_width}),
             "left_edge": out_width - positive(out_width - before),
-            "inner": positive((inside + stride_x - 1) // stride_x - left),
+            "inner": positive((inside + (stride_x - 1)) // stride_x - left),
             "right_edge": out_width - left - inner,
             "inner_offset": (left * stride_x - pad_left) * pixel,
             "inner_x": inner * stride_x,
         }
+
+    @property
+    def _all_inside(self) -> bool:
+        """Whether rows of outputs have an unrolled loop wherever they are."""
+        return self.is_unrolled and self._repeats_rows
 
     def write(self) -> Program:
         """The whole function."""
@@ -228,6 +238,7 @@ class Pooling(ABC):
             self.registers,
             wanted=(*extra, "source", "target", "y", "left", "count", "height", "width"),
             calls=True,
+            passing=("oy", "word", "row_step"),
         )
         start, end, self._edge = Label(), Label(), Label()
         frame.begin()

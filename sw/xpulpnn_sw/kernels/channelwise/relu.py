@@ -12,9 +12,10 @@ from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.packed import Packed
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
-from xpulpnn_sw.kernels.frame import Argument, Name, Registers
+from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name
 from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
 from xpulpnn_sw.precision import Precision

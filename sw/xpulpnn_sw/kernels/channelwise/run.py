@@ -8,10 +8,10 @@ import numpy as np
 
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
-from xpulpnn_sw.kernels.frame import Argument, Name, Term, lesser, positive, shared
 from xpulpnn_sw.kernels.kernel import STACK_STRIDES, KernelRun
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, lesser, positive, shared
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout, Placement, pack_words, pad_axis, padded_channels

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.channelwise.code import Code
 from xpulpnn_sw.kernels.channelwise.packed import repeated
-from xpulpnn_sw.kernels.frame import Argument, Frame, Name, Term
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 REGISTERS = 19

@@ -1,0 +1,109 @@
+"""Numbers that a kernel derives from its arguments, as expressions over their names."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+
+class Term:
+    """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
+
+    def __add__(self, other: "Term | int") -> "Term":
+        """Sum."""
+        return Operation("add", self, term(other))
+
+    def __sub__(self, other: "Term | int") -> "Term":
+        """Difference."""
+        return Operation("sub", self, term(other))
+
+    def __mul__(self, other: "Term | int") -> "Term":
+        """Product."""
+        return Operation("mul", self, term(other))
+
+    def __floordiv__(self, other: "Term | int") -> "Term":
+        """Quotient of numbers that are not negative."""
+        return Operation("divu", self, term(other))
+
+    def __and__(self, other: "Term | int") -> "Term":
+        """Common bits."""
+        return Operation("and", self, term(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Term):
+    """A constant."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Term):
+    """A field of the argument structure, or ``core`` or ``cores``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Term):
+    """A number defined before."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Term):
+    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
+    lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
+
+    mnemonic: str
+    left: Term
+    right: Term
+
+
+def term(value: Term | int) -> Term:
+    """A constant as a term."""
+    return Number(value) if isinstance(value, int) else value
+
+
+def shared(value: Term) -> Term:
+    """The value over the number of cores, rounded down."""
+    return quotient(value, Argument("cores"))
+
+
+def quotient(value: Term, divisor: Term) -> Term:
+    """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
+    return Operation("share", value, divisor)
+
+
+def lesser(one: Term, other: Term) -> Term:
+    """The lesser of two numbers whose difference has 32 bits."""
+    return Operation("min", one, other)
+
+
+def positive(value: Term) -> Term:
+    """The value if it is positive, else 0."""
+    return Operation("max0", value, Number(0))
+
+
+def arguments_of(value: Term) -> Iterator[Argument]:
+    """The arguments in a term."""
+    match value:
+        case Argument():
+            yield value
+        case Operation(_, left, right):
+            yield from arguments_of(left)
+            yield from arguments_of(right)
+        case _:
+            pass
+
+
+MEANINGS: Mapping[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "divu": lambda a, b: a // b,
+    "share": lambda a, b: a // b,
+    "and": lambda a, b: a & b,
+    "max0": lambda a, b: max(a, 0),
+    "min": min,
+}
+"""What operations compute, by mnemonic."""
