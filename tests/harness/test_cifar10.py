@@ -215,6 +215,32 @@ def test_the_arithmetic_of_trained_weights(tmp_path):
     assert results[0, 0].tolist() == [(27 * -40 + 64 + 256) // 512] * 32
 
 
+BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2, 1, 7), "classify": (512, -1, 1, 8)}
+"""Products summed up, all inputs, shifts of biases to the left and of sums to the right."""
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_shifts_of_trained_weights(tmp_path, name):
+    """Ones for weights, biases of 127, by hand; any other shift gives another result."""
+    path = tmp_path / "weights.npz"
+    biases = {one: np.full_like(values, 127) for one, values in arrays().items() if one.startswith("b")}
+    np.savez(path, **(arrays() | biases))
+    (stage,) = (stage for stage in trained(path).stages if stage.name == name)
+    results = reference(
+        stage.layer, stage.fed(np.full(stage.tensors.activations.shape, BY_HAND[name][1])), stage.precision
+    )
+    inner = results if name == "classify" else results[results.shape[0] // 2, results.shape[1] // 2]
+
+    def by_hand(left, right):
+        products, value, *_ = BY_HAND[name]
+        return max(-128, min(127, (products * value + (127 << left) + (1 << (right - 1))) >> right))
+
+    _, _, left, right = BY_HAND[name]
+    assert set(inner.tolist()) == {by_hand(left, right)}
+    assert by_hand(left, right) not in {by_hand(left - 1, right), by_hand(left + 1, right), by_hand(left, right - 1)}
+
+
 @needs_nets
 @pytest.mark.cosim
 def test_trained_weights():

@@ -98,6 +98,7 @@ BAD = {
         "requantise of first must be one of ",
     ),
     "layer": ({"layers": but(0, layer="4x4")}, "layer must be HxWxC:OxKyxKx[:s=,p=], not 4x4"),
+    "bits": ({"layers": but(0, precision="1x1x8")}, "precision of first must be widths of two bits or more, not 1x1x8"),
     "twice": ({"layers": [LAYERS[0], LAYERS[0]]}, "names of layers must be different, not first twice"),
     "arrays": ({"arrays": "none.npz"}, "weights must be an existing file, not "),
     "shape": ({"changes": {"first.bias": np.zeros(3, np.int64)}}, "first: shape of bias must be (8,), not (3,)"),

@@ -111,7 +111,7 @@ def test_a_sum_at_its_threshold_is_minus_one(name: str):
     tensors = LayerTensors(
         activations=inputs,
         weights=np.ones((10, 33), np.int64),
-        bias=np.array([0] * 9 + [7]),
+        bias=np.array([0] * 8 + [7, 2**31 - 40]),
         requantisation=Thresholds(values=thresholds[:, np.newaxis]),
     )
     got, _ = run_on(layer, ONE, name, tensors)

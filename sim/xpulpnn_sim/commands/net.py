@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cores",
         metavar="LIST",
-        help="1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1)",
+        help="1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or "
+        "the cluster of the preset)",
     )
     add_configuration(parser, clusters=True)
     add_exact(parser)

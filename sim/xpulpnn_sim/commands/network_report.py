@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.commands import cosim_cluster
@@ -45,9 +45,10 @@ def require_outputs(arguments: argparse.Namespace) -> None:
 
 
 def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
-    """The core alone, and the clusters of the numbers of cores asked for."""
+    """The core alone, and the clusters of the numbers of cores asked for; else what the preset describes."""
     if arguments.cores is None:
-        return [simulated_configuration(arguments)]
+        is_cluster = arguments.preset in CLUSTER_PRESETS
+        return [cosim_cluster.configured(arguments) if is_cluster else simulated_configuration(arguments)]
     known = tuple(str(count) for count in range(1, MAX_CORES + 1))
     counts = [int(name) for name in comma_list(arguments.cores, known, "--cores")]
     cluster = cosim_cluster.configured(arguments)

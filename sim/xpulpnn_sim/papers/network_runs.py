@@ -19,26 +19,31 @@ class ClassifierRun:
 
     Parameters
     ----------
+    variant : str
+        How bits lie in words: ``window``, ``dense`` or ``crumbs``.
     popcount : str
         How bits are counted: ``hardware`` or ``software``.
     cores : int
-        That share it.
+        That share it; one has memory of its own.
     """
 
+    variant: str
     popcount: str
-    cores: int
+    cores: int = 1
 
     @property
     def command(self) -> str:
         """The command line that repeats it."""
-        return f"xpulpnn cosim bnn --popcount {self.popcount} --cores {self.cores}"
+        shared = "" if self.cores == 1 else f" --cores {self.cores}"
+        return f"xpulpnn cosim bnn --variant {self.variant} --popcount {self.popcount}{shared}"
 
     def measure(self, *, check: bool) -> Record:
         """Run it; the record is that of ``cosim bnn --json``."""
         core = simulated(preset(DEFAULT_CONFIG))
         config = core if self.cores == 1 else ClusterConfig(core=core, cores=self.cores)
         machine = Machine(max_cycles=MOST_CYCLES)
-        return run_bnn(BnnCase(popcount=self.popcount, config=config, machine=machine, checked=check)).record
+        case = BnnCase(variant=self.variant, popcount=self.popcount, config=config, machine=machine, checked=check)
+        return run_bnn(case).record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions, runs_on
 from xpulpnn_sw.clibrary.signatures import Parameter, layer_fields, parameters
+from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.rows import element_order
@@ -221,14 +222,24 @@ class PublicFunctions:
         variant = run.variant
         assert isinstance(variant, Variant)
         factor = variant.row_bits(precision.w) // precision.w * variant.planes(precision)
+        # inputs of another width than the rows have are no rows themselves
+        plain = [one for one in self._kernels("pointwise", precision) if one.structure is MATMUL_ARGUMENTS]
+        in_place = [one for one in plain if isinstance(one.variant, Variant) and one.variant.npx == variant.npx]
         kernel = (
             f"static const struct xp_nn_conv_kernel kernel = {{\n    .function = {run.name},\n"
+            f"    .in_place = {in_place[0].name if in_place else 'NULL'},\n"
             f"    .elements = {self._elements(precision)},\n"
             f"    .nch = {variant.nch}, .npx = {variant.npx}, .streams = {variant.weight_streams}, "
             f".row_factor = {factor},\n    .reorders = {element_order(variant, precision) is not None:d},\n}};"
         )
         return self._function(
-            names, "conv", precision, kernel, "xp_nn_conv(&kernel, &layer);", [run], bias_bytes=bias_bytes
+            names,
+            "conv",
+            precision,
+            kernel,
+            "xp_nn_conv(&kernel, &layer);",
+            [run, *in_place[:1]],
+            bias_bytes=bias_bytes,
         )
 
     def _linear_kernel(self, precision: Precision) -> tuple[str, list[KernelRun]]:

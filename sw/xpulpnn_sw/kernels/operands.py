@@ -150,5 +150,9 @@ def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> I
         assert isinstance(tensors.requantisation, Thresholds)
         starts = starts - tensors.requantisation.values[:, 0]
         if blocking.counts:
-            starts = -((starts + 1) // 2)
+            return -((starts + 1) // 2)
+        # beyond that no sum changes the sign, but might leave 32 bits
+        reach = np.abs(tensors.weights.astype(np.int64)).reshape(layer.out_channels, -1).sum(axis=1)
+        most = np.maximum(_MASK // 2 - (reach << blocking.precision.x), 0)
+        starts = np.clip(starts, -most, most)
     return starts

@@ -35,7 +35,7 @@ from xpulpnn_sw.kernels.requantisation import (
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 CHAINED = ("conv", "pointwise", "linear", "maxpool", "avgpool", "relu")
 """Kernels of layers that compute with the results of one before, as they are in memory."""
@@ -175,6 +175,8 @@ def _stage(content: Any, number: int, arrays: Arrays) -> Stage:
     layer = (ImageConvLayer if is_image else kind(chosen).layer).parse(text)
     computing = kind_of(layer)
     precision = computing.precision(layer, Precision.parse(_text(entry, "precision", where)))
+    if SIGN_BITS in (precision.x, precision.w, precision.y):
+        raise InputError(f"precision of {name} must be widths of two bits or more, not {precision}")
     own = {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name}
     try:
         tensors = _tensors(computing, layer, precision, own, rules[rule])

@@ -17,6 +17,9 @@ _PERCENT = 100
 _GAP = 0.06
 """Between pieces of memory that follow each other, as a part of a step."""
 
+_MARGIN = 1.03
+"""Of an axis above what it shows."""
+
 _LABELLED = 6144
 """Bytes of a piece from which on its name is written into it."""
 
@@ -29,6 +32,7 @@ _CAUSES = {
     "branch": "#66c2a5",
     "load_use": "#cc79a7",
     "barrier": "#5b5b5b",
+    "misaligned": "#8b1a1a",
     "multicycle": "#8c6bb1",
     "peripheral": "#a6761d",
     "external": "#56b4e9",
@@ -136,6 +140,9 @@ def memory_figure(record: Record) -> dict[str, Any]:
     layout = _layout(
         f"{_title(record)}: {record['data_bytes'] / _KIB:.1f} of {limit:.0f} KiB of TCDM over the steps", _MEMORY_HEIGHT
     )
+    # where most is free, what is used is worth the room
+    used = record["data_bytes"] / _KIB
+    top = _MARGIN * (limit if used > limit / 2 else used)
     layout["barmode"] = "overlay"
     layout["xaxis"] |= {
         "tickvals": list(range(len(steps))),
@@ -143,7 +150,7 @@ def memory_figure(record: Record) -> dict[str, Any]:
         "range": [-0.5, len(steps) - 0.5],
         "showgrid": False,
     }
-    layout["yaxis"] |= {"title": {"text": "address, KiB from the beginning of the TCDM"}, "range": [0, limit * 1.02]}
+    layout["yaxis"] |= {"title": {"text": "address, KiB from the beginning of the TCDM"}, "range": [0, top]}
     layout["shapes"] = [
         {
             "type": "line",

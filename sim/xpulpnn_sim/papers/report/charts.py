@@ -37,14 +37,11 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
     ours = _series(measured.rows, title, lambda row: row.ours)
     printed = _series(measured.rows, title, lambda row: None if row.row.published is None else row.row.published.value)
     reference = measured.table.reference
-    first = next(iter(printed.values()), None)
-    alike = first is not None and all(values == first for values in printed.values())
-    traces: list[dict[str, Any]] = []
-    if alike and first is not None:
-        traces.append(_trace(reference, first, _PRINTED))
+    shared = _shared(list(printed.values()))
+    traces = [] if shared is None else [_trace(reference, shared, _PRINTED)]
     for number, (name, values) in enumerate(ours.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        if not alike and name in printed:
+        if shared is None and name in printed:
             traces.append(_trace(f"{name}, {reference}", printed[name], colour) | {"opacity": _FAINT})
         traces.append(_trace(name, values, colour))
     layout = _layout(title, _BARS_HEIGHT)
@@ -64,6 +61,16 @@ def _series(
         if place is not None and place.chart == title and figure is not None:
             found.setdefault(place.series, {})[place.at] = figure
     return found
+
+
+def _shared(series: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
+    """All figures by place; None if there are none, or two for a place."""
+    found: dict[str, float] = {}
+    for values in series:
+        if any(found.get(at, figure) != figure for at, figure in values.items()):
+            return None
+        found |= values
+    return found or None
 
 
 def _trace(name: str, values: Mapping[str, float], colour: str) -> dict[str, Any]:

@@ -46,6 +46,7 @@ struct xp_nn_elements {
 /* A convolution kernel and the order in which it reads. */
 struct xp_nn_conv_kernel {
     void (*function)(const struct xp_conv_arguments *, uint32_t, uint32_t);
+    void (*in_place)(const struct xp_matmul_arguments *, uint32_t, uint32_t); /* of single pixels; NULL: none */
     struct xp_nn_elements elements;
     uint8_t nch, npx, streams;
     uint8_t row_factor; /* bytes of an im2col row for a byte of weights */

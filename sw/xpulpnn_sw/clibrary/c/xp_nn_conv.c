@@ -197,6 +197,32 @@ static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_lay
     xp_nn_check_shift(elements, layer);
 }
 
+/* Whether the pixels of the input are the rows of the products. */
+static int is_plain(const struct xp_nn_layer *layer) {
+    return layer->kernel_width == 1 && layer->kernel_height == 1 && layer->stride_x == 1 && layer->stride_y == 1 &&
+           (layer->top | layer->left) == 0 && layer->out_width == layer->width && layer->out_height <= layer->height;
+}
+
+/* The rows of the output that may be written in place. */
+static void compute_in_place(
+    const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const struct xp_conv_arguments *of
+) {
+    const struct xp_matmul_arguments arguments = {
+        .input = of->input,
+        .weights = of->weights,
+        .parameters = of->parameters,
+        .output = of->output,
+        .out_channels = of->out_channels,
+        .out_stride = of->out_stride,
+        .weight_stride = of->weight_stride,
+        .row_stride = of->pixel_bytes,
+        .shift = of->shift,
+        .pixels = of->out_height * of->out_width,
+        .row_words = plan->words,
+    };
+    kernel->in_place(&arguments, xp_team_core(), xp_team_size());
+}
+
 void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     check(kernel, layer);
     const struct plan plan = planned(kernel, layer);
@@ -249,7 +275,9 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
             .pad_top = layer->top,
             .pad_left = layer->left,
         };
-        if (plan.direct_rows > 0)
+        if (plan.direct_rows > 0 && kernel->in_place != NULL && is_plain(layer))
+            compute_in_place(kernel, &plan, &arguments);
+        else if (plan.direct_rows > 0)
             kernel->function(&arguments, core, cores);
         if (plan.rest_pixels > 0) {
             arguments.output = rest;
