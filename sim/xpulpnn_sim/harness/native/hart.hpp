@@ -251,7 +251,7 @@ class Hart {
     // some of them cannot be known here. Returns the cause if one of the reads is answered with an error, or 0.
     uint32_t quantise() {
         const Retirement& r = *record_;
-        ThresholdSearch search(r.rs1_rdata, r.rs2_rdata, insn_->number);
+        ThresholdSearch search(gpr_[insn_->rs1], gpr_[insn_->rs2], insn_->number);
         bool known = true;
         while (!search.done()) {
             const uint32_t address = search.address(), place = in_memory(address), shift = 8 * (address & 3);
