@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from xpulpnn_sw.windows import Windows
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -102,3 +104,20 @@ LINEAR_ARGUMENTS = Structure(
     ),
 )
 """Of a linear layer whose inputs are as wide as its weights."""
+
+
+def window_arguments(layer: Windows) -> dict[str, int]:
+    """Sizes and steps of a layer, as functions with windows are told them."""
+    top, _, left, _ = layer.padding
+    return {
+        "height": layer.height,
+        "width": layer.width,
+        "out_height": layer.out_height,
+        "out_width": layer.out_width,
+        "kernel_height": layer.kernel_height,
+        "kernel_width": layer.kernel_width,
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+    }

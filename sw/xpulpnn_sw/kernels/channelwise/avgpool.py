@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise.division import Division
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.packed import FORMATS, IMMEDIATE_FORMATS, repeated
-from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_arguments, window_name
+from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.terms import Argument, Term

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
@@ -186,16 +186,7 @@ def depthwise_kernel(
         "row_bytes": rows.shape[-1] * 4,
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
         "shift": after.applied_shift,
-        "height": layer.height,
-        "width": layer.width,
-        "out_height": layer.out_height,
-        "out_width": layer.out_width,
-        "kernel_height": layer.kernel_height,
-        "kernel_width": layer.kernel_width,
-        "stride_y": layer.stride[0],
-        "stride_x": layer.stride[1],
-        "pad_top": top,
-        "pad_left": left,
+        **window_arguments(layer),
         "pad_right": right,
     }
     is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp

@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.arguments import Structure, window_arguments
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.packed import Packed
-from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_arguments, window_name
+from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer

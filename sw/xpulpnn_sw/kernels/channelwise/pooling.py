@@ -9,7 +9,7 @@ windows, are cut off at the edges and read by two nested loops.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
@@ -47,23 +47,6 @@ _UNROLLED = 3
 """Most rows and columns of windows with loops of their own."""
 
 _EDGE_REGISTERS = 7
-
-
-def window_arguments(layer: WindowLayer) -> dict[str, int]:
-    """The sizes of a layer."""
-    top, _, left, _ = layer.padding
-    return {
-        "height": layer.height,
-        "width": layer.width,
-        "out_height": layer.out_height,
-        "out_width": layer.out_width,
-        "kernel_height": layer.kernel_height,
-        "kernel_width": layer.kernel_width,
-        "stride_y": layer.stride[0],
-        "stride_x": layer.stride[1],
-        "pad_top": top,
-        "pad_left": left,
-    }
 
 
 def window_name(layer: WindowLayer) -> str:

@@ -1,6 +1,6 @@
 """Convolution kernels: im2col, MatMul, requantisation, for every variant and precision."""
 
-from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS
+from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, window_arguments
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
@@ -61,7 +61,6 @@ def receptive_fields(
     row_stride = plane_words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision) * WORD
     blocking = Blocking(chosen, precision, tensors.rule)
     memory = ImageBuilder()
-    top, _, left, _ = layer.padding
     # a word to spare: odd runs are copied in pairs
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)
     filters = ordered(pad_axis(tensors.weights, 3, channels), element_order(chosen, precision))
@@ -74,17 +73,8 @@ def receptive_fields(
         "buffer": memory.reserve("im2col", cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "row_stride": row_stride,
-        "height": layer.height,
-        "width": layer.width,
+        **window_arguments(layer),
         "pixel_bytes": pixel_bytes,
-        "out_height": layer.out_height,
-        "out_width": layer.out_width,
-        "kernel_height": layer.kernel_height,
-        "kernel_width": layer.kernel_width,
-        "stride_y": layer.stride[0],
-        "stride_x": layer.stride[1],
-        "pad_top": top,
-        "pad_left": left,
         "dilation": dilation,
     }
     return kernel_run(
