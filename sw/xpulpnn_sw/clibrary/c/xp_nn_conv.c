@@ -4,6 +4,9 @@
 
 enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, SPARE_WORDS = 16, MOST_PER_CHUNK = 4 };
 
+/* Steps whose registers need no room while the kernel runs: stacks are small. */
+#define STEP static __attribute__((noinline))
+
 /* Sizes of a layer for a kernel, in bytes unless said otherwise. */
 struct plan {
     uint32_t taps, tap_bytes;         /* pixels of a filter, of the caller's weights for one */
@@ -106,7 +109,7 @@ static void copy_words(const uint32_t *from, uint32_t *to, uint32_t words, uint3
         *to = *from++;
 }
 
-static void copy_filters(
+STEP void copy_filters(
     const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan, uint8_t *weights,
     uint32_t *parameters, uint32_t stream_bytes, uint32_t first, uint32_t count
 ) {
@@ -133,7 +136,7 @@ static void copy_filters(
 }
 
 /* The input with pixels of whole words. */
-static void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
+STEP void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
     const uint32_t pixels = layer->width * layer->height, words = plan->pixel_bytes / WORD;
     for (uint32_t pixel = xp_team_core(); pixel < pixels; pixel += xp_team_size()) {
         const uint8_t *from = (const uint8_t *)layer->input + pixel * plan->source_bytes;
@@ -145,7 +148,7 @@ static void copy_input(const struct xp_nn_layer *layer, const struct plan *plan,
 }
 
 /* Results of a piece of channels to where they belong. */
-static void copy_results(
+STEP void copy_results(
     const struct xp_nn_layer *layer, const struct plan *plan, const uint8_t *from, uint32_t stride, uint32_t offset,
     uint32_t bytes
 ) {
@@ -157,7 +160,7 @@ static void copy_results(
     }
 }
 
-static struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
+STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t x_bits = elements->x_bits, w_bits = elements->w_bits, y_bits = elements->y_bits;
     const uint32_t unit = WORD_BITS / (x_bits < w_bits ? x_bits : w_bits);
@@ -204,7 +207,7 @@ static int is_plain(const struct xp_nn_layer *layer) {
 }
 
 /* The rows of the output that may be written in place. */
-static void compute_in_place(
+STEP void compute_in_place(
     const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const struct xp_conv_arguments *of
 ) {
     const struct xp_matmul_arguments arguments = {
