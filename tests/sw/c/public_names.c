@@ -3,8 +3,10 @@
    of the older runtime. */
 #ifdef OLDER
 #include "rt/rt_api.h"
+typedef rt_perf_t argument_t;
 #else
 #include "pmsis.h"
+typedef void argument_t;
 #endif
 #include "pulp_nn_utils.h"
 #include "pulp_nn_kernels.h"
@@ -39,7 +41,7 @@ static int wrong_pairs(const uint8_t *results, const uint8_t *golden, int elemen
     return wrong;
 }
 
-static void layers(void *unused) {
+static void layers(argument_t *unused) {
     (void)unused;
     if (pi_core_id() == 0) {
         memcpy(image, image_l2, sizeof image);
