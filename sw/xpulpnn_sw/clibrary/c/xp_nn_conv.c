@@ -21,11 +21,6 @@ struct plan {
 
 /* Words in the order of inputs that are cut into parts (lane n*i + j is element i of word j), or widened (lane i of word
    k is element n*i + k); as many as one such chunk has. */
-static uint32_t swapped(uint32_t word, uint32_t distance, uint32_t mask) {
-    const uint32_t different = (word ^ word >> distance) & mask;
-    return word ^ different ^ different << distance;
-}
-
 static uint32_t even_bytes(uint32_t low, uint32_t high) {
     return (low & 0xFF) | (low >> 8 & 0xFF00) | (high & 0xFF) << 16 | (high & 0xFF0000) << 8;
 }
@@ -34,14 +29,14 @@ static uint32_t reorder(uint32_t *chunk, uint32_t x_bits, uint32_t w_bits) {
     uint32_t word = chunk[0];
     switch (x_bits << 4 | w_bits) {
     case 0x84:
-        chunk[0] = swapped(swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
+        chunk[0] = xp_nn_swapped(xp_nn_swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
         return 1;
     case 0x82:
-        chunk[0] = swapped(swapped(word, 12, 0x0000F0F0), 6, 0x00CC00CC);
+        chunk[0] = xp_nn_swapped(xp_nn_swapped(word, 12, 0x0000F0F0), 6, 0x00CC00CC);
         return 1;
     case 0x42:
-        word = swapped(swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
-        chunk[0] = swapped(word, 2, 0x0C0C0C0C);
+        word = xp_nn_swapped(xp_nn_swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
+        chunk[0] = xp_nn_swapped(word, 2, 0x0C0C0C0C);
         return 1;
     case 0x48:
         chunk[0] = even_bytes(word, chunk[1]);
@@ -49,8 +44,8 @@ static uint32_t reorder(uint32_t *chunk, uint32_t x_bits, uint32_t w_bits) {
         return 2;
     case 0x24: {
         /* as bytes with a nibble each: even ones of all four halves */
-        const uint32_t low = swapped(swapped(word, 4, 0x00F000F0), 8, 0x0000FF00);
-        const uint32_t high = swapped(swapped(chunk[1], 4, 0x00F000F0), 8, 0x0000FF00);
+        const uint32_t low = xp_nn_swapped(xp_nn_swapped(word, 4, 0x00F000F0), 8, 0x0000FF00);
+        const uint32_t high = xp_nn_swapped(xp_nn_swapped(chunk[1], 4, 0x00F000F0), 8, 0x0000FF00);
         chunk[0] = (low & 0xFFFF) | high << 16;
         chunk[1] = low >> 16 | (high & 0xFFFF0000);
         return 2;
