@@ -88,7 +88,8 @@ _PUBLIC = """\
 ## Public names
 
 `include/pulp_nn_kernels.h` declares functions with the names, arguments and layouts of the PULP-NN libraries, made of
-the kernels above. A program that has its own headers of those libraries needs only the library:
+the kernels above; `include/pulp_nn_utils.h` has the short names that programs for those libraries use. A program that
+has its own headers of those libraries needs only the library:
 
 ```sh
 xpulpnn cc {settings} --cluster application.c -I include -L lib -lxpulpnn -o application.elf

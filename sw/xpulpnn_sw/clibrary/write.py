@@ -10,6 +10,7 @@ from xpulpnn_sw.build_options import Options
 from xpulpnn_sw.clibrary.header import HEADER, LIBRARY, header, readme
 from xpulpnn_sw.clibrary.public import PublicFunction
 from xpulpnn_sw.clibrary.public_header import PUBLIC_HEADER, public_header
+from xpulpnn_sw.clibrary.utils_header import UTILS_HEADER, utils_header
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.toolchain import archive
@@ -30,7 +31,11 @@ def texts(
         f"include/{HEADER}": header(functions),
         "README.md": readme(functions, core, settings, public),
     }
-    return written | ({f"include/{PUBLIC_HEADER}": public_header(public)} if public else {})
+    if public:
+        wide = any(one.type.startswith("int64_t") for function in public for one in function.parameters)
+        written[f"include/{PUBLIC_HEADER}"] = public_header(public)
+        written[f"include/{UTILS_HEADER}"] = utils_header(wide=wide)
+    return written
 
 
 def objects(

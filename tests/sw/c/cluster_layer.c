@@ -134,7 +134,9 @@ static void end_of_call(void *argument) { done = argument == &done; }
 
 int main(void) {
     rt_cluster_call_t call;
-    if (rt_event_sched_init() || rt_event_alloc(NULL, 4))
+    rt_event_sched_t scheduler;
+    rt_event_sched_init(&scheduler);
+    if (rt_event_alloc(&scheduler, 4))
         return 3;
     rt_event_t *event = rt_event_get(NULL, end_of_call, &done);
     rt_cluster_mount(1, 0, 0, NULL);

@@ -189,8 +189,10 @@ def calls_of(rng: np.random.Generator) -> list[Call]:
         depthwise(rng, "pulp_nn_depthwise_u8_u8_i8", (8, 8, 8), "5x6x5:3x3"),
         depthwise(rng, "pulp_nn_depthwise_u8_u4_i4", (8, 4, 4), "5x6x6:2x5"),
         depthwise(rng, "xpulp_nn_depthwise_u4_u8_i8", (4, 8, 8), "5x5x6:3x2"),
-        # in quarters; by blocks, where rows are no whole words; few
+        # in quarters, of bytes, nibbles and crumbs; by blocks, where rows are no whole words; few
         linear(rng, "pulp_nn_linear_u8_u8_i8", (8, 8, 8), 64, 12),
+        linear(rng, "pulp_nn_linear_u4_u4_i4", (4, 4, 4), 64, 24),
+        linear(rng, "pulp_nn_linear_u8_u2_i8", (8, 2, 8), 16, 32),
         linear(rng, "pulp_nn_linear_u8_u4_i4", (8, 4, 4), 32, 8),
         linear(rng, "pulp_nn_linear_u8_i32_i8", (8, 32, 8), 23, 9),
         linear(rng, "xpulp_nn_linear_u4_u8_i8", (4, 8, 8), 14, 7),
@@ -255,7 +257,7 @@ def library(tmp_path_factory) -> Options:
         *(f"{call.name}(" for call in calls_of(np.random.default_rng())),
     ]
     used = set(re.findall(r"x?pulp_nn_\w+", " ".join(texts_)))
-    precisions = ["8x8x8", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
+    precisions = ["8x8x8", "8x8x2", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
     every = PublicFunctions([Precision.parse(one) for one in precisions], Rule.BN32, CORE)
     public = [function for function in every if not used.isdisjoint(function.names)]
     assert used <= {name for function in public for name in function.names} | {"pulp_nn_kernels"}

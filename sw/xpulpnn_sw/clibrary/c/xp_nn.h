@@ -118,6 +118,11 @@ void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_l
 /* What they share (xp_nn_common.c). */
 static inline uint32_t xp_nn_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
 static inline uint32_t xp_nn_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+/* The bits of a mask change places with those a distance above. */
+static inline uint32_t xp_nn_swapped(uint32_t word, uint32_t distance, uint32_t mask) {
+    const uint32_t different = (word ^ word >> distance) & mask;
+    return word ^ different ^ different << distance;
+}
 
 /* Bytes of pieces of so many bytes that are read side by side: two banks apart in a memory of up to 32. */
 uint32_t xp_nn_apart(uint32_t bytes);

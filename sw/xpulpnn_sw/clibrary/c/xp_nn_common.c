@@ -126,11 +126,12 @@ void xp_nn_parameters(
     uint32_t size
 ) {
     /* a block may end behind the last channel */
-    const uint32_t left = (layer->out_channels - first + step - 1) / step, count = left < size ? left : size;
+    const int is_whole = first + (size - 1) * step < layer->out_channels;
+    const uint32_t count = is_whole ? size : (layer->out_channels - first + step - 1) / step;
     const uint32_t channel_words = elements->is_wide ? 2 * 2 : 2;
     for (uint32_t i = size + count * channel_words; i < size * (channel_words + 1); ++i)
         words[i] = 0;
-    for (uint32_t i = 0; i < size; ++i)
+    for (uint32_t i = layer->bias == NULL ? 0 : count; i < size; ++i)
         words[i] = 0;
     if (layer->bias != NULL && layer->bias_bytes == 1) {
         const int8_t *bias = (const int8_t *)layer->bias + first;

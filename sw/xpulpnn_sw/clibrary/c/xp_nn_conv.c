@@ -4,6 +4,9 @@
 
 enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, SPARE_WORDS = 16, MOST_PER_CHUNK = 4 };
 
+/* Steps whose registers need no room while the kernel runs: stacks are small. */
+#define STEP static __attribute__((noinline))
+
 /* Sizes of a layer for a kernel, in bytes unless said otherwise. */
 struct plan {
     uint32_t taps, tap_bytes;         /* pixels of a filter, of the caller's weights for one */
@@ -18,11 +21,6 @@ struct plan {
 
 /* Words in the order of inputs that are cut into parts (lane n*i + j is element i of word j), or widened (lane i of word
    k is element n*i + k); as many as one such chunk has. */
-static uint32_t swapped(uint32_t word, uint32_t distance, uint32_t mask) {
-    const uint32_t different = (word ^ word >> distance) & mask;
-    return word ^ different ^ different << distance;
-}
-
 static uint32_t even_bytes(uint32_t low, uint32_t high) {
     return (low & 0xFF) | (low >> 8 & 0xFF00) | (high & 0xFF) << 16 | (high & 0xFF0000) << 8;
 }
@@ -31,14 +29,14 @@ static uint32_t reorder(uint32_t *chunk, uint32_t x_bits, uint32_t w_bits) {
     uint32_t word = chunk[0];
     switch (x_bits << 4 | w_bits) {
     case 0x84:
-        chunk[0] = swapped(swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
+        chunk[0] = xp_nn_swapped(xp_nn_swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
         return 1;
     case 0x82:
-        chunk[0] = swapped(swapped(word, 12, 0x0000F0F0), 6, 0x00CC00CC);
+        chunk[0] = xp_nn_swapped(xp_nn_swapped(word, 12, 0x0000F0F0), 6, 0x00CC00CC);
         return 1;
     case 0x42:
-        word = swapped(swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
-        chunk[0] = swapped(word, 2, 0x0C0C0C0C);
+        word = xp_nn_swapped(xp_nn_swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
+        chunk[0] = xp_nn_swapped(word, 2, 0x0C0C0C0C);
         return 1;
     case 0x48:
         chunk[0] = even_bytes(word, chunk[1]);
@@ -46,8 +44,8 @@ static uint32_t reorder(uint32_t *chunk, uint32_t x_bits, uint32_t w_bits) {
         return 2;
     case 0x24: {
         /* as bytes with a nibble each: even ones of all four halves */
-        const uint32_t low = swapped(swapped(word, 4, 0x00F000F0), 8, 0x0000FF00);
-        const uint32_t high = swapped(swapped(chunk[1], 4, 0x00F000F0), 8, 0x0000FF00);
+        const uint32_t low = xp_nn_swapped(xp_nn_swapped(word, 4, 0x00F000F0), 8, 0x0000FF00);
+        const uint32_t high = xp_nn_swapped(xp_nn_swapped(chunk[1], 4, 0x00F000F0), 8, 0x0000FF00);
         chunk[0] = (low & 0xFFFF) | high << 16;
         chunk[1] = low >> 16 | (high & 0xFFFF0000);
         return 2;
@@ -106,7 +104,7 @@ static void copy_words(const uint32_t *from, uint32_t *to, uint32_t words, uint3
         *to = *from++;
 }
 
-static void copy_filters(
+STEP void copy_filters(
     const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan, uint8_t *weights,
     uint32_t *parameters, uint32_t stream_bytes, uint32_t first, uint32_t count
 ) {
@@ -133,7 +131,7 @@ static void copy_filters(
 }
 
 /* The input with pixels of whole words. */
-static void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
+STEP void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
     const uint32_t pixels = layer->width * layer->height, words = plan->pixel_bytes / WORD;
     for (uint32_t pixel = xp_team_core(); pixel < pixels; pixel += xp_team_size()) {
         const uint8_t *from = (const uint8_t *)layer->input + pixel * plan->source_bytes;
@@ -145,7 +143,7 @@ static void copy_input(const struct xp_nn_layer *layer, const struct plan *plan,
 }
 
 /* Results of a piece of channels to where they belong. */
-static void copy_results(
+STEP void copy_results(
     const struct xp_nn_layer *layer, const struct plan *plan, const uint8_t *from, uint32_t stride, uint32_t offset,
     uint32_t bytes
 ) {
@@ -157,7 +155,7 @@ static void copy_results(
     }
 }
 
-static struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
+STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t x_bits = elements->x_bits, w_bits = elements->w_bits, y_bits = elements->y_bits;
     const uint32_t unit = WORD_BITS / (x_bits < w_bits ? x_bits : w_bits);
@@ -204,7 +202,7 @@ static int is_plain(const struct xp_nn_layer *layer) {
 }
 
 /* The rows of the output that may be written in place. */
-static void compute_in_place(
+STEP void compute_in_place(
     const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const struct xp_conv_arguments *of
 ) {
     const struct xp_matmul_arguments arguments = {

@@ -173,6 +173,21 @@ static void compute_blocks(const struct xp_nn_linear_kernel *kernel, const struc
     }
 }
 
+/* Packed results of a kernel, four of a block side by side, to their quarters: a word has a byte for each. */
+static void copy_results(const struct xp_nn_layer *layer, const uint32_t *results, uint32_t bits) {
+    const uint32_t bytes = layer->out_channels / BLOCK * bits / BYTE_BITS;
+    uint8_t *const output = layer->output;
+    for (uint32_t i = xp_team_core(); i < bytes; i += xp_team_size()) {
+        uint32_t word = results[i];
+        if (bits == 4)
+            word = xp_nn_swapped(xp_nn_swapped(word, 8, 0x0000FF00), 4, 0x00F000F0);
+        else if (bits == 2)
+            word = xp_nn_swapped(xp_nn_swapped(word, 12, 0x0000F0F0), 6, 0x00CC00CC);
+        for (uint32_t lane = 0; lane < BLOCK; ++lane)
+            output[lane * bytes + i] = (uint8_t)(word >> BYTE_BITS * lane);
+    }
+}
+
 /* All neurons in one call for each part, in quarters; memory has room for parameters and for results by turns. */
 static void compute_quarters(
     const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *memory
@@ -208,6 +223,10 @@ static void compute_quarters(
         (plan->parts == 1 ? kernel->results : several)(&arguments, core, cores);
     }
     xp_team_wait();
+    if (!is_raw && quarter * y_bits % BYTE_BITS == 0) {
+        copy_results(layer, results, y_bits);
+        return;
+    }
     /* a core writes whole bytes, those of the results of four neurons at least */
     const uint32_t end = quarter * (core + 1) / cores * BLOCK;
     uint32_t neuron = quarter * core / cores * BLOCK, block = neuron % quarter, lane = neuron / quarter;

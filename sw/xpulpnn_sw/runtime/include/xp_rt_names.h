@@ -20,7 +20,7 @@
 #define get_core_num() XP_CORES
 
 /* Teams. */
-#define rt_team_fork(cores, entry, argument) pi_cl_team_fork(cores, entry, argument)
+#define rt_team_fork(cores, entry, argument) pi_cl_team_fork(cores, (void (*)(void *))(entry), argument)
 #define rt_team_barrier(...) xp_barrier()
 #define rt_team_nb_cores() pi_cl_team_nb_cores()
 #define rt_team_critical_enter() xp_critical_enter()
@@ -33,10 +33,16 @@ typedef struct {
     void *argument;
 } rt_event_t;
 typedef struct {
+    int unused;
+} rt_event_sched_t;
+typedef struct {
     int id;
 } rt_cluster_call_t;
-#define rt_event_sched_init() 0
-#define rt_event_alloc(scheduler, count) 0
+static inline void rt_event_sched_init(rt_event_sched_t *scheduler) { (void)scheduler; }
+static inline int rt_event_alloc(rt_event_sched_t *scheduler, int count) {
+    (void)scheduler, (void)count;
+    return 0;
+}
 static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *), void *argument) {
     (void)scheduler;
     rt_event_t *event = malloc(sizeof *event);
