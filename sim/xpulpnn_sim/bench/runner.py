@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -77,6 +78,8 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
         # A bench model runs for a second or two, so that compiling it costs more than running it: optimise little.
         make += [*MAKE_VARIABLES, "OPT_FAST=-O1", "OPT_GLOBAL=-O1"]
+        # "python" is not on the path of every environment.
+        make.append(f"PYTHON3={sys.executable}")
         # Verilator's list of all sources of the model, which is included instead of compiled.
         make += ["VM_PARALLEL_BUILDS=0", "VK_OBJS="]
         [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
