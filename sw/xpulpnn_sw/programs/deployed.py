@@ -26,7 +26,7 @@ from xpulpnn_sw.networks.deployment import Deployment, deployed, results_of, wei
 from xpulpnn_sw.networks.kernels import ARGUMENTS, INPUT, OUTPUT, SHARED, length, own_symbols, structure
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.programs.tiled import OUTSIDE_DATA, STACK, TIMES
+from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
 from xpulpnn_sw.tiling.operands import Outside, Transfer, command_words
 
 STACKS, REPORTS = "stacks", "reports"
@@ -43,17 +43,9 @@ _SYS_WRITE, _STDOUT = 64, 1
 _NOISE = 0xA5
 """What the memory of the cluster is full of at the beginning: nothing may rely on zeros there."""
 
-_START = """
-start:
-    csrr t0, mhartid
-    andi s2, t0, {cores_mask}
-    li t1, {stack_stride}
-    mul t1, t1, s2
-    li sp, {stack}
-    add sp, sp, t1
-    li gp, {event_unit}
-    li t1, {line}
-    sw t1, {mask}(gp)
+_START = (
+    ENTRY
+    + """\
     li t1, {report_bytes}
     mul t1, t1, s2
     li s5, {reports}
@@ -64,6 +56,7 @@ start:
     sw t1, {target}(gp)
     sw t1, {trigger}(gp)
 """
+)
 """What all cores do first. The barrier gathers arrivals also before core 0 has set its masks."""
 
 _STEP = """

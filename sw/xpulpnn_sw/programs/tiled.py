@@ -50,8 +50,7 @@ _HEAD = ("commands", "works", "lasts")
 """Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
 whether it is the last step."""
 
-_CALLER = """
-    .equ function, {function}
+ENTRY = """
 start:
     csrr t0, mhartid
     andi s2, t0, {cores_mask}
@@ -62,6 +61,13 @@ start:
     li gp, {event_unit}
     li t1, {line}
     sw t1, {mask}(gp)
+"""
+"""What a core does first: its stack, and the events that it waits for."""
+
+_CALLER = (
+    "\n    .equ function, {function}"
+    + ENTRY
+    + """\
     li s3, {description}
     li s4, {other_description}
     li t1, {report_bytes}
@@ -129,6 +135,7 @@ sleep:
     p.elw t0, {wait_event}(gp)
     j sleep
 """
+)
 """What follows the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
 does its share, and waits until all is moved, the description of the next step included. The barrier gathers arrivals
 also before core 0 has set its masks."""
