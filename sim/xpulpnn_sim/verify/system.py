@@ -18,7 +18,14 @@ _COUNTS = ("lpcount0", "lpcount1")
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
 _CLEARS = ("csrrc", "csrrci")
-_XPULPNN2_LOADS = ("pv.rqld 0, ({1}!)", "pv.rqld 1, ({1}!)", "pv.mldotup.b {0}, ({1}!), 16", "pv.mldotsp.c {0}, ({1}!), 8")
+_NN_LOADS = (
+    ("pv.rqld", "uimm1,(rs1!)", "0, ({1}!)"),
+    ("pv.rqld", "uimm1,(rs1!)", "1, ({1}!)"),
+    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "{0}, ({1}!), 25"),
+    ("pv.mldotsp.c", "rd,(rs1!),nnimm5", "{0}, ({1}!), 8"),
+    ("pv.mldotup.h", "rd,(rs1!),nnimm5", "{0}, ({1}!), 18"),
+)
+"""Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
 _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")
 """Rows for instructions written into the code."""
 
@@ -138,7 +145,7 @@ class System:
         forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]
         if draw.has_xpulp:
             forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
-        forms += [form for form in _XPULPNN2_LOADS if form.split(maxsplit=1)[0] in draw.mnemonics]
+        forms += [f"{name} {text}" for name, operands, text in _NN_LOADS if (name, operands) in draw.rows]
         behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
         behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
         behind += [self._requantised()] * 2
