@@ -142,7 +142,7 @@ def _memory(insn: Insn) -> Fields:
 def _mac_load(insn: Insn) -> Fields:
     """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
     return {
-        "mac_load": MacLoad.NN if insn.op == "pv.mlsdot" else MacLoad.CU,
+        "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU,
         "lsu.size": MemSize.WORD,
         "lsu.post": True,
         "op_b": OpBSel.IMM,

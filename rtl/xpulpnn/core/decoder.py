@@ -22,7 +22,7 @@ WORD_BITS = 32
 
 def legal_patterns(insn: Insn) -> list[str]:
     """Patterns of the legal words of a 32-bit row: its own, less the excluded pair of Mac&Load update bits."""
-    if "nnimm5" not in insn.operands:
+    if "nnimm5" not in insn.operands or insn.reloads_other:
         return [insn.pattern]
     before_update_bits, rest = insn.pattern[:7], insn.pattern[9:]
     return [f"{before_update_bits}{update}{rest}" for update in ("0-", "10")]
