@@ -24,7 +24,7 @@ class RequantiseCtrl(data.Struct):
         The instruction is pv.rqld.
     valid : unsigned(1)
         It is pv.rq*.
-    signed : unsigned(1)
+    to_signed : unsigned(1)
         The result is clipped to the signed numbers of its format; else to the unsigned ones.
     fmt : ElemFmt
         Format of the result: B, N or C.
@@ -32,7 +32,7 @@ class RequantiseCtrl(data.Struct):
 
     load: 1
     valid: 1
-    signed: 1
+    to_signed: 1
     fmt: FmtField
 
 
@@ -42,7 +42,7 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
         return {"load": True}
     if insn.op in ("pv.rqu", "pv.rqs"):
         assert insn.fmt is not None
-        return {"valid": True, "signed": insn.op == "pv.rqs", "fmt": insn.fmt}
+        return {"valid": True, "to_signed": insn.op == "pv.rqs", "fmt": insn.fmt}
     return None
 
 
@@ -50,7 +50,7 @@ class Requantiser(wiring.Component):
     """Shifts a sum right, clips it to the numbers of a narrow format, and puts it into a lane of a word.
 
     ``result = old`` with lane ``lane`` of format ``fmt`` replaced by ``clip(sum >> places)``; the shift is arithmetic,
-    the bounds are 0 and ``2**w - 1``, with ``signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without ``valid`` the result
+    the bounds are 0 and ``2**w - 1``, with ``to_signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without ``valid`` the result
     is 0 and nothing changes within. Combinational.
 
     Only as many bits are shifted as the widest format has: those above must equal the sign, else the result is clipped.
@@ -65,7 +65,7 @@ class Requantiser(wiring.Component):
     -------
     valid : In(1)
         There is something to do.
-    signed : In(1)
+    to_signed : In(1)
         Clip to signed numbers.
     fmt : In(FmtField)
         Format: B, N or C.
@@ -82,7 +82,7 @@ class Requantiser(wiring.Component):
     """
 
     valid: In(1)
-    signed: In(1)
+    to_signed: In(1)
     fmt: In(FmtField)
     lane: In(LANE_BITS)
     places: In(range(XLEN))
@@ -115,20 +115,20 @@ class Requantiser(wiring.Component):
         with m.Switch(self.fmt):
             for fmt in self.formats:
                 *lower, top = shifted[: fmt.width]
-                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.signed)
+                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.to_signed)
                 lanes = one_lane[: fmt.lanes]
                 with m.Case(fmt):
                     m.d.comb += [
-                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.signed)),
+                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.to_signed)),
                         bounded.eq(code.replicate(WIDEST // fmt.width)),
                         crumbs.eq(Cat(lane.replicate(fmt.width // NARROWEST) for lane in lanes)),
                     ]
-        below = negative & ~self.signed
+        below = negative & ~self.to_signed
         lane_value = Signal(WIDEST)
         mask = Signal(XLEN)
         kept = Signal(XLEN)
         m.d.comb += [
-            lane_value.eq((bounded ^ (negative & self.signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
+            lane_value.eq((bounded ^ (negative & self.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
             mask.eq(Cat(crumb.replicate(NARROWEST) for crumb in crumbs)),
             kept.eq(self.old & ~mask & self.valid.replicate(XLEN)),
             self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
