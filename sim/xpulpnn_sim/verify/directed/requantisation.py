@@ -162,7 +162,7 @@ def _producers() -> Directed:
     pv.rqs.n s3, s8, a1, 3
     {stored("s2 s3")}
     """
-    first = _code(33) | _code(1) << 8 | _code(33) << 16 | _code(4, signed=True) % 256 << 24
+    first = _code(33) | _code(33) << 8 | _code(33) << 16 | _code(4, signed=True) % 256 << 24
     second = _code(33) << 24 | _code(49) << 16 | _code(33, 4, True) % 16 << 12 | _code(0, 4, True) % 16 << 8 | _code(33)
     return Directed("pv.rq: operands made right before", text, (first, second), _NEEDS)
 
