@@ -6,6 +6,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
@@ -93,7 +94,7 @@ class Blocking:
     @property
     def store_bytes(self) -> int:
         """Output bytes of a pixel written at a time."""
-        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+        return stored_bits(self.rule, self.precision.y, self.variant.nch, xpulp=self.variant.xpulp) // BYTE_BITS
 
 
 def place_operands(
