@@ -11,7 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
-from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.division import Division
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
@@ -309,13 +309,14 @@ class _AvgPooling(Pooling):
                 b("sub", value, value, self._offset)
             if self._is_folded:
                 factor = self.frame.register("factor", work)
-                code.multiply_add(other, value, factor, self.frame.register("summand", third))
-                b("sra", value, other, self.frame.register("shift", work))
+                summand = self.frame.register("summand", third)
+                b("mul", value, value, factor)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             elif self._scaled:
                 b("mul", value, value, self.frame.register("factor", work))
                 self._division.emit(value, work, other)
-                b("add", value, value, self.frame.register("summand", work))
-                b("sra", value, value, self.frame.register("shift", work))
+                summand = self.frame.register("summand", other)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             else:
                 self._division.emit(value, work, other)
             position = lane % per_word * bits
