@@ -5,15 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.requantisation import (
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
+    Requantisation,
     Rule,
     Thresholds,
     block_parameters,
     parameter_alignment,
+    scaled_parameters,
 )
+from xpulpnn_sw.kernels.requantised_store import REQUANTISED_WIDTHS
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
@@ -21,6 +25,9 @@ from xpulpnn_sw.layout import ImageBuilder, Ints, Placement, Words, banked_words
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
+
+_LEAST_WORDS = 2
+"""Of a row whose first words are multiplied in front of the inner loop."""
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
@@ -61,6 +68,21 @@ class Blocking:
         return self.variant.npx == 1
 
     @property
+    def requantises(self) -> bool:
+        """Whether the core requantises: with ``pv.rq``, and products that need no start."""
+        able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
+        return able and self.rule is Rule.BN32
+
+    @property
+    def least_words(self) -> int:
+        """Words that a filter row has at least."""
+        return _LEAST_WORDS if self.requantises else 1
+
+    def filled(self, words: int) -> int:
+        """Words of a filter row in memory, of so many that are not zeros."""
+        return max(self.least_words, -(-words // self.variant.unrolled) * self.variant.unrolled)
+
+    @property
     def blocks(self) -> int:
         """Blocks of a channel step."""
         return self.channel_step // self.variant.nch
@@ -93,6 +115,8 @@ class Blocking:
     @property
     def store_bytes(self) -> int:
         """Output bytes of a pixel written at a time."""
+        if self.requantises:
+            return min(self.variant.nch * self.precision.y, WORD_BITS) // BYTE_BITS
         return max(self.precision.y, BYTE_BITS) // BYTE_BITS
 
 
@@ -112,8 +136,7 @@ def place_operands(
     """
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
-    unrolled = blocking.variant.unrolled
-    filled = pad_axis(rows, 1, -(-rows.shape[1] // unrolled) * unrolled)
+    filled = pad_axis(rows, 1, blocking.filled(rows.shape[1]))
     blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
     stream_words = banked_words(streams.shape[1], placement)
@@ -121,7 +144,12 @@ def place_operands(
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
-    parameters = block_parameters(_starts(blocking, layer, tensors), None if blocking.by_sign else after, channels, nch)
+    starts = _starts(blocking, layer, tensors)
+    if blocking.requantises:
+        assert isinstance(after, Requantisation)
+        parameters = scaled_parameters(starts, after, channels)
+    else:
+        parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
         "parameters": memory.place(

@@ -252,3 +252,12 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
         fields.append(filled(after.channel_words()))
     return np.concatenate(fields, axis=1)
+
+
+def scaled_parameters(bias: Ints, after: Requantisation, channels: int) -> Ints:
+    """Parameters for ``pv.rq``: kappa and lambda of each output channel, ``channels`` of them, those missing zeros.
+
+    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``.
+    """
+    words = np.stack([after.kappa, after.lam + after.kappa * bias], axis=-1)
+    return np.pad(words, ((0, channels - bias.shape[0]), (0, 0)))

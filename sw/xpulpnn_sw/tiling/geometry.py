@@ -77,7 +77,7 @@ class Product(KernelRun):
         """Words of a packed filter."""
         if self.form is not Form.MAP:
             words = self.arguments["row_words"]
-            return -(-words // self.variant.unrolled) * self.variant.unrolled
+            return Blocking(self.variant, self.precision, self.rule).filled(words)
         row = self.arguments["row_stride"] // WORD
         widened = self.variant.row_bits(self.precision.w) // self.precision.w
         return row // (widened * self.variant.planes(self.precision))
