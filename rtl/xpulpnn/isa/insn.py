@@ -184,6 +184,11 @@ class Insn:
         return self.op in REQUANTISE_OPS
 
     @property
+    def uses_nnrf(self) -> bool:
+        """Whether it reads or writes the NN-RF."""
+        return self.is_mac_load or self.loads_parameter or self.requantises
+
+    @property
     def accumulates(self) -> bool:
         """Whether a product or sum of products is added to (or subtracted from) rd."""
         return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot", "mac", "msu"))
