@@ -168,7 +168,7 @@ class _AvgPooling(Pooling):
         # elements of two words that take turns
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
         self._requantiser: Requantiser | None = None
-        if level.requantises:
+        if level.requantises and not self._is_shifted:
             self._requantiser = Requantiser(self.code, precision.y, signed=precision.y_signed)
 
     @property
@@ -186,6 +186,13 @@ class _AvgPooling(Pooling):
     @property
     def _is_folded(self) -> bool:
         return self._scaled and not self._half and self._division.shift is not None
+
+    @property
+    def _is_shifted(self) -> bool:
+        """Whether all quotients of a word come of shifts of the sums, whole words of them at once."""
+        precision = self.precision
+        is_plain = not self._scaled and not self._half and not precision.y_signed
+        return is_plain and self._division.shift is not None and precision.x == precision.y
 
     def begin(self) -> None:
         b = self.code.b
@@ -292,12 +299,11 @@ class _AvgPooling(Pooling):
 
     def _results(self, out: int) -> None:
         """Divide, and store."""
-        b, precision = self.code.b, self.precision
+        b = self.code.b
         if self._is_split:
             b("slli", self._work, self._sums[1], self._bits)
             b("sub", self._sums[0], self._sums[0], self._work)
-        is_shift = self._division.shift is not None
-        if is_shift and not self._scaled and not self._half and not precision.y_signed and precision.x == precision.y:
+        if self._is_shifted:
             self._shifted(self._division.shift or 0)
             self.store(self._sums[0], out)
         else:
