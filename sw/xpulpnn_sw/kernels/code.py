@@ -1,13 +1,11 @@
 """The function around the blocks of a MatMul."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.counting import ScalarCountLoop
-from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, Registers
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col
 from xpulpnn_sw.kernels.inner import ScalarLoop
@@ -16,9 +14,8 @@ from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.requantised_store import RequantisedStore
 from xpulpnn_sw.kernels.share import pieces, take_next, turns
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, shared
 
 _PASSING = (
     *("all_steps", "first_step", "weight_stride"),
@@ -54,47 +51,12 @@ class KernelCode:
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
-        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
-        # where many are needed, after the block also the pointers that are set anew in each
-        pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
-        taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
-        self._temporaries = [*inner.temporaries, *taken, *pointers]
-        self._parameters = registers.one()
+        self._planes = variant.planes(precision)
+        self._step = ZERO if variant.xpulp else registers.one()
         # one output pointer that walks through the pixels saves registers where there are many
         self._walks = variant.npx > len(("out_stride", "out_back"))
-        self._out = registers.take(1 if self._walks else variant.npx)
-        steps = registers.take(2) if self._walks else []
-        self._step = ZERO if variant.xpulp else registers.one()
-        held = 1 if blocking.by_sign else variant.npx
-        incomplete = registers.take(held) if blocking.channel_step > variant.nch else []
-        steps_of_pixels = [*steps[:1] * (variant.npx - 1), *steps[1:]]
-        self._store: Store | RequantisedStore
-        if blocking.requantises:
-            self._store = RequantisedStore(
-                bits=precision.y,
-                signed=precision.y_signed,
-                acc=inner.acc,
-                out=self._out,
-                steps=steps_of_pixels,
-                parameters=self._parameters,
-            )
-        else:
-            self._store = Store(
-                bits=precision.y,
-                rule=blocking.rule,
-                counts=blocking.counts,
-                signed=precision.y_signed,
-                xpulp=variant.xpulp,
-                acc=inner.acc,
-                out=self._out,
-                steps=steps_of_pixels,
-                parameters=self._parameters,
-                temporaries=self._temporaries,
-                skipped=variant.nch * WORD,
-                partial=incomplete,
-            )
-        homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
-        homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
+        homes = self._take_results(registers)
+        homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         if isinstance(inner, ScalarLoop | ScalarCountLoop):
             homes["row_end"] = inner.end
         self._scratch = [register for accumulators in inner.acc for register in accumulators]
@@ -105,11 +67,8 @@ class KernelCode:
         spare = registers.rest()
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
-        if spare and blocking.requantises:
-            homes["shift"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
         wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
-        self._planes = variant.planes(precision)
         wanted += [] if im2col is None else WANTED
         names = [field.name for field in structure.fields]
         used: set[int] | None = None
@@ -124,6 +83,36 @@ class KernelCode:
         passing = _PASSING if im2col is None else ()
         self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
         self._scratch += spare
+
+    def _take_results(self, registers: Registers) -> dict[str, int]:
+        """Take the registers of what follows the inner loop; those in which numbers live are returned."""
+        blocking, inner = self._blocking, self._inner
+        variant, precision = blocking.variant, blocking.precision
+        needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
+        # where many are needed, after the block also the pointers that are set anew in each
+        pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
+        taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
+        self._temporaries = [*inner.temporaries, *taken, *pointers]
+        self._parameters = registers.one()
+        self._out = registers.take(1 if self._walks else variant.npx)
+        steps = registers.take(2) if self._walks else []
+        held = 1 if blocking.by_sign else variant.npx
+        partial = registers.take(held) if blocking.channel_step > variant.nch else []
+        self._store = Store(
+            bits=precision.y,
+            rule=blocking.rule,
+            counts=blocking.counts,
+            signed=precision.y_signed,
+            xpulp=variant.xpulp,
+            acc=inner.acc,
+            out=self._out,
+            steps=[*steps[:1] * (variant.npx - 1), *steps[1:]],
+            parameters=self._parameters,
+            temporaries=self._temporaries,
+            skipped=variant.nch * WORD,
+            partial=partial,
+        )
+        return dict(zip(("out_stride", "out_back"), steps, strict=False))
 
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
@@ -143,20 +132,11 @@ class KernelCode:
                 words = words * blocking.precision.w // blocking.precision.x
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
-        turns = words
-        if blocking.requantises:
-            # the first of at least two is in front of the loop
-            turns = positive(words - blocking.least_words) + blocking.least_words
-            terms["iterations"] = turns - 1
-        elif variant.xpulp:
-            terms["iterations"] = turns
+        if variant.xpulp:
+            terms["iterations"] = self._iterations(words)
         else:
             terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
-        if blocking.requantises:
-            turns = Name("iterations") + 1
-        elif variant.xpulp:
-            turns = Name("iterations")
-        plane_words = turns * variant.unrolled
+        plane_words = (self._turns if variant.xpulp else words) * variant.unrolled
         if self._planes > 1:
             terms["plane_words"], plane_words = plane_words, Name("plane_words")
         row_bytes = plane_words * (WORD * blocking.rows_per_stream)
@@ -188,6 +168,15 @@ class KernelCode:
         if self._walks:
             terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    def _iterations(self, turns: Term) -> Term:
+        """Of the inner loop, for so many turns over words of the rows."""
+        return turns
+
+    @property
+    def _turns(self) -> Term:
+        """Turns that a block takes over words of the rows."""
+        return Name("iterations")
 
     def _shares(self) -> dict[str, Term]:
         """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
@@ -241,9 +230,6 @@ class KernelCode:
             frame.load("parameters", self._parameters)
             for operation in inner.group_prefetch:
                 b(*operation)
-            if self._blocking.requantises:
-                for write in self._next_block():
-                    write()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
                 self._next_rows()
@@ -273,41 +259,11 @@ class KernelCode:
         counter = self._temporaries[0] if blocking.variant.xpulp else self._step
         with b.loop(self._frame.value("steps", counter), counter, level=1):
             for first in range(0, blocking.channel_step, blocking.variant.nch):
-                if isinstance(self._store, RequantisedStore):
-                    self._requantised_block(self._store)
-                    continue
                 self._block()
                 with b.region("quant"):
                     is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(b, first, shift)
-
-    def _requantised_block(self, store: RequantisedStore) -> None:
-        """A block whose accumulators begin with 0, and which ends with the first words of the next one's rows."""
-        inner, frame, b = self._inner, self._frame, self._b
-        assert isinstance(inner, CrossLoop)
-        with b.region("quant"):
-            store.begin(b)
-        precision, registers = self._blocking.precision, [one for accumulators in inner.acc for one in accumulators]
-        for plane in reversed(range(self._planes)):
-            is_first = plane == self._planes - 1
-            if not is_first:
-                # what has been summed up is worth more with each plane
-                for register in registers:
-                    b("slli", register, register, precision.w)
-                self._rewind(*self._temporaries[:2])
-            count = frame.value("iterations", self._temporaries[0])
-            signed = precision.x_negative if self._planes == 1 else precision.x_signed and is_first
-            inner.emit_turns(b, count, signed=signed, fresh=is_first)
-        with b.region("quant"):
-            shift = frame.register("shift", self._temporaries[0])
-            store.emit(b, shift, self._next_block())
-
-    def _next_block(self) -> list[Callable[[], None]]:
-        """What writes the first steps of a block, each an instruction."""
-        inner, frame, b = self._inner, self._frame, self._b
-        rows = [partial(frame.load, f"row{pixel}", register) for pixel, register in enumerate(inner.activations)]
-        return [*rows, *(partial(b, *operation) for operation in inner.block_prefetch)]
 
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b

@@ -1,7 +1,7 @@
 """Inner loop of cores whose products reload also the activation that they do not use."""
 
 from xpulpnn_sw.kernels.builder import Builder, Value
-from xpulpnn_sw.kernels.inner import NnLoop, Operation
+from xpulpnn_sw.kernels.inner import NnLoop
 
 _BOTH = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
 _ACCUMULATING, _FRESH = "mlsdot", "mldot"

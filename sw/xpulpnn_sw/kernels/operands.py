@@ -8,9 +8,9 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.requantisation import (
+    SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
-    Requantisation,
     Rule,
     Thresholds,
     block_parameters,
@@ -71,7 +71,7 @@ class Blocking:
     def requantises(self) -> bool:
         """Whether the core requantises: with ``pv.rq``, and products that need no start."""
         able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
-        return able and self.rule is Rule.BN32
+        return able and self.rule in SCALING_RULES
 
     @property
     def least_words(self) -> int:
@@ -146,7 +146,6 @@ def place_operands(
     after = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
     if blocking.requantises:
-        assert isinstance(after, Requantisation)
         parameters = scaled_parameters(starts, after, channels)
     else:
         parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)

@@ -254,10 +254,23 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     return np.concatenate(fields, axis=1)
 
 
-def scaled_parameters(bias: Ints, after: Requantisation, channels: int) -> Ints:
+SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
+"""Those that ``pv.rq`` computes: a factor, a summand, a shift."""
+
+
+def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int) -> Ints:
     """Parameters for ``pv.rq``: kappa and lambda of each output channel, ``channels`` of them, those missing zeros.
 
-    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``.
+    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``. The
+    rule must be one of :data:`SCALING_RULES`.
     """
-    words = np.stack([after.kappa, after.lam + after.kappa * bias], axis=-1)
+    lam = np.zeros_like(bias)
+    match after:
+        case Requantisation():
+            kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
+        case Multiplication():
+            kappa = np.full_like(bias, after.factor)
+        case _:
+            kappa = np.ones_like(bias)
+    words = np.stack([kappa, lam + kappa * bias], axis=-1)
     return np.pad(words, ((0, channels - bias.shape[0]), (0, 0)))

@@ -1,7 +1,7 @@
 """End of a MatMul block where the core requantises: an instruction for each result, a store for each pixel."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, Builder
@@ -36,6 +36,9 @@ class RequantisedStore:
         if every pixel has a pointer.
     parameters : int
         Pointer to kappa and lambda of each channel, moved past them.
+    words : list of int
+        For each pixel a register in which results gather over blocks until they are a word; none: in an accumulator,
+        and every block stores what it has.
     """
 
     bits: int
@@ -44,6 +47,7 @@ class RequantisedStore:
     out: list[int]
     steps: list[int]
     parameters: int
+    words: list[int] = field(default_factory=list[int])
 
     @property
     def skipped(self) -> int:
@@ -58,18 +62,18 @@ class RequantisedStore:
     @property
     def stored_bits(self) -> int:
         """Bits of one store: what a block has of a pixel, up to a word."""
-        return min(len(self.acc[0]) * self.bits, WORD_BITS)
+        return WORD_BITS if self.words else min(len(self.acc[0]) * self.bits, WORD_BITS)
 
     def begin(self, b: Builder) -> None:
         """Load kappa and lambda of the next channel."""
         for number in range(2):
             b("pv.rqld", number, self.parameters)
 
-    def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]]) -> None:
+    def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
         """Store a block after :meth:`begin`.
 
         ``shift`` is the register of the right shift. ``meanwhile`` writes instructions that have nothing to do with it,
-        in their order.
+        in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
         """
         channels, waiting = len(self.acc[0]), list(meanwhile)
         name = f"pv.rq{'s' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
@@ -79,15 +83,16 @@ class RequantisedStore:
                 self.begin(b)
                 if waiting:
                     waiting.pop(0)()
-            lane = channel % per_store
-            for accumulators in self.acc:
-                b(name, accumulators[channel - lane], accumulators[channel], shift, lane)
+            lane = (first_channel + channel) % per_store
+            results = self.words or [accumulators[channel - lane] for accumulators in self.acc]
+            for result, accumulators in zip(results, self.acc, strict=True):
+                b(name, result, accumulators[channel], shift, lane)
             if channel == channels - 1:
                 for write in waiting:
                     write()
             if lane == per_store - 1:
-                for pixel, accumulators in enumerate(self.acc):
-                    self._store(b, pixel, accumulators[channel - lane])
+                for pixel, result in enumerate(results):
+                    self._store(b, pixel, result)
 
     def _store(self, b: Builder, pixel: int, register: int) -> None:
         store = _STORES[self.stored_bits]

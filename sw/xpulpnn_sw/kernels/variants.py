@@ -219,9 +219,7 @@ ONE_PIXEL: Mapping[str, Variant] = {
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel one of :data:`ONE_PIXEL`, which computes no more: of the same style if there is
-    one.
-    """
+    """The variant, or with a single pixel that of :data:`ONE_PIXEL`, if there is one of the same style, else of NN."""
     if pixels > 1:
         return chosen
     style = chosen.style if any(one.style is chosen.style for one in ONE_PIXEL.values()) else Style.NN

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from enum import Enum
 
+import numpy as np
+
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, LINEAR_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
@@ -176,9 +178,10 @@ def footprint_of(run: Product, fixed: int) -> Footprint:
 def rates_of(run: Product) -> Rates:
     """About how fast a kernel is."""
     variant = run.variant
-    # an innermost loop for each block of a channel step
-    loops = run.channel_step // variant.nch
-    inner = int(run.function.inner.sum()) // loops
+    is_inner = run.function.inner
+    # written once for each block of a channel step or of a word of results, and for each plane of a block
+    loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
+    inner = int(is_inner.sum()) // loops * variant.planes(run.precision)
     iterations = run.filter_words // variant.unrolled
     copied = run.arguments["row_stride"] // WORD if run.form is Form.MAP else 0
     return Rates(
