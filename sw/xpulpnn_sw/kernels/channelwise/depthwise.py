@@ -171,6 +171,7 @@ def depthwise_kernel(
     maps = Maps(memory, layer.channels, precision.y)
     top, bottom, left, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
+    rule = tensors.requantisation.rule
     if level.requantises:
         tensors = replace(tensors, requantisation=normalising(tensors.requantisation, layer.channels))
     after = tensors.requantisation
@@ -209,5 +210,5 @@ def depthwise_kernel(
         arguments,
         maps.pixel_bytes(precision.y),
         lambda known: DepthwiseCode(level, precision, DEPTHWISE_ARGUMENTS, known, kept, after.rule).write(),
-        rule=after.rule,
+        rule=rule,
     )
