@@ -59,9 +59,10 @@ class KernelCode:
         homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         if isinstance(inner, ScalarLoop | ScalarCountLoop):
             homes["row_end"] = inner.end
-        self._scratch = [register for accumulators in inner.acc for register in accumulators]
-        pointers = [*inner.weights, *inner.activations]
-        self._scratch += [*pointers, *(one for one in self._temporaries if one not in pointers), self._parameters]
+        scratch = [register for accumulators in inner.acc for register in accumulators]
+        scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]
+        # each once
+        self._scratch = list(dict.fromkeys(scratch))
         missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
         self._scratch += registers.take(missing)
         spare = registers.rest()

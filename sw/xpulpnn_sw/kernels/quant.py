@@ -15,7 +15,7 @@ _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 _HALF = 2
 """Bytes of a threshold."""
 
-_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
+_REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
 """Registers of a rule: for parameters, and for a result on its way."""
 
 _LEAST = 3
@@ -146,7 +146,6 @@ class Store:
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
         if self.rule is Rule.MULTIPLY:
             self._read(b, self.temporaries[0], 0)
-        last_pixel = len(self.acc) - 1
         waiting: list[Callable[[], None]] = []
         for channel in range(len(self.acc[0])):
             results = [accumulators[channel] for accumulators in self.acc]
@@ -156,16 +155,14 @@ class Store:
                 # meanwhile the channel's kappa arrives
                 waiting.pop()()
             for pixel, accumulator in enumerate(results):
-                value = accumulator
                 if position == 0 and whole:
                     held[pixel] = accumulator
                 if self.rule is Rule.BN32:
-                    lam, kappa, work = self._lambda(channel), *self.temporaries[1:3]
-                    # lambda itself may be overwritten by the last pixel
-                    value = lam if pixel == last_pixel and self.xpulp else work
-                    self._scale(b, value, accumulator, lam, kappa, shift)
-                target = held[pixel] if per_store > 1 else value
-                finish = partial(self._finish, b, pixel, target, value, position, stored)
+                    lam, kappa = self.temporaries[:2]
+                    b("mul", accumulator, accumulator, kappa)
+                    b.add_shifted(accumulator, lam, shift)
+                target = held[pixel] if per_store > 1 else accumulator
+                finish = partial(self._finish, b, pixel, target, accumulator, position, stored)
                 if self._is_pipelined:
                     waiting.append(finish)
                 else:
@@ -178,10 +175,6 @@ class Store:
     def _is_pipelined(self) -> bool:
         """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
         return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
-
-    def _lambda(self, channel: int) -> int:
-        """Register of a channel's lambda, which becomes its result."""
-        return self.temporaries[2 if self._is_pipelined and channel % 2 else 0]
 
     def _finish(self, b: Builder, pixel: int, target: int, value: int, position: int, stored: list[int]) -> None:
         """Clip a result to its place and, if that is full, store it."""
@@ -217,7 +210,7 @@ class Store:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                self._load(b, self._lambda(channel), self.temporaries[1], channel)
+                self._load(b, *self.temporaries[:2], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:
@@ -253,8 +246,7 @@ class Store:
                 b("mul", product, accumulator, kappa_high)
                 b("add", work, work, product)
             b("mulhsu", accumulator, accumulator, kappa)
-            b("add", accumulator, accumulator, work)
-            b.shift_right(accumulator, accumulator, shift)
+            b.add_shifted(accumulator, work, shift)
 
     def _search(self, b: Builder, channel: int, results: list[int]) -> None:
         """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
@@ -304,11 +296,11 @@ class Store:
                     self._store(b, pixel, held, stored)
 
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
+        # kappa is needed first
         if self.xpulp:
-            b("p.lw", lam, WORD, self.parameters)
-            b("p.lw", kappa, WORD, self.parameters)
+            b("lw", kappa, WORD, self.parameters)
+            b("p.lw", lam, 2 * WORD, self.parameters)
         else:
-            # kappa is needed first
             place = self.skipped + channel * 2 * WORD
             b("lw", kappa, place + WORD, self.parameters)
             b("lw", lam, place, self.parameters)
@@ -326,16 +318,6 @@ class Store:
     def _move(self, b: Builder, pointer: int, distance: int) -> None:
         if distance:
             b.add(pointer, distance, self.temporaries[0])
-
-    def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int, shift: Value) -> None:
-        if self.xpulp:
-            if rd != lam:
-                b.mv(rd, lam)
-            b("p.mac", rd, accumulator, kappa)
-        else:
-            b("mul", rd, accumulator, kappa)
-            b("add", rd, rd, lam)
-        b.shift_right(rd, rd, shift)
 
     def _clip(self, b: Builder, rd: int, value: int) -> None:
         """Clip to the range of the results; without ``p.clip`` by masks made from comparisons, free of branches."""

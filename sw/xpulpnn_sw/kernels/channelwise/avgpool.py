@@ -11,7 +11,11 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
+<<<<<<< HEAD
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
+=======
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
+>>>>>>> kern
 from xpulpnn_sw.kernels.channelwise.division import Division
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
@@ -345,13 +349,14 @@ class _AvgPooling(Pooling):
                 self._requantiser.put(word, value, lane % per_word, last)
             elif self._is_folded:
                 factor = self.frame.register("factor", work)
-                code.multiply_add(other, value, factor, self.frame.register("summand", third))
-                b("sra", value, other, self.frame.register("shift", work))
+                summand = self.frame.register("summand", third)
+                b("mul", value, value, factor)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             elif self._scaled:
                 b("mul", value, value, self.frame.register("factor", work))
                 self._division.emit(value, work, other)
-                b("add", value, value, self.frame.register("summand", work))
-                b("sra", value, value, self.frame.register("shift", work))
+                summand = self.frame.register("summand", other)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             else:
                 self._division.emit(value, work, other)
             if self._requantiser is None:

@@ -3,7 +3,7 @@
 With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
 """
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import Code
 from xpulpnn_sw.kernels.channelwise.requantiser import KAPPA, LAMBDA, Requantiser
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -78,7 +78,7 @@ class ChannelResults:
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
         """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
-        code, b = self._code, self._code.b
+        b = self._code.b
         if self._requantiser is not None:
             for result, accumulator in zip(results, accumulators, strict=True):
                 self._requantiser.put(result, accumulator, 0, self._shift)
@@ -88,7 +88,9 @@ class ChannelResults:
             case Rule.BN32:
                 lam, kappa = self._parameters
                 for result, accumulator in pairs:
-                    code.multiply_add(result, accumulator, kappa, lam)
+                    b("mul", result, accumulator, kappa)
+                for result in results:
+                    b.add_shifted(result, lam, Held(self._shift))
             case Rule.BN64:
                 for result, accumulator in pairs:
                     self._upper_word(result, accumulator)
@@ -106,7 +108,7 @@ class ChannelResults:
         precision = self._precision
         if self._rule is Rule.THRESHOLDS or self._requantiser is not None:
             return
-        if self._rule is not Rule.SHIFT:
+        if self._rule is Rule.MULTIPLY:
             for result in results:
                 self._code.b("sra", result, result, self._shift)
         for result in results:
@@ -124,7 +126,7 @@ class ChannelResults:
         b("add", work, work, lam_high)
         code.accumulate(work, accumulator, kappa_high, product)
         b("mulhsu", result, accumulator, kappa)
-        b("add", result, result, work)
+        b.add_shifted(result, work, Held(self._shift))
 
     def _search(self, pairs: list[tuple[int, int]]) -> None:
         """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
