@@ -11,11 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
-<<<<<<< HEAD
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-=======
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
->>>>>>> kern
 from xpulpnn_sw.kernels.channelwise.division import Division
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
