@@ -10,6 +10,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
+from xpulpnn_sw.kernels.fresh_code import FreshCode
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
@@ -113,7 +114,7 @@ def kernel_run(
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
-    code = RequantisedCode if blocking.requantises else KernelCode
+    code = RequantisedCode if blocking.requantises else FreshCode if blocking.is_fresh else KernelCode
     name = f"{kind}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
         name += f"_{blocking.rule.value}"

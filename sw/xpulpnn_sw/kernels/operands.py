@@ -27,8 +27,8 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
 
-_LEAST_WORDS = 2
-"""Of a row whose first words are multiplied in front of the inner loop."""
+_LEAST_TURNS = 2
+"""Of the inner loop, the first of which is written in front of it."""
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
@@ -53,11 +53,14 @@ class Blocking:
         Of the layer.
     rule : Rule or None
         How results come of the accumulators; None: they are the accumulators.
+    has_biases : bool
+        Whether accumulators may have to start with something else than 0.
     """
 
     variant: Variant
     precision: Precision
     rule: Rule | None
+    has_biases: bool = True
 
     def __post_init__(self) -> None:
         """Reject what pv.qnt cannot do."""
@@ -72,16 +75,23 @@ class Blocking:
     def requantises(self) -> bool:
         """Whether the core requantises: with ``pv.rq``, and products that need no start."""
         able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
-        return able and self.rule in SCALING_RULES
+        # bytes with results of several blocks are put together in software
+        return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
 
     @property
-    def least_words(self) -> int:
-        """Words that a filter row has at least."""
-        return _LEAST_WORDS if self.requantises else 1
+    def is_fresh(self) -> bool:
+        """Whether the first products do not accumulate, so that accumulators need no start."""
+        is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
+        return self.requantises or (is_unbiased and not self.precision.requantised)
+
+    @property
+    def least_turns(self) -> int:
+        """Turns of the inner loop for a filter row, at least."""
+        return _LEAST_TURNS if self.is_fresh else 1
 
     def filled(self, words: int) -> int:
         """Words of a filter row in memory, of so many that are not zeros."""
-        return max(self.least_words, -(-words // self.variant.unrolled) * self.variant.unrolled)
+        return max(self.least_turns, -(-words // self.variant.unrolled)) * self.variant.unrolled
 
     @property
     def blocks(self) -> int:

@@ -220,6 +220,16 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
+def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
+    """A rule of one factor, or of none, with this factor for each channel instead; other rules as they are."""
+    if isinstance(after, Multiplication | Shifting):
+        factor = after.factor if isinstance(after, Multiplication) else 1
+        return Requantisation(
+            kappa=np.full(channels, factor, np.int64), lam=np.zeros(channels, np.int64), shift=after.shift
+        )
+    return after
+
+
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 

@@ -60,7 +60,7 @@ class RequantisedCode(KernelCode):
 
     def _iterations(self, turns: Term) -> Term:
         """Of the inner loop: the first of at least two turns is in front of it."""
-        least = self._blocking.least_words
+        least = self._blocking.least_turns
         return positive(turns - least) + (least - 1)
 
     @property

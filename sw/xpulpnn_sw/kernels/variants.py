@@ -212,6 +212,7 @@ ONE_PIXEL: Mapping[str, Variant] = {
         (("simd", Style.SIMD), _NN, _ALL),
         (("cu", Style.CU), _NN | {Extension.XPULPML_CU}, _ALL),
         (("nn", Style.NN), _NN | {Extension.XPULPML_NN}, _ALL),
+        (("x2", Style.CROSS), _X2, _ALL),
     )
     for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }
@@ -219,11 +220,10 @@ ONE_PIXEL: Mapping[str, Variant] = {
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel that of :data:`ONE_PIXEL`, if there is one of the same style, else of NN."""
+    """The variant, or with a single pixel that of :data:`ONE_PIXEL` of the same style, which computes no more."""
     if pixels > 1:
         return chosen
-    style = chosen.style if any(one.style is chosen.style for one in ONE_PIXEL.values()) else Style.NN
-    return next(one for one in ONE_PIXEL.values() if one.style is style and one.nch == CHANNELS_PER_BLOCK)
+    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style and one.nch == CHANNELS_PER_BLOCK)
 
 
 def variant(name: str) -> Variant:
