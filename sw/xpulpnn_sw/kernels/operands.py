@@ -7,6 +7,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
     SCALING_RULES,
     SEARCHED_BITS,
@@ -124,7 +125,7 @@ class Blocking:
         """Output bytes of a pixel written at a time."""
         if self.requantises:
             return min(self.variant.nch * self.precision.y, WORD_BITS) // BYTE_BITS
-        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+        return stored_bits(self.rule, self.precision.y, self.variant.nch, xpulp=self.variant.xpulp) // BYTE_BITS
 
 
 def place_operands(
