@@ -21,6 +21,9 @@ from xpulpnn_sw.kernels.variants import WORD_BITS
 _TEMPORARIES = 3
 """That what is around the blocks needs."""
 
+_BETWEEN_PLANES = 2
+"""Of them those that are needed between the planes of a block."""
+
 
 class RequantisedCode(KernelCode):
     """That of :class:`KernelCode` for a blocking that requantises."""
@@ -33,9 +36,9 @@ class RequantisedCode(KernelCode):
         pointers = {*inner.activations, *inner.weights}
         registers.give_back([one for one in inner.temporaries if one not in pointers])
         accumulators = [one for row in inner.acc for one in row]
-        # planes are summed up by and by; else accumulators are free around a block
-        planes = registers.take(_TEMPORARIES if self._planes > 1 else 0)
-        self._temporaries = planes or accumulators[1 : 1 + _TEMPORARIES]
+        # around a block accumulators are free, but not between its planes
+        kept = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
+        self._temporaries = [*kept, *accumulators[1:]][:_TEMPORARIES]
         self._parameters = registers.one()
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.one(), "shift": registers.one()}

@@ -95,20 +95,22 @@ class Variant(Level):
     def interleaved(self) -> bool:
         """Whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
 
-        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream.
+        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
+        where none is loaded by itself also with two.
         """
-        return self.style.is_nn and self.npx > 2 and not self.in_place
+        least = {Style.NN: 2 * _PAIR, Style.CROSS: _PAIR}.get(self.style)
+        return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
         """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
 
         A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
-        another between two that move it.
+        another between two that move it, which four pixels leave room for.
         """
-        if self.npx <= _PAIR:
-            return self.nch
-        return {Style.NN: 2, Style.CROSS: 1}.get(self.style, self.nch)
+        if self.style is Style.CROSS and self.npx > 1:
+            return 1 if self.npx > _PAIR else _PAIR
+        return _PAIR if self.style is Style.NN and self.npx > _PAIR else self.nch
 
     @property
     def turns_around(self) -> int:
