@@ -12,7 +12,7 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_WEIGHTS, WORD_BYTES
+from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, WORD_BYTES
 from xpulpnn.settings import check_choices
 
 Multipliers = Literal["replicated", "shared"]
@@ -27,6 +27,7 @@ Memories = Literal["behavioural", "ports"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
+REQUANTISED_WIDTHS = frozenset({8, 4, 2})
 
 EXT_DATA_BITS = 64
 IF_SET: Mapping[str, bool] = {"if_set": True}
@@ -92,6 +93,14 @@ class CoreConfig:
         Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
     qnt : bool
         Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
+    mac_load_cross : bool
+        Mac&Load of the nn form also with both update bits, which reload the activation it does not use; needs
+        ``mac_load_nn``.
+    mac_load_dot : bool
+        Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
+    requantise : bool
+        Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the widths 8, 4 and
+        2; needs ``mac_load_nn`` and one of these widths.
     dotp : DotpConfig
         Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     multiplier : "inferred" or "booth"
@@ -113,6 +122,9 @@ class CoreConfig:
     mac_load_nn: bool = True
     mac_load_cu: bool = False
     qnt: bool = field(default=False, metadata=IF_SET)
+    mac_load_cross: bool = field(default=False, metadata=IF_SET)
+    mac_load_dot: bool = field(default=False, metadata=IF_SET)
+    requantise: bool = field(default=False, metadata=IF_SET)
     dotp: DotpConfig = field(default_factory=DotpConfig)
     multiplier: Multiplier = "booth"
     shifter: Shifter = "steps"
@@ -127,10 +139,15 @@ class CoreConfig:
         for name in ("mac_load_nn", "mac_load_cu", "qnt"):
             if getattr(self, name) and not self.xpulpnn:
                 raise ConfigError(f"xpulpnn must be true with {name}, not false")
+        for name in ("mac_load_cross", "mac_load_dot", "requantise"):
+            if getattr(self, name) and not self.mac_load_nn:
+                raise ConfigError(f"mac_load_nn must be true with {name}, not false")
         narrow = self.dotp.widths - XPULPV2_WIDTHS
         shown = ",".join(map(str, sorted(self.dotp.widths, reverse=True)))
         if self.qnt and not narrow:
             raise ConfigError(f"widths must include 4 or 2 with qnt, not only {shown}")
+        if self.requantise and self.dotp.widths.isdisjoint(REQUANTISED_WIDTHS):
+            raise ConfigError(f"widths must include 8, 4 or 2 with requantise, not only {shown}")
         if narrow and not self.xpulpnn:
             raise ConfigError(f"widths must be a set out of 16,8 without xpulpnn, not {shown}")
 
@@ -143,6 +160,9 @@ class CoreConfig:
             Extension.XPULPML_NN: self.mac_load_nn,
             Extension.XPULPML_CU: self.mac_load_cu,
             Extension.XPULPQNT: self.qnt,
+            Extension.XPULPML_CROSS: self.mac_load_cross,
+            Extension.XPULPML_DOT: self.mac_load_dot,
+            Extension.XPULPRQ: self.requantise,
         }
         return BASE_EXTENSIONS | {ext for ext, on in optional.items() if on}
 
@@ -164,8 +184,10 @@ class CoreConfig:
 
     @property
     def nnrf_entries(self) -> int:
-        """Words in the NN-RF: 6 with the nn form, 4 with Compute&Update alone, else 0."""
-        return NNRF_ENTRIES if self.mac_load_nn else NNRF_WEIGHTS if self.mac_load_cu else 0
+        """Words in the NN-RF: 6 with the nn form, 8 with the requantisation, 4 with Compute&Update alone, else 0."""
+        if self.mac_load_nn:
+            return NNRF_ENTRIES + NNRF_PARAMETERS * self.requantise
+        return NNRF_WEIGHTS if self.mac_load_cu else 0
 
     @property
     def nn_addr_bits(self) -> int:
@@ -307,16 +329,22 @@ PRESETS: Mapping[str, CoreConfig] = {
     "xpulpnn": CoreConfig(),
     "xpulpnn-cu": CoreConfig(mac_load_nn=False, mac_load_cu=True),
     "xpulpnn-full": CoreConfig(mac_load_cu=True),
+    "xpulpnn2": CoreConfig(mac_load_cross=True, mac_load_dot=True, requantise=True),
 }
-"""Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms."""
+"""Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's
+core with the additions of XpulpNN 2.
+"""
 
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
     "cluster": ClusterConfig(),
     "cluster-bf4": ClusterConfig(banks=32),
     "cluster-ri5cy": ClusterConfig(core=PRESETS["ri5cy"]),
+    "cluster2": ClusterConfig(core=PRESETS["xpulpnn2"]),
 }
-"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), and with the XpulpV2 baseline as core."""
+"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), with the XpulpV2 baseline as core, and with the
+additions of XpulpNN 2.
+"""
 
 
 def preset(name: str) -> CoreConfig:

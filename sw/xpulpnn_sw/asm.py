@@ -15,6 +15,7 @@ from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.fields import FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.table import by_mnemonic
 from xpulpnn_sw.disasm import FENCE_LETTERS
 from xpulpnn_sw.expressions import evaluate, is_relative, lower, upper
 from xpulpnn_sw.pseudo import PSEUDO, candidates
@@ -138,7 +139,7 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
     for insn in rows:
         if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
             return insn
-    forms = " or ".join(dict.fromkeys(insn.operands or "none" for insn in rows))
+    forms = " or ".join(dict.fromkeys(insn.operands or "none" for insn in rows if not insn.reloads_other))
     raise EncodingError(f"operands of {mnemonic} must be {forms}, not {', '.join(operands) or 'none'}")
 
 
@@ -167,9 +168,15 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
             raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
         return value & (1 << bits) - 1
     insn = select(mnemonic, operands)
-    return insn.encode(
-        **{token.field.name: token_value(token, text, symbols, pc) for token, text in operand_texts(insn, operands)}
-    )
+    values = {token.field.name: token_value(token, text, symbols, pc) for token, text in operand_texts(insn, operands)}
+    try:
+        return insn.encode(**values)
+    except EncodingError:
+        # of two rows of one shape the values decide: both update bits of a Mac&Load are a row of their own
+        other = next((row for row in by_mnemonic(insn.mnemonic) if row.takes(values)), None)
+        if other is None:
+            raise
+        return other.encode(**values)
 
 
 def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:

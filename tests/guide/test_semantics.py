@@ -9,7 +9,7 @@ from xpulpnn.isa.csr import CSRS, CsrAccess
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES, REGISTERS, WORD_MASK
+from xpulpnn.isa.machine import REGISTERS, WORD_MASK
 from xpulpnn.isa.operations import OPERATIONS
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, find
@@ -45,7 +45,7 @@ class Bytes(dict[int, int]):
 
 @pytest.fixture(scope="module")
 def iss() -> Iss:
-    return Iss(performance_counters=True)
+    return Iss(extensions=frozenset(Extension), performance_counters=True)
 
 
 def state_of(iss: Iss) -> dict[str, object]:
@@ -67,7 +67,7 @@ def set_up(iss: Iss, insn: Insn, word: int, values: dict[str, int], rng: Random)
         number = token.field.extract(word)
         if token.field.kind is FieldKind.REGISTER and number:
             iss.state.regs[number] = values[{"rs3": "rd"}.get(token.field.name, token.field.name)]
-    iss.state.nn[:] = [random_word(rng) for _ in range(NNRF_ENTRIES)]
+    iss.state.nn[:] = [random_word(rng) for _ in iss.state.nn]
     iss.state.pc = rng.getrandbits(31) << 1
     for csr in CSRS:
         iss.csrs.values[csr.name] = csr.reset & ~csr.writable | rng.getrandbits(32) & csr.writable

@@ -11,14 +11,14 @@ from xpulpnn_sim.golden.dotp import FIRST_WEIGHT
 from xpulpnn_sim.golden.effects import Sources
 from xpulpnn_sim.golden.execute import SEQUENCER_OPS, execute
 from xpulpnn_sim.golden.quant import quantise
-from xpulpnn_sim.iss.core import DEFAULT_EXTENSIONS, Iss
+from xpulpnn_sim.iss.core import Iss
 from xpulpnn_sim.iss.memory import Memory
 from xpulpnn_sim.stimuli import instruction_words, random_word
 
 pytestmark = pytest.mark.unit
 
 PC, WORDS, STATES, SEED = 0x4000, 4, 2, 23
-EXTENSIONS = DEFAULT_EXTENSIONS | {Extension.XPULPQNT}
+EXTENSIONS = frozenset(Extension)
 ROWS = [
     insn
     for insn in INSNS
@@ -51,10 +51,12 @@ def expected(insn, word, regs, nn, memory):
     if insn.op == "pv.qnt":
         effects = quantise(insn, sources, lambda address: column(memory.read(int(address[0]), 2)))
     else:
-        if insn.op == "pv.mlsdot":
+        if insn.op in ("pv.mlsdot", "pv.mldot"):
             sources.act, sources.wgt = column(nn[rs2 & 1]), column(nn[FIRST_WEIGHT + (rs2 >> 1 & 3)])
         elif insn.op == "pv.cusdot":
             sources.wgt = column(nn[FIRST_WEIGHT + insn.entry])
+        elif insn.op in ("pv.rqu", "pv.rqs"):
+            sources.act, sources.wgt = column(nn[6]), column(nn[7])
         effects = execute(insn, sources)
         if effects.address is not None:
             sources.loaded = column(memory.read(int(effects.address[0]), 4))
@@ -87,7 +89,7 @@ def test_equal_to_the_golden_model(insn):
             if insn.is_branch:
                 # equal and nearly equal operands are rare at random
                 iss.state.regs[1:] = [rng.choice((0, 1, 31, 0xFFFF_FFFF, 0x8000_0000)) for _ in range(31)]
-            iss.state.nn[:] = [random_word(rng) for _ in range(6)]
+            iss.state.nn[:] = [random_word(rng) for _ in range(8)]
             regs, nn, store, pc = expected(insn, word, iss.state.regs, iss.state.nn, memory)
             memory.fetch = lambda address, word=word: word
             stored = []

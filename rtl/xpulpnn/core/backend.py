@@ -159,11 +159,15 @@ class Backend(wiring.Component):
             ex_stage.csr_rdata.eq(self.csr.rdata),
         ]
         ex = wb_stage.ex
+        keeps_rd = id_ex_is_mac_load(self.config, id_ex)
+        if self.config.requantise:
+            keeps_rd |= id_ex.requantise.valid
+            m.d.comb += [ex_stage.requantise.eq(id_ex.requantise.valid), ex.product.eq(ex_stage.product)]
         m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
         m.d.comb += [
             ex.access.eq(id_ex.lsu.valid),
-            # the accumulator of a Mac&Load, else the base
-            ex.old.eq(Mux(id_ex_is_mac_load(self.config, id_ex), id_ex.op_c, id_ex.op_a)),
+            # the accumulator of a Mac&Load or the old rd of pv.rq*, else the base
+            ex.old.eq(Mux(keeps_rd, id_ex.op_c, id_ex.op_a)),
         ]
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
         if self.config.qnt:

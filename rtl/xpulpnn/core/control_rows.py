@@ -21,6 +21,7 @@ from xpulpnn.core.control import (
 from xpulpnn.core.div import div_control
 from xpulpnn.core.mult_ctrl import mult_control
 from xpulpnn.core.quantiser import quantiser_control
+from xpulpnn.core.requantiser import requantise_control
 from xpulpnn.dotp.ctrl import dotp_control
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.table import Insn
@@ -88,6 +89,8 @@ def control_fields(insn: Insn) -> Fields:
         fields |= _mac_load(insn)
     elif insn.op == "pv.qnt":
         fields |= _quantisation(insn)
+    elif insn.loads_parameter or insn.requantises:
+        fields |= _requantisation(insn)
     elif insn.op in _SYSTEM:
         fields["system"] = _SYSTEM[insn.op]
     elif insn.op in _CSR:
@@ -142,7 +145,9 @@ def _memory(insn: Insn) -> Fields:
 def _mac_load(insn: Insn) -> Fields:
     """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
     return {
-        "mac_load": MacLoad.NN if insn.op == "pv.mlsdot" else MacLoad.CU,
+        # what the product replaces, too: an access fault restores it
+        "rd_used": True,
+        "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU,
         "lsu.size": MemSize.WORD,
         "lsu.post": True,
         "op_b": OpBSel.IMM,
@@ -156,6 +161,15 @@ def _quantisation(insn: Insn) -> Fields:
     """pv.qnt: the quantiser asks the load-store unit for half-words at addresses of its own."""
     control = {f"quantise.{name}": value for name, value in (quantiser_control(insn) or {}).items()}
     return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
+
+
+def _requantisation(insn: Insn) -> Fields:
+    """pv.rqld: a load whose word goes to the NN-RF. pv.rq*: a multiplication whose result port A writes."""
+    fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
+    if insn.loads_parameter:
+        fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
+        return fields | {"op_b": OpBSel.IMM, "imm": ImmSel.WORD_BYTES}
+    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2, "shamt_rs2": True}
 
 
 def _arithmetic(insn: Insn) -> Fields:

@@ -14,6 +14,7 @@ from xpulpnn.core.control import IdCtrl
 from xpulpnn.core.control_rows import control_fields
 from xpulpnn.core.cover import expanded_cover, meet, merged
 from xpulpnn.core.quantiser import QuantiserCtrl
+from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.isa.table import Insn, enabled
 
 OPCODE_BITS = 7
@@ -22,7 +23,7 @@ WORD_BITS = 32
 
 def legal_patterns(insn: Insn) -> list[str]:
     """Patterns of the legal words of a 32-bit row: its own, less the excluded pair of Mac&Load update bits."""
-    if "nnimm5" not in insn.operands:
+    if "nnimm5" not in insn.operands or insn.reloads_other:
         return [insn.pattern]
     before_update_bits, rest = insn.pattern[:7], insn.pattern[9:]
     return [f"{before_update_bits}{update}{rest}" for update in ("0-", "10")]
@@ -112,6 +113,8 @@ class Decoder(wiring.Component):
         No enabled row of the table matches (guide, "Illegal instructions").
     quantise : Out(QuantiserCtrl)
         Control word of the quantiser; only with ``qnt``.
+    requantise : Out(RequantiseCtrl)
+        Control word of requantisation; only with it.
     """
 
     def __init__(self, config: CoreConfig):
@@ -119,6 +122,8 @@ class Decoder(wiring.Component):
         ports = {"word": In(32), "ctrl": Out(IdCtrl), "illegal": Out(1)}
         if config.qnt:
             ports["quantise"] = Out(QuantiserCtrl)
+        if config.requantise:
+            ports["requantise"] = Out(RequantiseCtrl)
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -129,7 +134,10 @@ class Decoder(wiring.Component):
             for opcode, patterns in _legal(self.config).items():
                 with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
                     m.d.comb += self.illegal.eq(0)
-        outputs = [*leaves(self.ctrl), *(leaves(self.quantise, "quantise.") if self.config.qnt else ())]
+        outputs = [*leaves(self.ctrl)]
+        for name in ("quantise", "requantise"):
+            if name in self.signature.members:
+                outputs += leaves(getattr(self, name), f"{name}.")
         for name, output, shape in outputs:
             choices = _choices(self.config).get(name)
             if choices is not None:

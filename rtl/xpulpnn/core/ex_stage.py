@@ -103,6 +103,11 @@ class ExStage(wiring.Component):
         The threshold granted last has arrived, or none is awaited.
     threshold : In(16)
         Its value.
+    requantise : In(1)
+        The instruction is pv.rq*: the multiplier takes factor and summand from entries 6 and 7 of the NN-RF. Only with
+        requantisation, like the next one.
+    product : Out(32)
+        Its sum, to be shifted and clipped in WB; 0 for other instructions.
     """
 
     def __init__(self, config: CoreConfig):
@@ -134,13 +139,15 @@ class ExStage(wiring.Component):
         if config.qnt:
             ports |= {"quantise": In(QuantiserCtrl), "threshold_request": Out(1), "threshold_address": Out(32)}
             ports |= {"threshold_granted": In(1), "threshold_answered": In(1), "threshold": In(HALF_BITS)}
+        if config.requantise:
+            ports |= {"requantise": In(1), "product": Out(32)}
         super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the units and the result multiplexer."""
         m = Module()
         m.submodules.alu = alu = Alu(self.config)
-        m.submodules.mult = mult = Mult(self.config.multiplier)
+        m.submodules.mult = mult = Mult(self.config.multiplier, requantises=self.config.requantise)
         m.submodules.div = div = Divider()
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
@@ -165,7 +172,7 @@ class ExStage(wiring.Component):
         ]
         dotp_result = self._dotp(m) if self.config.widths else Signal(32)
         if self.config.mac_load:
-            self._nnrf(m)
+            self._nnrf(m, mult)
 
         m.d.comb += self.done.eq(1)
         with m.Switch(self.ctrl.unit):
@@ -181,6 +188,12 @@ class ExStage(wiring.Component):
                 m.d.comb += self.result.eq(self.csr_rdata)
         if self.config.qnt:
             self._quantiser(m)
+        if self.config.requantise:
+            # masked, which keeps the register behind it quiet while other products pass
+            m.d.comb += [
+                mult.requantise.eq(self.valid & self.requantise),
+                self.product.eq(mult.result & self.requantise.replicate(32)),
+            ]
         return m
 
     def _dotp(self, m):
@@ -220,7 +233,7 @@ class ExStage(wiring.Component):
         with m.If(self.quantise.valid):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
 
-    def _nnrf(self, m):
+    def _nnrf(self, m, mult):
         m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries)
         m.d.comb += [
             nnrf.wgt_addr.eq(self.id_nn_wgt_addr),
@@ -231,3 +244,5 @@ class ExStage(wiring.Component):
         ]
         if self.config.mac_load_nn:
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
+        if self.config.requantise:
+            m.d.comb += [mult.nn_kappa.eq(nnrf.nn_kappa), mult.nn_lambda.eq(nnrf.nn_lambda)]

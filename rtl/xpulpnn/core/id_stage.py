@@ -23,7 +23,7 @@ from xpulpnn.core.pipeline import (
 )
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.machine import FIRST_WEIGHT, ExceptionCause
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
@@ -167,7 +167,7 @@ class IdStage(wiring.Component):
         waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
         waits.append(ctrl.rd_used & ~reads["rs3"].ready)
         if self.config.mac_load:
-            waits.append(self._nn_waits(m, ctrl))
+            waits.append(self._nn_waits(m, decoder))
         late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
         illegal = Signal()
         acts = Signal(name="id_acts")
@@ -185,6 +185,8 @@ class IdStage(wiring.Component):
         ]
         if self.config.rvfi:
             late_mac_load = waits[-1] | self.id_ex.wb_base if self.config.mac_load else 0
+            if self.config.requantise:
+                late_mac_load |= self.id_ex.requantise.valid
             causes = [(csr_write_in_ex, WaitCause.CSR), (late_operand & late_mac_load, WaitCause.MAC_LOAD)]
             causes += [(late_operand, WaitCause.LOAD_USE), (jalr_waits, WaitCause.JUMP_REGISTER)]
             m.d.comb += self.id_wait.eq(WaitCause.SYNC)
@@ -202,7 +204,7 @@ class IdStage(wiring.Component):
         excepted = self._leave_sideways(m, ctrl, illegal, target)
         operands = select_operands(m, self.config, ctrl, self, immediate, target)
         self._factors(m, ctrl, operands[1])
-        self._issue(m, ctrl, excepted, operands)
+        self._issue(m, decoder, excepted, operands)
         if self.config.qnt:
             with m.If(self.issue & ~excepted):
                 m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
@@ -256,9 +258,9 @@ class IdStage(wiring.Component):
         pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
         return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
 
-    def _nn_waits(self, m, ctrl):
+    def _nn_waits(self, m, decoder):
         """Addresses the NN-RF; whether the instruction in EX is going to reload an entry read here."""
-        word = self.insn.payload.word
+        word, ctrl = self.insn.payload.word, decoder.ctrl
         reload = Signal()
         nn_form = ctrl.mac_load == MacLoad.NN
         cu_form = ctrl.mac_load == MacLoad.CU
@@ -271,6 +273,8 @@ class IdStage(wiring.Component):
         if self.config.mac_load_nn:
             m.d.comb += self.nn_act_addr.eq(word[20])
             waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
+        if self.config.requantise:
+            waits |= decoder.requantise.valid & self.id_ex.requantise.load
         return reload & waits
 
     def _constants(self, m, ctrl, rs1_stored):
@@ -323,9 +327,9 @@ class IdStage(wiring.Component):
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
 
-    def _issue(self, m, ctrl, excepted, operands):
+    def _issue(self, m, decoder, excepted, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
-        word, id_ex = self.insn.payload.word, self.id_ex
+        word, id_ex, ctrl = self.insn.payload.word, self.id_ex, decoder.ctrl
         op_a, op_b, op_c = operands
         rs1_field, rd_field = word[15:20], word[7:12]
         fires = Signal(name="fires")
@@ -354,11 +358,16 @@ class IdStage(wiring.Component):
             ]
             wb_we &= ~(is_nn | is_cu) | (reload & (rs1_field != rd_field))
             first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
-            entry = self.nn_wgt_addr + first_weight
+            entry, loads = self.nn_wgt_addr + first_weight, reload
             if self.config.mac_load_nn:
-                entry = Mux(is_nn & reload_act, self.nn_act_addr, entry)
+                # both bits reload the activation that the product does not use
+                other = reload_wgt if self.config.mac_load_cross else 0
+                entry = Mux(is_nn & reload_act, self.nn_act_addr ^ other, entry)
+            if self.config.requantise:
+                entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
+                loads |= decoder.requantise.load
             with m.If(fires):
-                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(reload), id_ex.nn_addr.eq(entry)]
+                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(loads), id_ex.nn_addr.eq(entry)]
         with m.If(fires):
             m.d.sync += [
                 id_ex.ctrl.eq(ctrl.ex),
@@ -379,6 +388,9 @@ class IdStage(wiring.Component):
         if self.config.performance_counters:
             with m.If(fires):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
+        if self.config.requantise:
+            with m.If(fires):
+                m.d.sync += [id_ex.requantise.eq(decoder.requantise), id_ex.lane.eq(word[28:32])]
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
                 m.d.sync += [

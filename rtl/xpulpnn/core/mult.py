@@ -58,6 +58,8 @@ class Mult(wiring.Component):
     ----------
     multiplier : "booth" or "inferred"
         Structure.
+    requantises : bool
+        Whether there is ``requantise``.
 
     Members
     -------
@@ -79,22 +81,33 @@ class Mult(wiring.Component):
         ``result`` is valid: the operation is complete.
     result : Out(32)
         Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
+    requantise : In(1)
+        With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa * op_a + nn_lambda``,
+        the first half of a requantisation. Only if the multiplier requantises, like the next two.
+    nn_kappa : In(32)
+        Factor of the requantisation, in place of ``op_b``.
+    nn_lambda : In(32)
+        Summand of the requantisation.
     """
 
-    ctrl: In(MultCtrl)
-    op_a: In(XLEN)
-    op_b: In(XLEN)
-    op_c: In(XLEN)
-    shamt: In(range(XLEN))
-    start: In(1)
-    take: In(1)
-    done: Out(1)
-    result: Out(XLEN)
-
-    def __init__(self, multiplier: Multiplier = "booth") -> None:
-        """Declare the ports."""
+    def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False) -> None:
+        """Declare the ports, those of the NN-RF only where it requantises."""
         self.multiplier = multiplier
-        super().__init__()
+        self.requantises = requantises
+        ports = {
+            "ctrl": In(MultCtrl),
+            "op_a": In(XLEN),
+            "op_b": In(XLEN),
+            "op_c": In(XLEN),
+            "shamt": In(range(XLEN)),
+            "start": In(1),
+            "take": In(1),
+            "done": Out(1),
+            "result": Out(XLEN),
+        }
+        if requantises:
+            ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         """Build the factor selection, the sums, the shifter and the step counter."""
@@ -109,7 +122,14 @@ class Mult(wiring.Component):
         factor_a = self.factor(m, "a", step.as_value()[1])
         # without the second factor no product row changes, whatever the first one does
         active_b = Signal(XLEN)
-        m.d.comb += active_b.eq(self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN))
+        factor_b = self.factor(m, "b", step.as_value()[0])
+        summand = self.op_c & ctrl.accumulate.replicate(XLEN)
+        if self.requantises:
+            from_nnrf = self.requantise.replicate(XLEN)
+            m.d.comb += active_b.eq((factor_b & (self.start & ~self.requantise).replicate(XLEN)) | (self.nn_kappa & from_nnrf))
+            summand |= self.nn_lambda & from_nnrf
+        else:
+            m.d.comb += active_b.eq(factor_b & self.start.replicate(XLEN))
         addend = Signal(XLEN)
         rounding = Signal(XLEN)
         last = step.as_value()[1] & step.as_value()[0]
@@ -120,7 +140,7 @@ class Mult(wiring.Component):
             ]
         with m.Else():
             m.d.comb += [
-                addend.eq((self.op_c & ctrl.accumulate.replicate(XLEN)) ^ ctrl.subtract.replicate(XLEN)),
+                addend.eq(summand ^ ctrl.subtract.replicate(XLEN)),
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
         add = {"booth": self.add_booth, "inferred": self.add_inferred}[self.multiplier]

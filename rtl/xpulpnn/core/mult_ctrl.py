@@ -56,6 +56,8 @@ def mult_control(insn: Insn) -> dict[str, MultOp | bool] | None:
     """Fields of :class:`MultCtrl` for ``insn`` (absent ones are 0); ``None`` if it does not use the multiplier."""
     if insn.op in _WORD_ACCUMULATE:
         return {"op": MultOp.WORD, "accumulate": _WORD_ACCUMULATE[insn.op], "subtract": insn.op == "msu"}
+    if insn.requantises:
+        return {"op": MultOp.WORD}
     if insn.op in _HIGH_SIGNS:
         a_signed, b_signed = _HIGH_SIGNS[insn.op]
         return {"op": MultOp.HIGH, "a_signed": a_signed, "b_signed": b_signed}

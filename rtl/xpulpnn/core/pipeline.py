@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
 from xpulpnn.core.quantiser import QuantiserCtrl
+from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
 
@@ -261,6 +262,8 @@ class IdExSignature(wiring.Signature):
         CSR access.
     quantise : Out(QuantiserCtrl)
         Control word of the quantiser; only with ``qnt``.
+    requantise, lane : Out
+        Control word of requantisation and lane of its result; only with it.
     elw : Out(1)
         p.elw; only with performance counters.
     """
@@ -287,6 +290,8 @@ class IdExSignature(wiring.Signature):
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
         if config.qnt:
             members["quantise"] = Out(QuantiserCtrl)
+        if config.requantise:
+            members |= {"requantise": Out(RequantiseCtrl), "lane": Out(LANE_BITS)}
         if config.performance_counters:
             members["elw"] = Out(1)
         if config.mac_load:
@@ -295,7 +300,7 @@ class IdExSignature(wiring.Signature):
 
 
 class ExWbSignature(wiring.Signature):
-    """The instruction in EX as WB takes it over; all but ``old`` and ``access`` as in :class:`IdExSignature`.
+    """The instruction in EX as WB takes it over; the members without a meaning here are those of :class:`IdExSignature`.
 
     Members
     -------
@@ -313,12 +318,20 @@ class ExWbSignature(wiring.Signature):
         Port A writes the incremented base of a Mac&Load, not the loaded word.
     nn_we, nn_addr : Out
         NN-RF entry that the loaded word goes to; absent without Mac&Load.
+    requantise, lane : Out
+        Control word of requantisation and lane of its result; only with it, like the next two.
+    shamt : Out(5)
+        Places of the shift of pv.rq*.
+    product : Out(32)
+        Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
     elw : Out(1)
         p.elw; only with performance counters.
     """
 
     def __init__(self, config: CoreConfig):
         members = {"access": Out(1), "old": Out(32)}
+        if config.requantise:
+            members["product"] = Out(32)
         all_members = IdExSignature(config).members
         members |= {name: all_members[name] for name in self.shared(config)}
         super().__init__(members)
@@ -328,6 +341,7 @@ class ExWbSignature(wiring.Signature):
         """Names of the members that are those of the ID/EX register."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("elw",) if config.performance_counters else ()
+        names += ("requantise", "lane", "shamt") if config.requantise else ()
         return names + (("wb_base", "nn_we", "nn_addr") if config.mac_load else ())
 
 

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
+from xpulpnn.core.requantiser import Requantiser
 
 
 class WbStage(wiring.Component):
@@ -18,7 +19,8 @@ class WbStage(wiring.Component):
     Parameters
     ----------
     config : CoreConfig
-        Mac&Load forms present.
+        Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the places of an
+        incremented base and of what an access wrote, and port A writes the requantised word.
 
     Members
     -------
@@ -90,6 +92,11 @@ class WbStage(wiring.Component):
             m.d.sync += enters
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
+            if self.config.requantise:
+                with m.If(ex.valid & ex.requantise.valid):
+                    m.d.sync += [base.eq(ex.product), old.eq(ex.old)]
+                with m.If(ex.valid & ex.requantise.load):
+                    m.d.sync += self.nn_addr.eq(ex.nn_addr)
             if self.config.mac_load:
                 with m.If(ex.valid & ex.wb_base):
                     # masked, which keeps the register's inputs quiet while other results pass
@@ -108,9 +115,28 @@ class WbStage(wiring.Component):
             with m.If(self.wb_is_base):
                 m.d.comb += wb.data.eq(base)
             m.d.comb += self.nn_we.eq(nn_pending & self.lsu_done)
+        if self.config.requantise:
+            self._requantise(m, base, old)
         if self.config.performance_counters:
             elw = Signal()
             with m.If(self.ex_ready):
                 m.d.sync += elw.eq(ex.valid & ex.elw)
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
         return m
+
+    def _requantise(self, m, total, old):
+        """The requantiser, whose inputs are registered here."""
+        m.submodules.requantiser = requantiser = Requantiser(self.config)
+        ex = self.ex
+        kept = {"to_signed": ex.requantise.to_signed, "fmt": ex.requantise.fmt, "lane": ex.lane, "places": ex.shamt}
+        valid = Signal(name="requantises")
+        for name, value in kept.items():
+            register = Signal(value.shape(), name=f"requantise_{name}")
+            m.d.comb += getattr(requantiser, name).eq(register)
+            with m.If(self.ex_ready & ex.valid & ex.requantise.valid):
+                m.d.sync += register.eq(value)
+        with m.If(self.ex_ready):
+            m.d.sync += valid.eq(ex.valid & ex.requantise.valid)
+        m.d.comb += [requantiser.valid.eq(valid), requantiser.sum.eq(total), requantiser.old.eq(old)]
+        with m.If(valid):
+            m.d.comb += self.wb.data.eq(requantiser.result)

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.table import Insn
 
-FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.cusdot")
+FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot")
 """Prefixes of the operations that use the dot-product unit (guide, "Dot products" and "Mac&Load")."""
 
 

@@ -6,7 +6,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.errors import ConfigError
-from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_WEIGHTS, XLEN
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, XLEN
+
+_SIZES = (NNRF_WEIGHTS, NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS)
+_PARAMETERS = ("nn_kappa", "nn_lambda")
 
 
 class NnRf(wiring.Component):
@@ -20,7 +23,7 @@ class NnRf(wiring.Component):
     Parameters
     ----------
     entries : int
-        6 with the nn form of Mac&Load, 4 with Compute&Update alone.
+        6 with the nn form of Mac&Load, 4 with Compute&Update alone; 8 for six and the two parameters of requantisation.
 
     Members
     -------
@@ -32,6 +35,9 @@ class NnRf(wiring.Component):
         Weight entry to read, counted from the first weight.
     wgt : Out(32)
         Word of the weight entry, in the same cycle.
+    nn_kappa, nn_lambda : Out(32)
+        Parameters of requantisation: entries 6 and 7, behind the six. They are the registers themselves, which are read
+        in EX and need no way past them for a word being written.
     we : In(1)
         Write strobe: the entry changes at the end of the cycle.
     waddr : In(3) with six entries, In(2) with four
@@ -42,8 +48,8 @@ class NnRf(wiring.Component):
 
     def __init__(self, entries: int) -> None:
         """Declare the ports; raises :class:`~xpulpnn.errors.ConfigError` for another number of entries."""
-        if entries not in (NNRF_WEIGHTS, NNRF_ENTRIES):
-            raise ConfigError(f"entries must be {NNRF_WEIGHTS} or {NNRF_ENTRIES}, not {entries}")
+        if entries not in _SIZES:
+            raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries = entries
         ports = {
             "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),
@@ -54,18 +60,26 @@ class NnRf(wiring.Component):
         }
         if self.activations:
             ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS)), "act": Out(XLEN)}
+        if self.parameters:
+            ports |= {name: Out(XLEN) for name in _PARAMETERS}
         super().__init__(ports)
 
     @property
     def activations(self) -> int:
         """Number of activation entries, which precede the weights."""
-        return self.entries - NNRF_WEIGHTS
+        return min(self.entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of requantisation, which follow the weights."""
+        return self.entries - NNRF_WEIGHTS - self.activations
 
     def elaborate(self, platform: object) -> Module:
         """Build the registers, the write port and the read ports."""
         m = Module()
         names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(NNRF_WEIGHTS)]
         entries = [Signal(XLEN, name=name) for name in names]
+        entries += [getattr(self, name) for name in _PARAMETERS[: self.parameters]]
         # keeps the inputs of all entries quiet while other words are loaded
         written = Signal(XLEN)
         m.d.comb += written.eq(self.wdata & self.we.replicate(XLEN))

@@ -57,12 +57,16 @@ def _sometimes(insn: Insn) -> list[Cost]:
         found.append(Cost.JUMP_REGISTER)
     if insn.is_branch or insn.is_jump:
         found.append(Cost.MISALIGNED_TARGET)
-    if (insn.is_load or insn.is_store or insn.is_mac_load) and insn.op not in _BYTES:
+    if (insn.is_load or insn.is_store or insn.is_mac_load or insn.loads_parameter) and insn.op not in _BYTES:
         found.append(Cost.MISALIGNED_ACCESS)
     if insn.is_load:
         found.append(Cost.LOAD_USE)
     if insn.is_mac_load:
         found.append(Cost.MAC_LOAD_USE)
+    if insn.loads_parameter:
+        found.append(Cost.PARAMETER_USE)
+    if insn.requantises:
+        found.append(Cost.REQUANTISE_USE)
     if insn.op in _CSR:
         found.append(Cost.CSR_WRITE)
     return found

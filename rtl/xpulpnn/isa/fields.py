@@ -45,7 +45,10 @@ class Field:
     signed : bool
         Whether the most significant value bit is a sign.
     base : int
-        Added to the field: 8 for the three-bit register fields of compressed instructions.
+        Added to the field: 8 for the three-bit register fields of compressed instructions, bits of the value that the
+        pattern of the instruction fixes.
+    not_both : int
+        Bits of the value that must not all be set.
 
     Members
     -------
@@ -61,6 +64,7 @@ class Field:
     word_bits: str
     signed: bool = False
     base: int = 0
+    not_both: int = 0
     parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)
     low: int = field(init=False, repr=False)
     high: int = field(init=False, repr=False)
@@ -95,6 +99,8 @@ class Field:
 
     def accepts(self, value: int) -> bool:
         """Whether the field can hold ``value``."""
+        if self.not_both and value & self.not_both == self.not_both:
+            return False
         return self.low <= value <= self.high and value % self.step == 0
 
     @property
@@ -103,7 +109,8 @@ class Field:
         if self.kind is FieldKind.REGISTER:
             return "x8..x15" if self.base else "x0..x31"
         multiple = f" and a multiple of {self.step}" if self.step > 1 else ""
-        return f"{self.low}..{self.high}{multiple}"
+        bits = " and ".join(str(1 << bit) for bit in range(self.not_both.bit_length()) if self.not_both >> bit & 1)
+        return f"{self.low}..{self.high}{multiple}{f' with at most one of the update bits {bits}' if bits else ''}"
 
     def show(self, value: int) -> str:
         """``value`` as it appears in an error message."""
@@ -138,8 +145,15 @@ WORD_FIELDS = {
         Field("lpoff12", _TARGET, "12:1", "31:20"),
         Field("lpoff5", _TARGET, "5:1", "19:15"),
         Field("lpcnt12", _IMM, "11:0", "31:20"),
-        Field("nnimm5", _IMM, "4:0", "24:20"),
+        Field("nnimm5", _IMM, "4:0", "24:20", not_both=0b11000),
+        Field("uimm1", _IMM, "0", "20"),
     )
+} | {
+    # both update bits of the selector are in the pattern, as are the bits above the number of a lane
+    "nnimm5'": Field("nnimm5", _IMM, "2:0", "22:20", base=0b11000),
+    "lane2": Field("lane", _IMM, "1:0", "29:28"),
+    "lane3": Field("lane", _IMM, "2:0", "30:28"),
+    "lane4": Field("lane", _IMM, "3:0", "31:28"),
 }
 """Fields of 32-bit instructions by token."""
 
@@ -167,9 +181,6 @@ HALF_FIELDS = {
 }
 """Fields of compressed instructions by token."""
 
-_BOTH_UPDATES = 0b11000
-"""Update bits of a Mac&Load immediate, at most one of which may be set."""
-
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -192,13 +203,11 @@ class Token:
     @property
     def restricted(self) -> bool:
         """Whether the field can hold bits that the instruction excludes."""
-        return self.excluded is not None or self.field.name == "nnimm5"
+        return self.excluded is not None or self.field.not_both != 0
 
     def accepts(self, value: int) -> bool:
         """Whether ``value`` fits the field and is not excluded."""
-        if not self.field.accepts(value) or value == self.excluded:
-            return False
-        return self.field.name != "nnimm5" or value & _BOTH_UPDATES != _BOTH_UPDATES
+        return self.field.accepts(value) and value != self.excluded
 
     def encode(self, value: int) -> int:
         """Instruction bits of ``value``; raises :class:`EncodingError` for a value the instruction cannot hold."""
@@ -206,8 +215,6 @@ class Token:
             rule = self.field.rule
             if self.excluded is not None:
                 rule += f" except {self.field.show(self.excluded)}"
-            if self.field.name == "nnimm5":
-                rule += " with at most one of the update bits 8 and 16"
             raise EncodingError(f"{self.field.name} must be {rule}, not {self.field.show(value)}")
         return self.field.insert(value)
 

@@ -59,6 +59,9 @@ class Extension(Enum):
     XPULPML_NN = "XpulpMLnn"
     XPULPML_CU = "XpulpMLcu"
     XPULPQNT = "XpulpQnt"
+    XPULPML_CROSS = "XpulpMLcross"
+    XPULPML_DOT = "XpulpMLdot"
+    XPULPRQ = "XpulpRq"
 
 
 BASE_EXTENSIONS = frozenset(

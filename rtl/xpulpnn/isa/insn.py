@@ -1,6 +1,6 @@
 """One row of the instruction table, with everything that follows from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import EncodingError
@@ -11,7 +11,11 @@ LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
 BRANCH_OPS = frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"})
 JUMP_OPS = frozenset({"jal", "jalr"})
-MAC_LOAD_OPS = frozenset({"pv.mlsdot", "pv.cusdot"})
+NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})
+"""Mac&Load with both factors from the NN-RF."""
+
+MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
+REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
 
 
 def pattern(
@@ -41,6 +45,8 @@ class Insn:
         32 or 16 characters ``0``, ``1`` or ``-`` from the most significant bit down.
     extension : Extension
         Extension the row belongs to.
+    also : Extension or None
+        A second one that it needs.
     op : str
         The operation, whatever the element format and the source of the second operand.
     alias : bool
@@ -51,7 +57,7 @@ class Insn:
         Second-operand form of packed-SIMD rows; None where the immediate is no operand (``pv.extract``).
     a_signed, b_signed : bool
         Signs of the factors of a dot product. ``pv.dot*`` and ``pv.sdot*``: a = rs1, b = rs2 or immediate;
-        ``pv.mlsdot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b = rs2.
+        ``pv.mlsdot*`` and ``pv.mldot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     entry : int or None
         Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
 
@@ -76,6 +82,7 @@ class Insn:
     a_signed: bool = False
     b_signed: bool = False
     entry: int | None = None
+    also: Extension | None = None
     mask: int = field(init=False, repr=False, compare=False)
     match: int = field(init=False, repr=False, compare=False)
     tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)
@@ -93,6 +100,11 @@ class Insn:
     def size(self) -> int:
         """Bytes of the instruction: 2 or 4."""
         return len(self.pattern) // 8
+
+    @property
+    def extensions(self) -> frozenset[Extension]:
+        """What a core needs to have the row."""
+        return frozenset({self.extension} if self.also is None else {self.extension, self.also})
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,9 +164,34 @@ class Insn:
         return self.op in MAC_LOAD_OPS
 
     @property
+    def is_nn_form(self) -> bool:
+        """Whether it is a Mac&Load with both factors from the NN-RF."""
+        return self.op in NN_FORM_OPS
+
+    @property
+    def reloads_other(self) -> bool:
+        """Whether it is a Mac&Load that reloads the activation it does not use: both update bits are set."""
+        return self.extension is Extension.XPULPML_CROSS
+
+    @property
+    def loads_parameter(self) -> bool:
+        """Whether it loads a parameter of the requantisation into the NN-RF."""
+        return self.op == "pv.rqld"
+
+    @property
+    def requantises(self) -> bool:
+        """Whether it multiplies, adds, shifts, clips and puts the result into a lane of rd."""
+        return self.op in REQUANTISE_OPS
+
+    @property
+    def uses_nnrf(self) -> bool:
+        """Whether it reads or writes the NN-RF."""
+        return self.is_mac_load or self.loads_parameter or self.requantises
+
+    @property
     def accumulates(self) -> bool:
         """Whether a product or sum of products is added to (or subtracted from) rd."""
-        return self.is_mac_load or self.op.startswith(("pv.sdot", "mac", "msu"))
+        return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot", "mac", "msu"))
 
     def matches(self, word: int) -> bool:
         """Whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""
@@ -165,6 +202,12 @@ class Insn:
     def decode(self, word: int) -> dict[str, int]:
         """Values of the operand fields of ``word`` by field name, extended and scaled as the fields say."""
         return {token.field.name: token.field.extract(word) for token in self.tokens}
+
+    def takes(self, values: Mapping[str, int]) -> bool:
+        """Whether these are the operands of the instruction, every one with a value that it can hold."""
+        return values.keys() == {token.field.name for token in self.tokens} and all(
+            token.accepts(values[token.field.name]) for token in self.tokens
+        )
 
     def encode(self, **values: int) -> int:
         """The word with the given operand values; bits without meaning are 0.

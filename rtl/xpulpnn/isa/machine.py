@@ -29,6 +29,10 @@ NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
 FIRST_WEIGHT = NNRF_ACTIVATIONS
 """Number of weight 0 in the NN-RF: activations come first (guide, "The NN register file")."""
 
+NNRF_PARAMETERS = 2
+FIRST_PARAMETER = NNRF_ENTRIES
+"""Entries of the NN-RF behind the weights, with the requantisation only: the factor kappa, then the summand lambda."""
+
 QUANTISED_PIXELS = 2
 """Pixels of pv.qnt, each with a threshold to load for every bit of its code."""
 
@@ -124,6 +128,12 @@ class Cost(Enum):
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
     MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"
+    PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is pv.rqu or pv.rqs, behind a pv.rqld"
+    REQUANTISE_USE = (
+        1,
+        WaitCause.MAC_LOAD,
+        "the next instruction reads the result of pv.rqu or pv.rqs, even as its old rd",
+    )
     TAKEN_BRANCH = 2, WaitCause.BRANCH, "branch, taken"
     JUMP = 1, WaitCause.JUMP, "jal, jalr"
     JUMP_REGISTER = 1, WaitCause.JUMP_REGISTER, "jalr, its base written by the ALU instruction before"

@@ -232,17 +232,38 @@ _DOTS = {
     for signs, words in _SIGNS.items()
 }
 
+_ENTRIES = "act = NN[nnimm5[0]]\nwgt = NN[2 + nnimm5[2:1]]\n"
+
+RELOAD = (
+    "if nnimm5[3]: NN[nnimm5[0]] = mem32[rs1]\nif nnimm5[4]: NN[2 + nnimm5[2:1]] = mem32[rs1]\n"
+    "if nnimm5[4:3] != 0: rs1 = rs1 + 4"
+)
+"""Reload of an entry that the product uses, if any."""
+
+RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"
+"""Reload of the activation that it does not use."""
+
+_REQUANTISE = "t = sx(NN[6] * rs1 + NN[7], 32) >> rs2[4:0]\nrd[lane] = min(max(t, {least}), {most})"
+
 _MAC_LOAD = {
     "pv.mlsdot": Operation(
         "dot product of two entries, added to rd; reload of one of them",
-        "act = NN[nnimm5[0]]\nwgt = NN[2 + nnimm5[2:1]]\n"
-        "if nnimm5[3]: NN[nnimm5[0]] = mem32[rs1]\nif nnimm5[4]: NN[2 + nnimm5[2:1]] = mem32[rs1]\n"
-        "if nnimm5[4:3] != 0: rs1 = rs1 + 4\nrd = rd + sum({fa} * {fb} for i in lanes)",
+        f"{_ENTRIES}{{reload}}\nrd = rd + sum({{fa}} * {{fb}} for i in lanes)",
+    ),
+    "pv.mldot": Operation(
+        "dot product of two entries; reload of one of them",
+        f"{_ENTRIES}{{reload}}\nrd = sum({{fa}} * {{fb}} for i in lanes)",
     ),
     "pv.cusdot": Operation(
         "dot product of an entry and rs2, added to rd; reload of the entry",
         "wgt = NN[{entry}]\nNN[{entry}] = mem32[rs1]\nrs1 = rs1 + 4\nrd = rd + sum({fa} * {fb} for i in lanes)",
     ),
+    "pv.rqld": Operation(
+        "load the factor (0) or the summand (1) of the requantisation",
+        "NN[6 + uimm1] = mem32[rs1]\nrs1 = rs1 + 4",
+    ),
+    "pv.rqu": Operation("scale, add, shift, clip to an unsigned element, put into a lane", _REQUANTISE),
+    "pv.rqs": Operation("scale, add, shift, clip to a signed element, put into a lane", _REQUANTISE),
     "pv.qnt": Operation(
         "codes of two pixels by search among thresholds",
         "codes = 0\n"

@@ -31,7 +31,7 @@ class WaitCause(IntEnum):
     JUMP_REGISTER = 7
     """The base of jalr is still being written."""
     MAC_LOAD = 8
-    """The base or the NN-RF entry that a Mac&Load reloads is still under way."""
+    """What a Mac&Load or pv.rqld loads, the base of a Mac&Load or the result of a requantisation is still under way."""
     MULTICYCLE = 9
     """mulh* or a division computes."""
     MISALIGNED = 10

@@ -6,7 +6,7 @@ from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT
-from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES
+from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_OTHER
 
 _UNSIGNED_IMMEDIATES = frozenset({"uimm6", "uimm5", "zimm5"})
 _QNT_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
@@ -29,7 +29,7 @@ def statements(insn: Insn) -> tuple[str, ...]:
     # a shift by nothing, of the second names of the multiplications
     text = text.removesuffix(" >> 0")
     lines = text.split("\n") if text else []
-    if insn.writes_base and not insn.is_mac_load:
+    if insn.writes_base and (insn.is_load or insn.is_store):
         # the base first: of two results for one register the loaded data stays
         if insn.is_load:
             lines = ["a = rs1", f"rs1 = a + {_offset(insn)}", *lines]
@@ -95,7 +95,7 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     second = _last(insn) if immediate else "rs2[0]" if insn.mode is Op2Mode.SC else "rs2[i]"
     signed = second if immediate else f"s({second})"
     first_factor, second_factor = "rs1[i]", second
-    if insn.op == "pv.mlsdot":
+    if insn.is_nn_form:
         first_factor, second_factor = "wgt[i]", "act[i]"
     elif insn.op == "pv.cusdot":
         first_factor, second_factor = "wgt[i]", "rs2[i]"
@@ -107,6 +107,11 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
         "lanes": fmt.lanes,
         "width": fmt.width,
     }
+    if insn.is_nn_form:
+        found["reload"] = RELOAD_OTHER if insn.reloads_other else RELOAD
+    if insn.requantises:
+        half = 1 << (fmt.width - 1)
+        found |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
     if insn.op == "pv.cusdot" and insn.entry is not None:
         found["entry"] = FIRST_WEIGHT + insn.entry
     if insn.op == "pv.qnt":

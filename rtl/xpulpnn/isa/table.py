@@ -12,7 +12,7 @@ from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, expand_compressed
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS
+from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS, XPULPNN2_ROWS
 from xpulpnn.isa.xpulpv2 import SCALAR_ROWS
 
 __all__ = ["INSNS", "Decoder", "Insn", "by_mnemonic", "enabled", "expand_compressed", "find"]
@@ -25,6 +25,7 @@ INSNS: tuple[Insn, ...] = (
     *SIMD_ROWS,
     *MAC_LOAD_ROWS,
     *QUANTISATION_ROWS,
+    *XPULPNN2_ROWS,
 )
 """All rows, aliases included."""
 
@@ -39,7 +40,7 @@ def enabled(
     return tuple(
         insn
         for insn in INSNS
-        if insn.extension in extensions
+        if insn.extensions <= extensions
         and (insn.fmt is None or insn.fmt.width in widths)
         and (aliases or not insn.alias)
     )
@@ -61,12 +62,13 @@ def by_mnemonic(mnemonic: str) -> tuple[Insn, ...]:
 def find(mnemonic: str, operands: str | None = None) -> Insn:
     """The row with this mnemonic and, where the mnemonic has several forms, these operands.
 
-    Raises :class:`EncodingError` if there is none or more than one.
+    Without operands, a Mac&Load is the row that reloads an entry it uses. Raises :class:`EncodingError` if there is
+    none or more than one.
     """
     rows = by_mnemonic(mnemonic)
     if not rows:
         raise EncodingError(f"mnemonic must be in the instruction table, not {mnemonic}")
-    chosen = [insn for insn in rows if operands is None or insn.operands == operands]
+    chosen = [insn for insn in rows if (not insn.reloads_other if operands is None else insn.operands == operands)]
     if len(chosen) != 1:
         forms = " or ".join(insn.operands for insn in rows)
         raise EncodingError(f"operands of {mnemonic} must be {forms}, not {operands or 'open'}")

@@ -1,9 +1,10 @@
-"""Packed SIMD of XpulpV2 and XpulpNN, Mac&Load, quantisation (guide, "Packed SIMD and dot products" and "Mac&Load").
+"""Packed SIMD of XpulpV2 and XpulpNN, Mac&Load, quantisation (guide, "Packed SIMD and dot products", "Mac&Load").
 
 A family is one row here; it expands over the element formats and the forms of the second operand.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
@@ -130,6 +131,7 @@ class _MacLoad(NamedTuple):
     a_signed: bool
     b_signed: bool
     alias: bool = False
+    op: str = "pv.mlsdot"
 
 
 _NN_FORM = (
@@ -141,6 +143,14 @@ _NN_FORM = (
     _MacLoad("nnsdotup", "1110000", a_signed=False, b_signed=False, alias=True),
     _MacLoad("nnsdotusp", "1101100", a_signed=True, b_signed=False, alias=True),
     _MacLoad("nnsdotsp", "1111100", a_signed=True, b_signed=True, alias=True),
+)
+
+_NN_PRODUCT = (
+    # bit 25 leaves out the accumulation
+    _MacLoad("mldotup", "1110001", a_signed=False, b_signed=False, op="pv.mldot"),
+    _MacLoad("mldotusp", "1110101", a_signed=False, b_signed=True, op="pv.mldot"),
+    _MacLoad("mldotsup", "1101101", a_signed=True, b_signed=False, op="pv.mldot"),
+    _MacLoad("mldotsp", "1111101", a_signed=True, b_signed=True, op="pv.mldot"),
 )
 
 _CU_FORM = (
@@ -199,21 +209,38 @@ def _moves() -> Iterator[Insn]:
             )
 
 
-def _mac_load(family: _MacLoad, fmt: ElemFmt, entry: int | None) -> Insn:
-    funct3 = f"{fmt.value:03b}"
-    if entry is None:
-        name, code, operands = f"pv.{family.name}.{fmt.suffix}", family.code, "rd~,(rs1!),nnimm5"
-        extension, op = Extension.XPULPML_NN, "pv.mlsdot"
-    else:
-        name, code, operands = f"pv.{family.name}.{fmt.suffix}.{entry}", f"{family.code}{entry:02b}", "rd~,(rs1!),rs2"
-        extension, op = Extension.XPULPML_CU, "pv.cusdot"
+def _nn_form(family: _MacLoad, fmt: ElemFmt) -> Insn:
     return Insn(
-        name,
-        pattern(MAC_LOAD, funct3, code),
-        operands,
-        extension,
-        op,
+        f"pv.{family.name}.{fmt.suffix}",
+        pattern(MAC_LOAD, f"{fmt.value:03b}", family.code),
+        f"{'rd~' if family.op == 'pv.mlsdot' else 'rd'},(rs1!),nnimm5",
+        Extension.XPULPML_NN if family.op == "pv.mlsdot" else Extension.XPULPML_DOT,
+        family.op,
         alias=family.alias,
+        fmt=fmt,
+        a_signed=family.a_signed,
+        b_signed=family.b_signed,
+    )
+
+
+def _cross(row: Insn) -> Insn:
+    """``row`` with both update bits in its pattern."""
+    return replace(
+        row,
+        pattern=row.pattern.replace("-----", "11---", 1),
+        operands=f"{row.operands}'",
+        extension=Extension.XPULPML_CROSS,
+        also=Extension.XPULPML_DOT if row.extension is Extension.XPULPML_DOT else None,
+    )
+
+
+def _compute_and_update(family: _MacLoad, fmt: ElemFmt, entry: int) -> Insn:
+    return Insn(
+        f"pv.{family.name}.{fmt.suffix}.{entry}",
+        pattern(MAC_LOAD, f"{fmt.value:03b}", f"{family.code}{entry:02b}"),
+        "rd~,(rs1!),rs2",
+        Extension.XPULPML_CU,
+        "pv.cusdot",
         fmt=fmt,
         a_signed=family.a_signed,
         b_signed=family.b_signed,
@@ -225,6 +252,30 @@ def _quantisation() -> Iterator[Insn]:
     for fmt in _NN_FORMATS:
         word = pattern(SIMD, _FUNCT3[fmt, VECTOR], f"111000{_BIT25[fmt]}")
         yield Insn(f"pv.qnt.{fmt.suffix}", word, "rd,rs1,(rs2)", Extension.XPULPQNT, "pv.qnt", fmt=fmt)
+
+
+_LANE_BITS = {B: 2, N: 3, C: 4}
+"""Bits of the number of a lane, in the formats of the requantisation."""
+
+_LANE_FIELD = 4
+_REQUANTISE_FUNCT3 = {B: "101", N: "110", C: "111"}
+
+
+def _requantisation() -> Iterator[Insn]:
+    word = pattern(MAC_LOAD, "100", "0000000", rs2="0000-", rd="00000")
+    yield Insn("pv.rqld", word, "uimm1,(rs1!)", Extension.XPULPRQ, "pv.rqld")
+    for name, sign in (("rqu", "0"), ("rqs", "1")):
+        for fmt, bits in _LANE_BITS.items():
+            lane = "0" * (_LANE_FIELD - bits) + "-" * bits
+            yield Insn(
+                f"pv.{name}.{fmt.suffix}",
+                pattern(MAC_LOAD, _REQUANTISE_FUNCT3[fmt], f"{lane}{sign}00"),
+                f"rd~,rs1,rs2,lane{bits}",
+                Extension.XPULPRQ,
+                f"pv.{name}",
+                fmt=fmt,
+                a_signed=sign == "1",
+            )
 
 
 SIMD_ROWS = (
@@ -240,11 +291,22 @@ SIMD_ROWS = (
 )
 """Packed SIMD: XpulpV2 on half-words and bytes, then XpulpNN on nibbles and crumbs."""
 
+_NN_ROWS = tuple(_nn_form(family, fmt) for family in _NN_FORM for fmt in ElemFmt)
+_NN_PRODUCT_ROWS = tuple(_nn_form(family, fmt) for family in _NN_PRODUCT for fmt in ElemFmt)
+
 MAC_LOAD_ROWS = (
-    *(_mac_load(family, fmt, None) for family in _NN_FORM for fmt in ElemFmt),
-    *(_mac_load(family, fmt, entry) for family in _CU_FORM for fmt in ElemFmt for entry in _CU_ENTRIES),
+    *_NN_ROWS,
+    *(_compute_and_update(family, fmt, entry) for family in _CU_FORM for fmt in ElemFmt for entry in _CU_ENTRIES),
 )
-"""Mac&Load: the nn form with its aliases, then Compute&Update."""
+"""Mac&Load of the paper: the nn form with its aliases, then Compute&Update."""
 
 QUANTISATION_ROWS = tuple(_quantisation())
 """pv.qnt."""
+
+XPULPNN2_ROWS = (
+    *(_cross(row) for row in _NN_ROWS if not row.alias),
+    *_NN_PRODUCT_ROWS,
+    *(_cross(row) for row in _NN_PRODUCT_ROWS),
+    *_requantisation(),
+)
+"""Reload of the other activation, products without accumulation with either selector, requantisation."""

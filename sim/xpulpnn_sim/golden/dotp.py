@@ -44,14 +44,19 @@ def dot_product(insn: Insn, src: Sources) -> Effects:
 def _mac(insn: Insn, src: Sources, weight: U32, activation: U32) -> U32:
     assert insn.fmt is not None
     a = unpack(weight, insn.fmt, signed=insn.a_signed)
-    return src.rd + _sum_of_products(a, unpack(activation, insn.fmt, signed=insn.b_signed))
+    total = _sum_of_products(a, unpack(activation, insn.fmt, signed=insn.b_signed))
+    return src.rd + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload."""
+    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload.
+
+    With both update bits it is the activation not used that is reloaded.
+    """
     selector = fields.uimm5(src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
+    other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)
     weight_index = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
     return Effects(
         rd=_mac(insn, src, src.wgt, src.act),
@@ -60,7 +65,7 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
         address=src.rs1,
         accessed=reloads,
         size=INCREMENT,
-        nn_index=np.where(reloads_activation, selector & ACTIVATION_SELECT, weight_index),
+        nn_index=np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index),
         nn_written=reloads,
     )
 

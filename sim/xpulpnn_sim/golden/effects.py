@@ -36,7 +36,8 @@ class Sources:
     loaded : uint32[N]
         Little-endian word in memory at the access address, which may be misaligned. Loads and Mac&Load.
     act, wgt : uint32[N]
-        NN-RF entries addressed, before the update: activation (nn form) and weight, or the one entry of the C&U form.
+        NN-RF entries addressed, before the update: activation (nn form) and weight, or the one entry of the C&U form;
+        of a requantisation the factor and the summand.
     length : int
         Bytes of the instruction in memory, 2 if it was compressed; decides the link address.
     """
@@ -80,7 +81,8 @@ class Effects:
     size : int
         Bytes accessed: 1, 2 or 4.
     nn_index, nn_written : uint32[N], bool[N]
-        NN-RF entry that takes ``Sources.loaded`` (0, 1 activations, 2..5 weights), and where it does.
+        NN-RF entry that takes ``Sources.loaded`` (0, 1 activations, 2..5 weights, 6 factor, 7 summand), and where it
+        does.
     taken, target : bool[N], uint32[N]
         Whether control is transferred, and the address it would go to.
     """

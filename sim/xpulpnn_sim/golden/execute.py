@@ -7,8 +7,8 @@ executed as the row they expand to, with ``Sources.length = 2``.
 from collections.abc import Callable, Iterable
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.golden import bitmanip, dotp, fixedpoint, memory, scalar, simd
+from xpulpnn.isa.insn import NN_FORM_OPS, REQUANTISE_OPS, Insn
+from xpulpnn_sim.golden import bitmanip, dotp, fixedpoint, memory, requantise, scalar, simd
 from xpulpnn_sim.golden.effects import Effects, Sources
 
 Handler = Callable[[Insn, Sources], Effects]
@@ -62,8 +62,10 @@ HANDLERS: dict[str, Handler] = {
     "pv.shuffle2": simd.shuffle2,
     **_all(simd.PACK_LANES, simd.pack_elements),
     **_all((f"pv.{s}dot{signs}" for s in ("", "s") for signs in ("up", "usp", "sp")), dotp.dot_product),
-    "pv.mlsdot": dotp.mac_load_nn,
+    **_all(NN_FORM_OPS, dotp.mac_load_nn),
     "pv.cusdot": dotp.mac_load_cu,
+    "pv.rqld": requantise.load_parameter,
+    **_all(REQUANTISE_OPS, requantise.requantise),
     **_all(SEQUENCER_OPS, _no_effect),
 }
 """Reference function of each table op but ``pv.qnt``, which needs a memory: see :mod:`xpulpnn_sim.golden.quant`."""

@@ -26,7 +26,7 @@ MEANING = {
     "trap": "exception, interrupt, mret",
     "load_use": "value loaded by the instruction before",
     "jump_register": "jalr, its base still being written",
-    "mac_load": "base or NN-RF entry of the Mac&Load before",
+    "mac_load": "base or NN-RF entry of the Mac&Load before, parameter or result of a requantisation",
     "multicycle": "multiplication high, division",
     "misaligned": "second half of an access across words",
     "grant": "data memory withholds its grant",

@@ -26,6 +26,6 @@ def factor_lines(raw: int, operands: dict[str, int]) -> list[str]:
     insn = decode(raw)
     if insn is None or insn.fmt is None or "dot" not in insn.op:
         return []
-    names = {"pv.mlsdot": ("wgt", "act"), "pv.cusdot": ("wgt", "rs2")}.get(insn.op, ("rs1", "rs2"))
+    names = ("wgt", "act") if insn.is_nn_form else ("wgt", "rs2") if insn.is_mac_load else ("rs1", "rs2")
     signs = zip(names, (insn.a_signed, insn.b_signed), strict=True)
     return [f"  {name} lanes {lanes(operands[name], insn, signed=signed)}" for name, signed in signs]

@@ -62,6 +62,8 @@ class Property(IntFlag):
     READS_ACT = auto()
     READS_WGT = auto()
     WRITES_NN = auto()
+    READS_PARAMETERS = auto()
+    """Both parameters of the requantisation."""
 
 
 class Action(IntEnum):
@@ -288,7 +290,7 @@ _CONSTANTS = {
         name: getattr(machine, name)
         for name in (
             *("MSTATUS_MIE", "MSTATUS_MPIE", "MCAUSE_INTERRUPT", "MTVEC_VECTORED", "MTVEC_BASE", "VECTOR_BYTES"),
-            "NNRF_ENTRIES",
+            *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER"),
         )
     },
     **{

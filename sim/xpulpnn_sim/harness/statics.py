@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT, REGISTERS, WORD_BYTES, WORD_MASK, ExceptionCause
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, REGISTERS, WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.golden.dotp import (
     ACTIVATION_SELECT,
@@ -153,7 +153,7 @@ def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
     def of_rows(values: Iterable[int]) -> NDArray[np.uint32]:
         return np.array(list(values), np.uint32)
 
-    access = of_rows(WORD_BYTES if row.is_mac_load else _ACCESS_BYTES.get(row.op, 0) for row in rows)
+    access = of_rows(_access_bytes(row) for row in rows)
     properties = of_rows(int(_properties(row)) for row in rows)
     selector = table["rs2"].astype(np.uint32)
     nn_form = (properties & Property.READS_ACT) != 0
@@ -162,9 +162,16 @@ def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
     entries = of_rows(row.entry or 0 for row in rows)
     weight = np.where(nn_form, selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT, 0) + FIRST_WEIGHT + entries
     table["act"], table["wgt"] = selector & ACTIVATION_SELECT, weight
-    table["reloaded"] = np.where(nn_form & ((selector & RELOADS_ACTIVATION) != 0), table["act"], weight)
+    other = of_rows(row.reloads_other for row in rows)
+    reloaded = np.where(nn_form & ((selector & RELOADS_ACTIVATION) != 0), table["act"] ^ other, weight)
+    table["reloaded"] = np.where(of_rows(row.loads_parameter for row in rows), FIRST_PARAMETER + selector, reloaded)
     table["access"] = np.where(idle, 0, access)
     table["properties"] = np.where(idle, properties & ~np.uint32(_UPDATE), properties)
+
+
+def _access_bytes(insn: Insn) -> int:
+    """Bytes that the instruction accesses, if it does."""
+    return WORD_BYTES if insn.is_mac_load or insn.loads_parameter else _ACCESS_BYTES.get(insn.op, 0)
 
 
 def _properties(insn: Insn) -> Property:
@@ -175,11 +182,12 @@ def _properties(insn: Insn) -> Property:
         Property.READS_RD: "rd" in insn.reads,
         Property.WRITES_RD: insn.writes_rd,
         Property.WRITES_BASE: insn.writes_base,
-        Property.LOADS: insn.is_load or insn.is_mac_load,
+        Property.LOADS: insn.is_load or insn.is_mac_load or insn.loads_parameter,
         Property.STORES: insn.is_store,
-        Property.READS_ACT: insn.op == "pv.mlsdot",
+        Property.READS_ACT: insn.is_nn_form,
         Property.READS_WGT: insn.is_mac_load,
-        Property.WRITES_NN: insn.is_mac_load,
+        Property.WRITES_NN: insn.is_mac_load or insn.loads_parameter,
+        Property.READS_PARAMETERS: insn.requantises,
     }
     return reduce(or_, (flag for flag, present in flags.items() if present), Property(0))
 

@@ -1,8 +1,9 @@
 """Single-instruction vectors on the design under test: many of them joined into one instruction stream.
 
-Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, for Mac&Load, fills the
-NN-RF before and reads it afterwards with Mac&Load instructions that keep nothing. The words of the vector's memory
-appear just before its instruction accesses them.
+Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, if the instruction uses the
+NN-RF, fills it before and reads it afterwards with Mac&Load instructions that keep nothing. No instruction shows a
+parameter of the requantisation; of these the write that the vector's retirement reports counts. The words of the
+vector's memory appear just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,15 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import ADDRESS_SPACE, FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    NNRF_ENTRIES,
+    NNRF_PARAMETERS,
+    WORD_BYTES,
+    WORD_MASK,
+)
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.harness.schema import POKE
@@ -58,8 +67,10 @@ def _parameters() -> _Words:
     return [_post_load(number) for number in REGISTERS.values()]
 
 
-def _nn_frame(row: Insn) -> _Frame:
+def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
     """Frame of a core with the nn form."""
+    parameters = range(NNRF_PARAMETERS if requantises else 0)
+    load = find("pv.rqld")
 
     def product(selector: int) -> tuple[Insn, int]:
         return row, row.encode(rd=0, rs1=_POINTER, nnimm5=selector)
@@ -67,9 +78,10 @@ def _nn_frame(row: Insn) -> _Frame:
     weights = range(NNRF_ENTRIES - FIRST_WEIGHT)
     fill = [product(i | RELOADS_ACTIVATION) for i in range(FIRST_WEIGHT)]
     fill += [product(i << WEIGHT_SELECT_LSB | RELOADS_WEIGHT) for i in weights]
+    fill += [(load, load.encode(uimm1=i, rs1=_POINTER)) for i in parameters]
     show = [product(i % FIRST_WEIGHT | i << WEIGHT_SELECT_LSB) for i in weights]
     shown = [("act", i, i) for i in range(FIRST_WEIGHT)] + [("wgt", i, FIRST_WEIGHT + i) for i in weights]
-    return _Frame([*fill, *_parameters()], show, shown, NNRF_ENTRIES + len(REGISTERS))
+    return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(REGISTERS))
 
 
 def _cu_frame(rows: Sequence[Insn]) -> _Frame:
@@ -79,11 +91,11 @@ def _cu_frame(rows: Sequence[Insn]) -> _Frame:
     return _Frame([*products, *_parameters()], products, shown, 2 * len(rows) + len(REGISTERS))
 
 
-def _mac_load_frame(config: CoreConfig) -> _Frame | None:
+def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     rows = enabled(config.extensions, config.widths)
     for row in rows:
         if row.op == "pv.mlsdot":
-            return _nn_frame(row)
+            return _nn_frame(row, requantises=config.requantise)
     compute_update = [row for row in rows if row.op == "pv.cusdot"]
     if not compute_update:
         return None
@@ -108,13 +120,13 @@ class VectorBench:
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
         self._plain = _Frame(_parameters(), [], [], len(REGISTERS))
-        self._mac_load = _mac_load_frame(config)
+        self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
         """Mismatches of the vectors, in their order within a kind."""
         found: list[VectorMismatch] = []
-        for mac_load, group in groupby(sorted(vectors, key=_is_mac_load), key=_is_mac_load):
-            frame = self._mac_load if mac_load else self._plain
+        for uses_nnrf, group in groupby(sorted(vectors, key=_uses_nnrf), key=_uses_nnrf):
+            frame = self._with_entries if uses_nnrf else self._plain
             assert frame is not None
             chosen = list(group)
             for start in range(0, len(chosen), CHUNK):
@@ -142,16 +154,19 @@ class VectorBench:
         return list(_judge(frame, vectors, np.concatenate(blocks)[setup:]))
 
 
-def _is_mac_load(vector: Vector) -> bool:
-    return vector.insn.is_mac_load
+def _uses_nnrf(vector: Vector) -> bool:
+    return vector.insn.uses_nnrf
 
 
 def _block(frame: _Frame, vector: Vector) -> list[int]:
     """Parameters of a vector in the order its frame loads them."""
     registers = [vector.rd_in, vector.rs1, vector.rs2]
-    entries = vector.nnrf_in if len(frame.before) > len(REGISTERS) else []
-    if len(frame.before) - len(REGISTERS) < len(entries):
+    count = len(frame.before) - len(REGISTERS)
+    entries = vector.nnrf_in if count else []
+    if count < len(entries):
         entries = entries[FIRST_WEIGHT:]
+    elif entries:
+        entries = entries + [0] * (count - len(entries))
     block = [*entries, *registers]
     return block + [0] * (frame.parameters - len(block))
 
@@ -197,7 +212,8 @@ _SHOWN_FIELD = {"act": "nn_act_rdata", "wgt": "nn_wgt_rdata"}
 def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[VectorMismatch]:
     """Compare the retirements of the vectors, frames included, with them."""
     length, lead = frame.length, len(frame.before)
-    names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", *_SHOWN_FIELD.values())
+    names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", "nn_we", "nn_addr", "nn_wdata")
+    names += tuple(_SHOWN_FIELD.values())
     values = {name: records[name].tolist() for name in names}
     for number, vector in enumerate(vectors):
         first = number * length
@@ -213,4 +229,7 @@ def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[V
         }
         for name, offset, entry in frame.shown:
             after["nnrf_out"][entry] = values[_SHOWN_FIELD[name]][at + 1 + offset]
+        after["nnrf_out"][FIRST_PARAMETER:] = vector.nnrf_in[FIRST_PARAMETER:]
+        if values["nn_we"][at] and FIRST_PARAMETER <= values["nn_addr"][at] < len(after["nnrf_out"]):
+            after["nnrf_out"][values["nn_addr"][at]] = values["nn_wdata"][at]
         yield from differences(vector, after)

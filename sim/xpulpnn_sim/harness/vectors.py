@@ -11,8 +11,17 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, FIRST_WEIGHT, NNRF_ENTRIES, WORD_BYTES
+from xpulpnn.isa.machine import (
+    ADDRESS_SPACE,
+    BYTE_BITS,
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    NNRF_ENTRIES,
+    NNRF_PARAMETERS,
+    WORD_BYTES,
+)
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
 from xpulpnn_sim.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.golden.effects import Sources
@@ -24,7 +33,7 @@ REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}
 
 _BYTE = 0xFF
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
-_MAC_LOAD = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
+_WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
 
 
 Origin = tuple[str, int]
@@ -46,7 +55,7 @@ class Vector:
     rd_out, rs1_out : int or None
         Registers afterwards; None where the vector does not say.
     nnrf_in, nnrf_out : list of int
-        NN-RF before and after; empty but for Mac&Load.
+        NN-RF before and after; empty but for Mac&Load and requantisation.
     mem : dict
         Memory words by byte address.
     checks_rd : bool
@@ -105,7 +114,8 @@ class _Row:
     """What reading a vector needs to know of a table row."""
 
     def __init__(self, insn: Insn) -> None:
-        self.mac_load = insn.is_mac_load
+        self.uses_nnrf = insn.uses_nnrf
+        self.fewest_entries = NNRF_ENTRIES + (NNRF_PARAMETERS if insn.extension is Extension.XPULPRQ else 0)
         self.writes_rd = insn.writes_rd
         self.fields = sorted(insn.reads | ({"rd"} if self.writes_rd else set()))
 
@@ -126,6 +136,7 @@ class VectorReader:
 
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
+        self._most_entries = max(config.nnrf_entries, NNRF_ENTRIES)
         self._decoder = Decoder(INSNS)
         self._known: dict[tuple[str, int], Insn] = {}
         self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
@@ -159,14 +170,14 @@ class VectorReader:
             raise InputError(
                 f"{_at(where)}: vector must be a JSON object with the name `insn`, not {_shown(line.strip())}"
             )
-        mac_load = "nnrf_in" in entry
-        numbers = _all_unsigned(entry, _MAC_LOAD if mac_load else _PLAIN, where)
+        with_entries = "nnrf_in" in entry
+        numbers = _all_unsigned(entry, _WITH_ENTRIES if with_entries else _PLAIN, where)
         rs2 = _unsigned(entry, "rs2", where) if "rs2" in entry else 0
         word, rs1, rd_in, rd_out = numbers[:4]
         vector = Vector(origin=where, insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
         if "rs1_out" in entry:
             vector.rs1_out = _unsigned(entry, "rs1_out", where)
-        if mac_load:
+        if with_entries:
             vector.nnrf_in = _entries(entry, "nnrf_in", where)
             vector.nnrf_out = _entries(entry, "nnrf_out", where)
         vector.mem = _memory(entry.get("mem", {}), where)
@@ -181,9 +192,11 @@ class VectorReader:
             _check_registers(vector, facts, where)
             self._known[entry["insn"], word] = row
         vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
-        if facts.mac_load and not mac_load:
+        if facts.uses_nnrf and not with_entries:
             raise InputError(f"{_at(where)}: nnrf_in must be given for {row.mnemonic}, not left out")
-        if "imm" in entry and row.op == "pv.mlsdot" and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
+        if with_entries:
+            _check_lengths(vector, facts.fewest_entries, self._most_entries, where)
+        if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm", where) != register(vector.word, "rs2"):
             raise InputError(
                 f"{_at(where)}: imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}"
             )
@@ -233,11 +246,19 @@ def _all_unsigned(entry: dict[str, Any], names: Sequence[str], where: Origin) ->
 
 def _entries(entry: dict[str, Any], name: str, where: Origin) -> list[int]:
     values = entry.get(name)
-    if not isinstance(values, list) or len(values) != NNRF_ENTRIES:
-        raise InputError(
-            f"{_at(where)}: {name} must be a list of {NNRF_ENTRIES} words, not {_shown(json.dumps(values))}"
-        )
+    if not isinstance(values, list):
+        raise InputError(f"{_at(where)}: {name} must be a list of words, not {_shown(json.dumps(values))}")
     return [_unsigned({name: value}, name, where) for value in values]
+
+
+def _check_lengths(vector: Vector, fewest: int, most: int, where: Origin) -> None:
+    """A core with the requantisation has more entries, which other instructions need not say anything about."""
+    for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
+        if len(values) not in (fewest, most):
+            rule = " or ".join(dict.fromkeys((str(fewest), str(most))))
+            raise InputError(f"{_at(where)}: {name} must be a list of {rule} words, not {_shown(json.dumps(values))}")
+    if len(vector.nnrf_in) != len(vector.nnrf_out):
+        raise InputError(f"{_at(where)}: nnrf_out must be as long as nnrf_in, not {len(vector.nnrf_out)} words")
 
 
 def _memory(mem: object, where: Origin) -> dict[int, int]:
@@ -301,9 +322,9 @@ def _check_row(group: list[Vector]) -> Iterator[VectorMismatch]:
         rs2=column(source(v, "rs2") for v in group),
         rd=column(source(v, "rd") for v in group),
     )
-    if insn.is_mac_load:
+    if insn.is_mac_load or insn.requantises:
         _fill_factors(sources, group)
-    if insn.is_load or insn.is_mac_load:
+    if insn.is_load or insn.is_mac_load or insn.loads_parameter:
         addresses = execute(insn, sources).address
         assert addresses is not None
         sources.loaded = column(_loaded(v, at) for v, at in zip(group, addresses.tolist(), strict=True))
@@ -326,7 +347,9 @@ def _fill_factors(sources: Sources, group: list[Vector]) -> None:
 
 
 def factor_entries(vector: Vector) -> tuple[int, int]:
-    """NN-RF indices of the activation and the weight (guide, "Mac&Load")."""
+    """NN-RF indices of the activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
+    if vector.insn.requantises:
+        return FIRST_PARAMETER, FIRST_PARAMETER + 1
     if vector.insn.entry is not None:
         return 0, FIRST_WEIGHT + vector.insn.entry
     selector = register(vector.word, "rs2")

@@ -9,6 +9,7 @@ from xpulpnn.isa.machine import (
     LENGTH_MASK,
     MCAUSE_INTERRUPT,
     NNRF_ENTRIES,
+    NNRF_PARAMETERS,
     REGISTERS,
     WORD_BYTES,
     WORD_MASK,
@@ -90,7 +91,8 @@ class Iss:
     ) -> None:
         """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
-        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * NNRF_ENTRIES)
+        entries = NNRF_ENTRIES + (NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
+        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
         groups = {CsrGroup.BASE}
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()

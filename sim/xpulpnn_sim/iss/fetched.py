@@ -6,7 +6,7 @@ from functools import cached_property
 
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT, HALF_BYTES, REGISTERS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, HALF_BYTES, REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.dotp import (
     ACTIVATION_SELECT,
@@ -122,37 +122,39 @@ class Fetched:
     def reads(self) -> frozenset[str]:
         """Register fields whose values matter; of a Mac&Load without an access the base does not."""
         reads = self.insn.reads
-        return reads - {"rs1"} if self.insn.op == "pv.mlsdot" and self.access is None else reads
+        return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
 
     @cached_property
     def nn_loaded(self) -> int | None:
-        """NN-RF entry a Mac&Load reloads."""
+        """NN-RF entry that a Mac&Load reloads or pv.rqld loads."""
         if self.insn.op == "pv.cusdot":
             assert self.insn.entry is not None
             return FIRST_WEIGHT + self.insn.entry
-        if self.insn.op != "pv.mlsdot":
+        if self.insn.loads_parameter:
+            return FIRST_PARAMETER + self.rs2
+        if not self.insn.is_nn_form:
             return None
         if self.rs2 & RELOADS_ACTIVATION:
-            return self.nn_activation
+            return self.rs2 & ACTIVATION_SELECT ^ self.insn.reloads_other
         return self.nn_weight if self.rs2 & RELOADS_WEIGHT else None
 
     @cached_property
     def nn_activation(self) -> int | None:
         """NN-RF entry used as the activation."""
-        return self.rs2 & ACTIVATION_SELECT if self.insn.op == "pv.mlsdot" else None
+        return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
 
     @cached_property
     def nn_weight(self) -> int | None:
         """NN-RF entry used as the weight."""
-        if self.insn.op == "pv.mlsdot":
+        if self.insn.is_nn_form:
             return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
-        return self.nn_loaded
+        return self.nn_loaded if self.insn.is_mac_load else None
 
     @cached_property
     def access(self) -> Access | None:
         """The access to memory, None of pv.qnt, which has several."""
         insn = self.insn
-        if insn.is_mac_load:
+        if insn.is_mac_load or insn.loads_parameter:
             return None if self.nn_loaded is None else Access(INCREMENT, INCREMENT, None, updates_base=True)
         if not (insn.is_load or insn.is_store):
             return None

@@ -6,14 +6,15 @@ from struct import Struct
 
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.golden import fields
-from xpulpnn_sim.iss.scalar import Maker, Value, immediate
+from xpulpnn_sim.iss.scalar import SIGN, Maker, Value, immediate
 
 Lanes = tuple[int, ...]
 Unpack = Callable[[int], Lanes]
 
 _BYTES = 256
+_SHIFT_MASK = 31
 _STRUCTS = {
     (ElemFmt.H, False): Struct("<2H"),
     (ElemFmt.H, True): Struct("<2h"),
@@ -206,6 +207,26 @@ def pack_elements(insn: Insn, word: int) -> Value:
     low = (1 << width) - 1
     keep = WORD_MASK & ~(((1 << 2 * width) - 1) << lsb)
     return lambda a, b, d: (d & keep) | ((a & low) << width | b & low) << lsb
+
+
+_LANE_LSB = 28
+
+
+def requantise(insn: Insn, word: int, nn: list[int]) -> Value:
+    """pv.rqu and pv.rqs, with the parameters that are in the NN-RF when it executes."""
+    width = _format(insn).width
+    mask = (1 << width) - 1
+    least = -(1 << (width - 1)) if insn.a_signed else 0
+    most, lsb = least + mask, (word >> _LANE_LSB) * width
+    keep = WORD_MASK & ~(mask << lsb)
+    factor, summand = FIRST_PARAMETER, FIRST_PARAMETER + 1
+
+    def requantised(a: int, b: int, d: int) -> int:
+        total = (nn[factor] * a + nn[summand]) & WORD_MASK
+        number = ((total ^ SIGN) - SIGN) >> (b & _SHIFT_MASK)
+        return (d & keep) | (min(max(number, least), most) & mask) << lsb
+
+    return requantised
 
 
 MAKERS: dict[str, Maker] = {

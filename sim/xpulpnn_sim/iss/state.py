@@ -15,8 +15,8 @@ class State:
         Address of the next instruction.
     regs : list of 32 int
         GP-RF; entry 0 stays 0.
-    nn : list of 6 int
-        NN-RF: activations 0 and 1, weights 2 to 5.
+    nn : list of 6 or 8 int
+        NN-RF: activations 0 and 1, weights 2 to 5; with the requantisation its factor 6 and its summand 7.
     asleep : bool
         A wfi waits for an interrupt.
     """

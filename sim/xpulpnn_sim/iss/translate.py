@@ -69,6 +69,11 @@ class Translator:
                 return lambda: following
             case "pv.qnt":
                 return self._quantise(fetched, following)
+            case "pv.rqld":
+                return self._load_parameter(fetched, following)
+            case "pv.rqu" | "pv.rqs":
+                value = packed.requantise(insn, fetched.word, self._nn)
+                return self._arithmetic(fetched, value, following)
             case _:
                 return None
 
@@ -188,9 +193,10 @@ class Translator:
         factors, factor = (regs, fetched.rs2) if fetched.nn_activation is None else (nn, fetched.nn_activation)
         rd, base, weight, loaded = fetched.rd, fetched.rs1, fetched.nn_weight, fetched.nn_loaded
         move = None if fetched.access is None else self._mover(fetched, fetched.access)
+        kept = WORD_MASK if insn.accumulates else 0
 
         def mac_load() -> int:
-            total = (regs[rd] + product(nn[weight], factors[factor])) & WORD_MASK
+            total = ((regs[rd] & kept) + product(nn[weight], factors[factor])) & WORD_MASK
             if move is not None and loaded is not None:
                 nn[loaded] = read(regs[base], 4)
                 move()
@@ -199,6 +205,22 @@ class Translator:
             return following
 
         return mac_load
+
+    def _load_parameter(self, fetched: Fetched, following: int) -> Operation:
+        regs, nn, read, base, loaded, access = (
+            *(self._regs, self._nn, self._memory.read),
+            *(fetched.rs1, fetched.nn_loaded, fetched.access),
+        )
+        assert access is not None
+        assert loaded is not None
+        move = self._mover(fetched, access)
+
+        def load() -> int:
+            nn[loaded] = read(regs[base], access.size)
+            move()
+            return following
+
+        return load
 
     def _without_product(self, fetched: Fetched, following: int) -> Operation:
         """A dot product that only moves its base, if it has one."""

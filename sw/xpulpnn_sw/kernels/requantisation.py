@@ -220,6 +220,16 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
+def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
+    """A rule of one factor, or of none, with this factor for each channel instead; other rules as they are."""
+    if isinstance(after, Multiplication | Shifting):
+        factor = after.factor if isinstance(after, Multiplication) else 1
+        return Requantisation(
+            kappa=np.full(channels, factor, np.int64), lam=np.zeros(channels, np.int64), shift=after.shift
+        )
+    return after
+
+
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 
@@ -242,3 +252,25 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
         fields.append(filled(after.channel_words()))
     return np.concatenate(fields, axis=1)
+
+
+SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
+"""Those that ``pv.rq`` computes: a factor, a summand, a shift."""
+
+
+def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int) -> Ints:
+    """Parameters for ``pv.rq``: kappa and lambda of each output channel, ``channels`` of them, those missing zeros.
+
+    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``. The
+    rule must be one of :data:`SCALING_RULES`.
+    """
+    lam = np.zeros_like(bias)
+    match after:
+        case Requantisation():
+            kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
+        case Multiplication():
+            kappa = np.full_like(bias, after.factor)
+        case _:
+            kappa = np.ones_like(bias)
+    words = np.stack([kappa, lam + kappa * bias], axis=-1)
+    return np.pad(words, ((0, channels - bias.shape[0]), (0, 0)))

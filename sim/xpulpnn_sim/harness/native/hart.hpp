@@ -63,7 +63,8 @@ class Hart {
     }
 
     // Distributes the values of the block to `groups` groups, one array per ValueField; group g starts at `starts[g]`.
-    void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) const {
+    // The parameters of a requantisation are those that the records have loaded, since none of their fields shows them.
+    void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) {
         std::vector<uint32_t> next(groups + 1);
         for (uint32_t i = 0; i < count_; ++i) {
             const uint32_t group = text_[chosen_[i]].group;
@@ -74,7 +75,11 @@ class Hart {
         for (uint32_t i = 0; i < count_; ++i) {
             const Retirement& r = records_[i];
             const CheckInsn& insn = text_[chosen_[i]];
+            if (insn.properties & WRITES_NN && insn.reloaded >= FIRST_PARAMETER && !r.trap) {
+                parameters_[insn.reloaded - FIRST_PARAMETER] = r.mem_rdata;
+            }
             if (insn.group == NO_GROUP || r.trap) continue;
+            const bool requantises = insn.properties & READS_PARAMETERS;
             uint32_t* to = values + next[insn.group]++;
             to[count_ * VALUE_WORD] = insn.word;
             to[count_ * VALUE_PC] = r.pc_rdata;
@@ -82,8 +87,8 @@ class Hart {
             to[count_ * VALUE_RS1] = r.rs1_rdata;
             to[count_ * VALUE_RS2] = r.rs2_rdata;
             to[count_ * VALUE_RD_OLD] = r.rd_rdata;
-            to[count_ * VALUE_ACT] = r.nn_act_rdata;
-            to[count_ * VALUE_WGT] = r.nn_wgt_rdata;
+            to[count_ * VALUE_ACT] = requantises ? parameters_[0] : r.nn_act_rdata;
+            to[count_ * VALUE_WGT] = requantises ? parameters_[1] : r.nn_wgt_rdata;
             to[count_ * VALUE_LOADED] = r.mem_rdata;
             to[count_ * VALUE_RD] = r.rd_wdata;
             to[count_ * VALUE_BASE] = r.base_wdata;
@@ -458,7 +463,8 @@ class Hart {
     std::array<Line, LINES> lines_{};  // instructions found by address
     std::vector<uint32_t> chosen_;     // instruction of each retirement of the block
     uint32_t gpr_[32] = {};
-    uint32_t nnrf_[NNRF_ENTRIES] = {};
+    uint32_t nnrf_[NNRF_ENTRIES + NNRF_PARAMETERS] = {};
+    uint32_t parameters_[NNRF_PARAMETERS] = {};
     uint32_t pc_;
     uint64_t order_number_ = 0;
     bool started_ = false;

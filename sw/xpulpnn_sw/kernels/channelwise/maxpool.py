@@ -12,7 +12,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Structure, window_arguments
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.levels import PLAIN_LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.packed import Packed
 from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
@@ -76,7 +76,7 @@ def maxpool_kernel(
     The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
     ``arguments``, ``stack``.
     """
-    level = LEVELS[name]
+    level = PLAIN_LEVELS[name]
     level.check_precision(precision)
     check_maxpool(layer, precision)
     memory = ImageBuilder()

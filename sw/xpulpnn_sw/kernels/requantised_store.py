@@ -1,0 +1,102 @@
+"""End of a MatMul block where the core requantises: an instruction for each result, a store for each pixel."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.builder import WORD, Builder
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+REQUANTISED_WIDTHS = frozenset({8, 4, 2})
+"""Of results that pv.rq makes."""
+
+_STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}
+"""By bits stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequantisedStore:
+    """How results leave the accumulators through ``pv.rq``.
+
+    Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
+    them, so that other work comes in between where there is some.
+
+    Parameters
+    ----------
+    bits : int
+        Width of a result, out of :data:`REQUANTISED_WIDTHS`.
+    signed : bool
+        Whether results are in two's complement.
+    acc : list of list of int
+        Accumulator of [pixel][channel]; lost.
+    out : list of int
+        Output pointer of each pixel, moved past what is stored; or one for all, which goes from pixel to pixel.
+    steps : list of int
+        Registers with the distances from each pixel to the next, and from the last to the first one's next store; none
+        if every pixel has a pointer.
+    parameters : int
+        Pointer to kappa and lambda of each channel, moved past them.
+    words : list of int
+        For each pixel a register in which results gather over blocks until they are a word; none: in an accumulator,
+        and every block stores what it has.
+    """
+
+    bits: int
+    signed: bool
+    acc: list[list[int]]
+    out: list[int]
+    steps: list[int]
+    parameters: int
+    words: list[int] = field(default_factory=list[int])
+
+    @property
+    def skipped(self) -> int:
+        """Parameter bytes of the block before those: none, biases are part of lambda."""
+        return 0
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of parameters of a block."""
+        return len(self.acc[0]) * 2 * WORD
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits of one store: what a block has of a pixel, up to a word."""
+        return WORD_BITS if self.words else min(len(self.acc[0]) * self.bits, WORD_BITS)
+
+    def begin(self, b: Builder) -> None:
+        """Load kappa and lambda of the next channel."""
+        for number in range(2):
+            b("pv.rqld", number, self.parameters)
+
+    def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
+        """Store a block after :meth:`begin`.
+
+        ``shift`` is the register of the right shift. ``meanwhile`` writes instructions that have nothing to do with it,
+        in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
+        """
+        channels, waiting = len(self.acc[0]), list(meanwhile)
+        name = f"pv.rq{'s' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+        per_store = self.stored_bits // self.bits
+        for channel in range(channels):
+            if channel:
+                self.begin(b)
+                if waiting:
+                    waiting.pop(0)()
+            lane = (first_channel + channel) % per_store
+            results = self.words or [accumulators[channel - lane] for accumulators in self.acc]
+            for result, accumulators in zip(results, self.acc, strict=True):
+                b(name, result, accumulators[channel], shift, lane)
+            if channel == channels - 1:
+                for write in waiting:
+                    write()
+            if lane == per_store - 1:
+                for pixel, result in enumerate(results):
+                    self._store(b, pixel, result)
+
+    def _store(self, b: Builder, pixel: int, register: int) -> None:
+        store = _STORES[self.stored_bits]
+        if self.steps:
+            b.store_and_move(store, register, self.steps[pixel], self.out[0])
+        else:
+            b(store, register, self.stored_bits // BYTE_BITS, self.out[pixel])
