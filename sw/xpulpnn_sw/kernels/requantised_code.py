@@ -8,6 +8,7 @@ word gather in registers over several blocks, as far as there are registers and 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.code import KernelCode
@@ -59,14 +60,13 @@ class RequantisedCode(KernelCode):
         return homes
 
     def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop: the first of at least two turns is in front of it."""
-        least = self._blocking.least_turns
-        return positive(turns - least) + (least - 1)
+        """Of the inner loop, at least one; some turns are around it."""
+        return positive(turns - self._blocking.least_turns) + 1
 
     @property
     def _turns(self) -> Term:
         """Turns that a block takes over words of the rows."""
-        return Name("iterations") + 1
+        return Name("iterations") + self._blocking.variant.turns_around
 
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
@@ -78,10 +78,16 @@ class RequantisedCode(KernelCode):
             terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.variant.npx - 1)
         return terms
 
+    def _begin_blocks(self) -> None:
+        """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
+        for pair in zip_longest(weights, self._first_words()):
+            for write in pair:
+                if write is not None:
+                    write()
+
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]
-        for write in self._first_words():
-            write()
         if not self._words:
             with b.loop(frame.value("steps", counter), counter, level=1):
                 self._one_block(self._store)

@@ -103,9 +103,17 @@ class Variant(Level):
     def weight_streams(self) -> int:
         """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
 
-        A pointer moved by a Mac&Load is not ready for the next instruction.
+        A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
+        another between two that move it.
         """
-        return 2 if self.style.is_nn and self.npx > 2 else self.nch
+        if self.npx <= _PAIR:
+            return self.nch
+        return {Style.NN: 2, Style.CROSS: 1}.get(self.style, self.nch)
+
+    @property
+    def turns_around(self) -> int:
+        """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
+        return 1 if self.npx == 1 else 2
 
     @property
     def unrolled(self) -> int:
@@ -172,6 +180,7 @@ class Variant(Level):
             raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
+_PAIR = 2
 _HALF_BITS = 16
 _CRUMB_BITS = 2
 _NARROW = frozenset({8, 4, 2, SIGN_BITS})
