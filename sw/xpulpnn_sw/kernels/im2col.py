@@ -11,7 +11,7 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.row_words import RowForm, RowWords
-from xpulpnn_sw.kernels.same_row import KEPT, LOST, Places, SameRow, group_terms
+from xpulpnn_sw.kernels.same_row import LOST, Places, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
@@ -146,13 +146,13 @@ class _Group:
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        b, frame = self.b, self.frame
+        frame = self.frame
         state = dict(zip(_STATE, (self.y, self.x, self.source), strict=True))
         for name, register in state.items():
             frame.load(name, register)
         frame.load("row0", self.target)
         self._words.prepare(frame)
-        for name in KEPT if self.im2col.by_groups else _PER_PIXEL:
+        for name in () if self.im2col.by_groups else _PER_PIXEL:
             if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
                 self._held[name] = Held(self._spare.pop(0))
         if self.im2col.variant.npx == 1:
@@ -185,7 +185,6 @@ class _Group:
             interleaved=variant.interleaved,
             inside=self.im2col.inside,
             places=Places(y=self.y, x=self.x, source=self.source, target=self.target, free=lost),
-            held=self._held,
         )
         group.emit(apart)
         b.aside(write_apart)
