@@ -167,7 +167,7 @@ class KernelCode:
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
         if self._walks:
-            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _iterations(self, turns: Term) -> Term:

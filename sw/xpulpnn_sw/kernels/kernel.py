@@ -115,7 +115,7 @@ def kernel_run(
     memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
     code = RequantisedCode if blocking.requantises else FreshCode if blocking.is_fresh else KernelCode
-    name = f"{kind}_{precision}_{variant.name}"
+    name = f"{kind}{'_folded' * blocking.folded}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
         name += f"_{blocking.rule.value}"
     return KernelRun(

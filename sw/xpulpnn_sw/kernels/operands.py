@@ -7,6 +7,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
 from xpulpnn_sw.kernels.requantisation import (
     SCALING_RULES,
     SEARCHED_BITS,
@@ -54,16 +55,21 @@ class Blocking:
         How results come of the accumulators; None: they are the accumulators.
     has_biases : bool
         Whether accumulators may have to start with something else than 0.
+    folded : bool
+        Whether the results of four pixels leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
     """
 
     variant: Variant
     precision: Precision
     rule: Rule | None
     has_biases: bool = True
+    folded: bool = False
 
     def __post_init__(self) -> None:
-        """Reject what pv.qnt cannot do."""
+        """Reject what pv.qnt cannot do, and blocks whose columns cannot be folded."""
         check_rule(self.variant, self.precision, self.rule)
+        if self.folded and not self.folds:
+            raise LayerError(f"variant of folded results must be one that requantises, not {self.variant.name}")
 
     @property
     def by_channels(self) -> bool:
@@ -76,6 +82,16 @@ class Blocking:
         able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
         # bytes with results of several blocks are put together in software
         return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
+
+    @property
+    def folds(self) -> bool:
+        """Whether results of four pixels in a row are in words before they are stored."""
+        return self.requantises and self.variant.npx == FOLDED_COLUMNS
+
+    @property
+    def stored_pixels(self) -> int:
+        """Pixels of a block that are stored."""
+        return self.variant.npx - self.folded
 
     @property
     def is_fresh(self) -> bool:

@@ -53,8 +53,9 @@ class RequantisedCode(KernelCode):
             signed=precision.y_signed,
             acc=inner.acc,
             out=self._out,
-            steps=[*[homes["out_stride"]] * (variant.npx - 1), self._back] if self._walks else [],
+            steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
+            folded=blocking.folded,
         )
         return homes
 
@@ -75,7 +76,7 @@ class RequantisedCode(KernelCode):
             terms["word_steps"] = Name("steps") // self._per_word
             terms["rest_steps"] = Name("steps") - Name("word_steps") * self._per_word
         if self._words and self._walks:
-            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.variant.npx - 1)
+            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.stored_pixels - 1)
         return terms
 
     def _channels(self) -> None:

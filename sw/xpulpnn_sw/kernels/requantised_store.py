@@ -39,6 +39,8 @@ class RequantisedStore:
     words : list of int
         For each pixel a register in which results gather over blocks until they are a word; none: in an accumulator,
         and every block stores what it has.
+    folded : bool
+        Whether the four pixels of a block leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
     """
 
     bits: int
@@ -48,6 +50,7 @@ class RequantisedStore:
     steps: list[int]
     parameters: int
     words: list[int] = field(default_factory=list[int])
+    folded: bool = False
 
     @property
     def skipped(self) -> int:
@@ -91,8 +94,17 @@ class RequantisedStore:
                 for write in waiting:
                     write()
             if lane == per_store - 1:
-                for pixel, result in enumerate(results):
+                for pixel, result in enumerate(self._fold(b, results) if self.folded else results):
                     self._store(b, pixel, result)
+
+    def _fold(self, b: Builder, results: list[int]) -> list[int]:
+        """What is stored of four pixels of a row."""
+        greater = f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+        first, second, third, last = results
+        b(greater, second, first, second)
+        b(greater, second, second, third)
+        b(greater, last, third, last)
+        return [first, second, last]
 
     def _store(self, b: Builder, pixel: int, register: int) -> None:
         store = _STORES[self.stored_bits]
