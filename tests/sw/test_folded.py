@@ -88,17 +88,17 @@ def test_what_cannot_be_folded():
     for text in ("8x6x4:3x3:s=2,p=0x1x0x1", "8x8x4:3x3:s=2", "8x8x4:2x2:s=2"):
         layer = chosen.layer.parse(text)
         tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
-        with pytest.raises(LayerError, match="^pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of "):
+        with pytest.raises(LayerError, match=r"^pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of "):
             chosen.build(layer, precision, "xpulpnn", tensors)
     chosen = kind("conv")
     layer = chosen.layer.parse("4x4x4:4x3x3")
     tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
-    with pytest.raises(LayerError, match="^variant of folded results must be one that requantises, not nn_4x4$"):
+    with pytest.raises(LayerError, match=r"^variant of folded results must be one that requantises, not nn_4x4$"):
         chosen.build(layer, Precision.uniform(8), "nn_4x4", tensors)
 
 
 def test_relu_wants_signs():
     chosen = kind("maxpool")
     layer = chosen.layer.parse("4x4x4:2x2:s=2:relu")
-    with pytest.raises(LayerError, match="^precision of maxpool with relu must be signed, not 8xu8x8$"):
+    with pytest.raises(LayerError, match=r"^precision of maxpool with relu must be signed, not 8xu8x8$"):
         chosen.precision(layer, Precision.parse("8xu8x8"))
