@@ -8,13 +8,16 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
+from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
+    ONE_FACTOR,
     SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
     Rule,
     Thresholds,
     block_parameters,
+    one_factor_parameters,
     parameter_alignment,
     scaled_parameters,
 )
@@ -94,10 +97,16 @@ class Blocking:
         return self.variant.npx - self.folded
 
     @property
+    def has_one_factor(self) -> bool:
+        """Whether the core requantises all channels of the only pixel by the same factor."""
+        return self.requantises and self.by_channels and self.rule in ONE_FACTOR
+
+    @property
     def is_fresh(self) -> bool:
         """Whether the first products do not accumulate, so that accumulators need no start."""
         is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
-        return self.requantises or (is_unbiased and not self.precision.requantised)
+        is_scaled = self.requantises and not self.has_one_factor
+        return is_scaled or (is_unbiased and not self.precision.requantised)
 
     @property
     def least_turns(self) -> int:
@@ -143,7 +152,7 @@ class Blocking:
         """Output bytes of a pixel written at a time."""
         if self.requantises:
             return min(self.variant.nch * self.precision.y, WORD_BITS) // BYTE_BITS
-        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+        return stored_bits(self.rule, self.precision.y, self.variant.nch, xpulp=self.variant.xpulp) // BYTE_BITS
 
 
 def place_operands(
@@ -171,8 +180,10 @@ def place_operands(
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
-    if blocking.requantises:
-        parameters = scaled_parameters(starts, after, channels)
+    if blocking.has_one_factor:
+        parameters = one_factor_parameters(starts, after, channels, nch)
+    elif blocking.requantises:
+        parameters = scaled_parameters(starts, after, channels, nch)
     else:
         parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {

@@ -46,6 +46,16 @@ def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool =
     return max(_LEAST, count)
 
 
+def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> int:
+    """Bits of one store of results of ``bits`` bits: with XpulpV2 all of a block's channels of a pixel, up to a word.
+
+    Without it, and of results that come as bytes, a byte at least.
+    """
+    if not xpulp or rule in (None, Rule.QNT):
+        return max(bits, BYTE_BITS)
+    return min(max(channels * bits, BYTE_BITS), WORD_BITS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """How results leave the accumulators.
@@ -97,7 +107,7 @@ class Store:
     @property
     def stored_bits(self) -> int:
         """Bits of one store."""
-        return max(self.bits, BYTE_BITS)
+        return stored_bits(self.rule, self.bits, len(self.acc[0]), xpulp=self.xpulp)
 
     @property
     def parameter_bytes(self) -> int:
@@ -162,7 +172,7 @@ class Store:
                     b("mul", accumulator, accumulator, kappa)
                     b.add_shifted(accumulator, lam, shift)
                 target = held[pixel] if per_store > 1 else accumulator
-                finish = partial(self._finish, b, pixel, target, accumulator, position, stored)
+                finish = partial(self._finish, b, pixel, channel, target, position, stored)
                 if self._is_pipelined:
                     waiting.append(finish)
                 else:
@@ -176,12 +186,14 @@ class Store:
         """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
         return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
 
-    def _finish(self, b: Builder, pixel: int, target: int, value: int, position: int, stored: list[int]) -> None:
+    def _finish(self, b: Builder, pixel: int, channel: int, target: int, position: int, stored: list[int]) -> None:
         """Clip a result to its place and, if that is full, store it."""
-        if self.stored_bits > self.bits:
-            self._merge(b, target, value, position)
+        value = self.acc[pixel][channel]
+        if self.bits >= BYTE_BITS:
+            self._clip(b, value, value)
+            self._pack(b, target, self.acc[pixel], channel, position)
         else:
-            self._clip(b, target, value)
+            self._merge(b, target, value, position)
         if (position + 1) * self.bits == self.stored_bits:
             self._store(b, pixel, target, stored)
 
@@ -362,6 +374,16 @@ class Store:
         else:
             b("slli", value, value, position * self.bits)
             b("or", held, held, value)
+
+    def _pack(self, b: Builder, held: int, accumulators: list[int], channel: int, position: int) -> None:
+        """Put every other result, with the one before, into the word."""
+        if position % 2 == 0:
+            return
+        upper, lower = accumulators[channel], accumulators[channel - 1]
+        if self.bits > BYTE_BITS:
+            b("pv.pack.h", held, upper, lower)
+        else:
+            b("pv.packlo.b" if position < 2 else "pv.packhi.b", held, upper, lower)
 
     def _store(self, b: Builder, pixel: int, register: int, stored: list[int]) -> None:
         size = self.stored_bits // BYTE_BITS

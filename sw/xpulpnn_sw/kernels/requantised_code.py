@@ -13,6 +13,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.requantised_store import RequantisedStore
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import WORD_BITS
@@ -41,7 +42,8 @@ class RequantisedCode(KernelCode):
         if self._walks:
             homes["out_stride"] = registers.one()
         per_word = WORD_BITS // (variant.nch * precision.y)
-        gathers = per_word > 1 and self._planes == 1 and not (self._walks and variant.in_place)
+        # with one pixel it would be one store that is saved
+        gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         self._per_word = per_word if gathers else 1
         if self._walks:
@@ -56,6 +58,7 @@ class RequantisedCode(KernelCode):
             steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
             folded=blocking.folded,
+            common=int(blocking.rule in ONE_FACTOR),
         )
         return homes
 
