@@ -184,8 +184,24 @@ def _decoder(name: str) -> BenchedUnit:
     return BenchedUnit(
         "decoder",
         lambda: Decoder(config),
-        lambda: {"preset": name, "rows": _rows(config, IdCtrl, control_fields), **counts},
+        lambda: {"preset": name, "rows": _decoded_rows(config), **counts},
     )
+
+
+def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
+    """The 32-bit rows of a configuration with all control words that they are decoded to."""
+    prefix = "requantise."
+    rows: list[ControlledRow] = []
+    for insn in enabled(config.extensions, config.widths):
+        if insn.size == WORD_BYTES:
+            fields = control_fields(insn)
+            own = {key.removeprefix(prefix): value for key, value in fields.items() if key.startswith(prefix)}
+            rest = {key: value for key, value in fields.items() if not key.startswith(prefix)}
+            words = {"ctrl": _constant(IdCtrl, rest)}
+            if config.requantise:
+                words["requantise"] = _constant(RequantiseCtrl, own)
+            rows.append((insn.mnemonic, insn.operands, words))
+    return rows
 
 
 def _backend(name: str, pairs: int, *simulators: str) -> BenchedUnit:
@@ -337,6 +353,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder("xpulpnn-full"),
+    "decoder-2": _decoder("xpulpnn2"),
     "compressed-decoder": _compressed_decoder(1, "verilator"),
     "compressed-decoder-part": _compressed_decoder(16, "icarus"),
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
@@ -352,7 +369,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "csr-file-plain": _csr_file(_PLAIN, "icarus"),
     "backend-full": _backend("xpulpnn-full", _EVERY_PAIR, "verilator"),
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
-    "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
+    "backend-2": _backend("xpulpnn2", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
     "event-unit": _event_unit(6, "icarus", dma=True),
     "event-unit-3": _event_unit(6, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
@@ -389,7 +406,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
     "cluster-axi": _cluster_axi(*SIMULATORS, cores=2, banks=4, tcdm_bytes=1 << 11, icache_shared=512),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
-    "core-nn": _core("xpulpnn", 1, "icarus"),
+    "core-2": _core("xpulpnn2", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
 }
 """The units by name."""
