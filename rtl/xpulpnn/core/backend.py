@@ -66,7 +66,8 @@ class Backend(wiring.Component):
     system : Out(SystemSignature)
         System instruction taken from the stream, to be executed by whoever feeds it.
     hwloop : Out(HwLoopSignature)
-        Hardware-loop set-up taken from the stream.
+        Hardware-loop set-up taken from the stream; of lp.setup and lp.setupi, which come right before the body, without
+        ``start``: the front end knows where it is.
     csr : Out(CsrSignature)
         CSR access of the instruction in EX.
     intent : Out(IntentSignature)

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
+from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
@@ -145,6 +146,8 @@ class Core(wiring.Component):
         """Hardware loops."""
         m.submodules.hwloops = loops = HwLoops()
         connect(m, backend.hwloop, loops.setup)
+        with m.If((backend.hwloop.op == HwLoopOp.SETUP) | (backend.hwloop.op == HwLoopOp.SETUPI)):
+            m.d.comb += loops.setup.start.eq(if_stage.id_after)
         insn = if_stage.insn
         m.d.comb += [
             loops.if_pc.eq(if_stage.pc),

@@ -282,7 +282,7 @@ class IdStage(wiring.Component):
         return reload & waits
 
     def _constants(self, m, ctrl, rs1_stored):
-        """Immediate of operand b and target of jumps and branches."""
+        """Immediate of operand b and target of jumps, branches and the set-up of loops."""
         payload = self.insn.payload
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
@@ -321,7 +321,7 @@ class IdStage(wiring.Component):
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
         m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
-        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a)
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload.word, op_a, target)
         return excepted
 
     def _factors(self, m, ctrl, operands):
