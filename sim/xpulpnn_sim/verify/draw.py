@@ -26,7 +26,7 @@ _RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
 _CORNER_CHANCE = 0.35
 _IGNORED_CHANCE = 0.1
 """How often bits without meaning are set."""
-_SHIFT_CHANCE = 0.7
+_SHIFT_CHANCE = 0.85
 """How often pv.rq shifts by a register of :data:`SHIFTS`."""
 
 
@@ -184,6 +184,8 @@ class Draw:
         self._ignored = tables.ignored
         self._pool = POOL
         self._recent = POOL[0]
+        shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
+        self._rare = [register for register in RARE if register not in shifts]
 
     @property
     def has_xpulp(self) -> bool:
@@ -223,7 +225,7 @@ class Draw:
         usual = [register for register in self._pool if low <= register <= high and register not in keep]
         usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
         if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
-            return self.rng.choice(RARE)
+            return self.rng.choice(self._rare)
         if not low and self.chance(_ZERO_CHANCE):
             return 0
         return self.rng.choice(usual)

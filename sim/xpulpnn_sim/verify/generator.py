@@ -12,7 +12,7 @@ from xpulpnn_sim.verify.handlers import Handlers, random_handlers
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verify.memory_run import MemoryRun
-from xpulpnn_sim.verify.parameters import shift_register
+from xpulpnn_sim.verify.parameters import aimed_lines, shift_register
 from xpulpnn_sim.verify.program import Program
 from xpulpnn_sim.verify.system import Features
 from xpulpnn_sw.registers import ABI_NAMES
@@ -138,6 +138,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     main += [_enabling()] if interrupts else []
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
+    if config.requantise:
+        main.append(Block("parameters", aimed_lines(draw)))
     control.left = budget
     length = 0
     while control.left > 0 and length < _LONGEST:

@@ -45,4 +45,6 @@ POOL = tuple(range(8, 15))
 RARE = tuple(range(16, 30))
 """Registers used now and then."""
 SHIFTS = {8: 16, 4: 17, 2: 18}
-"""Registers that at first hold a shift after which many words lie in the range of results of so many bits."""
+"""Registers that hold a shift after which many words lie in the range of results of so many bits, in programs of cores
+that requantise; no random instruction writes them.
+"""

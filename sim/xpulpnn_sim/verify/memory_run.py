@@ -26,8 +26,8 @@ _ZERO_BASE_CHANCE = 0.05
 _LOST_CHANCE = 0.15
 """How often an access may overwrite its own base."""
 _ATTEMPTS = 20
-_AIMED_CHANCE = 0.5
-"""How often a run of requantisations begins with one whose result is aimed at."""
+_AIMED_CHANCE = 0.2
+"""How often the next in a run of requantisations is one whose result is aimed at."""
 _IMMEDIATE_OFFSETS = frozenset({"imm12", "stimm12", "cl7"})
 _LOADS_AND_STORES = (Group.LOAD, Group.STORE, Group.SHORT_MEMORY)
 
@@ -116,6 +116,9 @@ class MemoryRun:
                 if self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
                     children.append(Block("system", (rng.choice(_SYSTEM),)))
                     continue
+                if self._style == "requantise" and draw.chance(_AIMED_CHANCE):
+                    children.append(Block("aimed", aimed_lines(draw, self._known.registers)))
+                    continue
                 text = self._access()
                 if text is not None:
                     children.append(Block("access", (text,)))
@@ -140,9 +143,6 @@ class MemoryRun:
                 slot = f"{SLOTS + 4 * rng.randrange(8)}({ABI_NAMES[SP]})"
                 lines += [f"sw {name}, {slot}", f"lw {name}, {slot}"]
             self._known.bases[base] = 0
-        if self._style == "requantise" and draw.chance(_AIMED_CHANCE):
-            # before the bases, which it may overwrite
-            lines = [*aimed_lines(draw), *lines]
         return tuple(lines)
 
     def _access(self) -> str | None:
