@@ -40,7 +40,7 @@ from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.core.requantiser import RequantiseCtrl
+from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl, requantise_control
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
@@ -240,6 +240,19 @@ def _quantiser(operations: int, *simulators: str, **settings: Any) -> BenchedUni
     return BenchedUnit("quantiser", lambda: Quantiser(config), lambda: data, simulators)
 
 
+def _requantiser(vectors: int, *simulators: str, **settings: Any) -> BenchedUnit:
+    config = CoreConfig(requantise=True, **settings)
+
+    def control(insn: Insn) -> Mapping[str, Any] | None:
+        return requantise_control(insn) if insn.requantises else None
+
+    def describe() -> Mapping[str, Any]:
+        valid = _constant(RequantiseCtrl, {"valid": True})
+        return {"rows": _rows(config, RequantiseCtrl, control), "valid": valid, "vectors_per_row": vectors}
+
+    return BenchedUnit("requantiser", lambda: Requantiser(config), describe, simulators)
+
+
 def _loop_ops() -> Mapping[str, Any]:
     return {"ops": {op.name: op.value for op in HwLoopOp}}
 
@@ -318,6 +331,7 @@ _SOME_PAIRS = 200
 UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _nnrf(6),
     "nnrf-4": _nnrf(4),
+    "nnrf-8": _nnrf(8),
     "regfile": BenchedUnit("regfile", RegFile),
     "regfile-array": BenchedUnit("regfile", lambda: RegFile("array")),
     "dotp-shared": _dotp(DotpConfig()),
@@ -334,6 +348,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),
     "quantiser": _quantiser(150, *SIMULATORS),
     "quantiser-crumbs": _quantiser(60, "icarus", dotp=DotpConfig(widths=frozenset({16, 8, 2}))),
+    "requantiser": _requantiser(400, *SIMULATORS),
+    "requantiser-part": _requantiser(200, "icarus", dotp=DotpConfig(widths=frozenset({16, 8, 2}))),
     "lsu": BenchedUnit("lsu", Lsu, _lsu),
     "ex-stage": _ex_stage(FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),

@@ -8,17 +8,22 @@ word gather in registers over several blocks, as far as there are registers and 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.requantised_store import RequantisedStore
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 _TEMPORARIES = 3
 """That what is around the blocks needs."""
+
+_BETWEEN_PLANES = 2
+"""Of them those that are needed between the planes of a block."""
 
 
 class RequantisedCode(KernelCode):
@@ -32,16 +37,17 @@ class RequantisedCode(KernelCode):
         pointers = {*inner.activations, *inner.weights}
         registers.give_back([one for one in inner.temporaries if one not in pointers])
         accumulators = [one for row in inner.acc for one in row]
-        # planes are summed up by and by; else accumulators are free around a block
-        planes = registers.take(_TEMPORARIES if self._planes > 1 else 0)
-        self._temporaries = planes or accumulators[1 : 1 + _TEMPORARIES]
+        # around a block accumulators are free, but not between its planes
+        kept = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
+        self._temporaries = [*kept, *accumulators[1:]][:_TEMPORARIES]
         self._parameters = registers.one()
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.one(), "shift": registers.one()}
         if self._walks:
             homes["out_stride"] = registers.one()
         per_word = WORD_BITS // (variant.nch * precision.y)
-        gathers = per_word > 1 and self._planes == 1 and not (self._walks and variant.in_place)
+        # with one pixel it would be one store that is saved
+        gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         self._per_word = per_word if gathers else 1
         if self._walks:
@@ -53,20 +59,21 @@ class RequantisedCode(KernelCode):
             signed=precision.y_signed,
             acc=inner.acc,
             out=self._out,
-            steps=[*[homes["out_stride"]] * (variant.npx - 1), self._back] if self._walks else [],
+            steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
+            folded=blocking.folded,
+            common=int(blocking.rule in ONE_FACTOR),
         )
         return homes
 
     def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop: the first of at least two turns is in front of it."""
-        least = self._blocking.least_turns
-        return positive(turns - least) + (least - 1)
+        """Of the inner loop, at least one; some turns are around it."""
+        return positive(turns - self._blocking.least_turns) + 1
 
     @property
     def _turns(self) -> Term:
         """Turns that a block takes over words of the rows."""
-        return Name("iterations") + 1
+        return Name("iterations") + self._blocking.variant.turns_around
 
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
@@ -75,13 +82,19 @@ class RequantisedCode(KernelCode):
             terms["word_steps"] = Name("steps") // self._per_word
             terms["rest_steps"] = Name("steps") - Name("word_steps") * self._per_word
         if self._words and self._walks:
-            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.variant.npx - 1)
+            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.stored_pixels - 1)
         return terms
+
+    def _begin_blocks(self) -> None:
+        """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
+        for pair in zip_longest(weights, self._first_words()):
+            for write in pair:
+                if write is not None:
+                    write()
 
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]
-        for write in self._first_words():
-            write()
         if not self._words:
             with b.loop(frame.value("steps", counter), counter, level=1):
                 self._one_block(self._store)
