@@ -40,7 +40,7 @@ from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl, requantise_control
+from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser, requantise_control
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
