@@ -56,7 +56,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn.isa.table import enabled
+from xpulpnn.isa.table import enabled, find
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.bench.runner import SIMULATORS
 
@@ -166,7 +166,16 @@ def _dotp(config: DotpConfig) -> BenchedUnit:
 
 
 def _mult(structure: Multiplier) -> BenchedUnit:
-    return _rows_unit("multicycle", lambda: Mult(structure), MultCtrl, mult_control, 12)
+    config = replace(FULL, requantise=True)
+
+    def describe() -> Mapping[str, Any]:
+        rows = [
+            (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
+            for name, operands, control in _rows(config, MultCtrl, mult_control)
+        ]
+        return {"rows": rows, "vectors_per_row": 12, "handshake": ("start", "take")}
+
+    return BenchedUnit("multicycle", lambda: Mult(structure, requantises=True), describe)
 
 
 def _ex_stage(config: CoreConfig) -> BenchedUnit:
