@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 
 BORDERS = [
     # all around; rows above and below at once; beside the input on both sides at once
-    *("5x9x32:4x3x3", "2x8x16:4x5x3:p=2x2x1x1", "4x3x16:4x3x5:p=1x1x4x4"),
+    *("5x9x32:4x3x3", "2x8x16:4x5x3:p=2x2x1x1", "9x3x16:4x3x5:p=1x1x4x4"),
     # fields that lie outside altogether, above and beside
     *("3x6x16:4x2x2:p=3x0x0x6", "3x4x16:4x1x3:p=0x0x5x1"),
     # columns between those at the ends; narrower than the group; steps; odd runs of words
