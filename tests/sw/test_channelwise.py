@@ -204,6 +204,7 @@ def test_maxima_and_relu(element: str, level: str):
     precision = Precision.parse(f"{element}x{element}x{element}")
     check("maxpool", "5x4x16:3x3:s=2,p=1x1x0x1", precision, level, change=mixed(precision))
     if precision.x_signed:
+        check("maxpool", "5x4x16:3x3:s=2,p=1x1x0x1:relu", precision, level, change=mixed(precision))
         check("relu", "1x3x16", precision, level)
 
 

@@ -167,7 +167,7 @@ class KernelCode:
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
         if self._walks:
-            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     def _iterations(self, turns: Term) -> Term:
@@ -202,13 +202,17 @@ class KernelCode:
     def _of_first_step(self) -> dict[str, Term]:
         """Where the core's channel steps begin, but for weights."""
         blocking, first = self._blocking, Name("first_step")
-        parameters = self._store.skipped + self._store.parameter_bytes
         terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,
-            "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
+            "parameters": Argument("parameters") + first * (self._block_parameters * blocking.blocks),
             "shift": Argument("shift"),
         }
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    @property
+    def _block_parameters(self) -> int:
+        """Bytes of parameters of a block."""
+        return self._store.skipped + self._store.parameter_bytes
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -228,7 +232,7 @@ class KernelCode:
         with b.region("matmul"):
             for register, lane in zip(inner.weights, inner.lanes, strict=True):
                 frame.load(f"weights{lane}", register)
-            frame.load("parameters", self._parameters)
+            self._begin_parameters()
             self._begin_blocks()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
@@ -257,6 +261,10 @@ class KernelCode:
         """Fetch the first words of filter rows."""
         for operation in self._inner.group_prefetch:
             self._b(*operation)
+
+    def _begin_parameters(self) -> None:
+        """The parameters of the first block are next."""
+        self._frame.load("parameters", self._parameters)
 
     def _channels(self) -> None:
         blocking, b = self._blocking, self._b

@@ -8,6 +8,13 @@ from xpulpnn_sw.kernels.terms import Name, Term, positive
 class FreshCode(KernelCode):
     """That of :class:`KernelCode`; the products that come first in a sum do not accumulate."""
 
+    def _terms(self) -> dict[str, Term]:
+        """All numbers of the kernel, from its arguments; there are no parameters."""
+        return {name: value for name, value in super()._terms().items() if name != "parameters"}
+
+    def _begin_parameters(self) -> None:
+        """There are none."""
+
     def _iterations(self, turns: Term) -> Term:
         """Of the inner loop, at least one; some turns are around it."""
         return positive(turns - self._blocking.least_turns) + 1

@@ -8,14 +8,12 @@ import numpy as np
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.code import KernelCode
+from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.fresh_code import FreshCode
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.requantised_code import RequantisedCode
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Image, ImageBuilder, OutputLayout, Placement
@@ -114,8 +112,8 @@ def kernel_run(
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
-    code = RequantisedCode if blocking.requantises else FreshCode if blocking.is_fresh else KernelCode
-    name = f"{kind}_{precision}_{variant.name}"
+    code = code_of(blocking)
+    name = f"{kind}{'_folded' * blocking.folded}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
         name += f"_{blocking.rule.value}"
     return KernelRun(

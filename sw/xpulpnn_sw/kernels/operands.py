@@ -7,14 +7,17 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
 from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
+    ONE_FACTOR,
     SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
     Rule,
     Thresholds,
     block_parameters,
+    one_factor_parameters,
     parameter_alignment,
     scaled_parameters,
 )
@@ -52,16 +55,21 @@ class Blocking:
         How results come of the accumulators; None: they are the accumulators.
     has_biases : bool
         Whether accumulators may have to start with something else than 0.
+    folded : bool
+        Whether the results of four pixels leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
     """
 
     variant: Variant
     precision: Precision
     rule: Rule | None
     has_biases: bool = True
+    folded: bool = False
 
     def __post_init__(self) -> None:
-        """Reject what pv.qnt cannot do."""
+        """Reject what pv.qnt cannot do, and blocks whose columns cannot be folded."""
         check_rule(self.variant, self.precision, self.rule)
+        if self.folded and not self.folds:
+            raise LayerError(f"variant of folded results must be one that requantises, not {self.variant.name}")
 
     @property
     def by_channels(self) -> bool:
@@ -76,10 +84,26 @@ class Blocking:
         return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
 
     @property
+    def folds(self) -> bool:
+        """Whether results of four pixels in a row are in words before they are stored."""
+        return self.requantises and self.variant.npx == FOLDED_COLUMNS
+
+    @property
+    def stored_pixels(self) -> int:
+        """Pixels of a block that are stored."""
+        return self.variant.npx - self.folded
+
+    @property
+    def has_one_factor(self) -> bool:
+        """Whether the core requantises all channels of the only pixel by the same factor."""
+        return self.requantises and self.by_channels and self.rule in ONE_FACTOR
+
+    @property
     def is_fresh(self) -> bool:
         """Whether the first products do not accumulate, so that accumulators need no start."""
         is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
-        return self.requantises or (is_unbiased and not self.precision.requantised)
+        is_scaled = self.requantises and not self.has_one_factor
+        return is_scaled or (is_unbiased and not self.precision.requantised)
 
     @property
     def least_turns(self) -> int:
@@ -153,8 +177,10 @@ def place_operands(
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
-    if blocking.requantises:
-        parameters = scaled_parameters(starts, after, channels)
+    if blocking.has_one_factor:
+        parameters = one_factor_parameters(starts, after, channels, nch)
+    elif blocking.requantises:
+        parameters = scaled_parameters(starts, after, channels, nch)
     else:
         parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {

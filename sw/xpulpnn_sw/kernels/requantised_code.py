@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
+from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.requantised_store import RequantisedStore
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import WORD_BITS
@@ -45,7 +46,8 @@ class RequantisedCode(KernelCode):
         if self._walks:
             homes["out_stride"] = registers.one()
         per_word = WORD_BITS // (variant.nch * precision.y)
-        gathers = per_word > 1 and self._planes == 1 and not (self._walks and variant.in_place)
+        # with one pixel it would be one store that is saved
+        gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         self._per_word = per_word if gathers else 1
         if self._walks:
@@ -57,8 +59,10 @@ class RequantisedCode(KernelCode):
             signed=precision.y_signed,
             acc=inner.acc,
             out=self._out,
-            steps=[*[homes["out_stride"]] * (variant.npx - 1), self._back] if self._walks else [],
+            steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
+            folded=blocking.folded,
+            common=int(blocking.rule in ONE_FACTOR),
         )
         return homes
 
@@ -78,7 +82,7 @@ class RequantisedCode(KernelCode):
             terms["word_steps"] = Name("steps") // self._per_word
             terms["rest_steps"] = Name("steps") - Name("word_steps") * self._per_word
         if self._words and self._walks:
-            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.variant.npx - 1)
+            terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.stored_pixels - 1)
         return terms
 
     def _begin_blocks(self) -> None:

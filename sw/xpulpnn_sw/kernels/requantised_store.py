@@ -39,6 +39,10 @@ class RequantisedStore:
     words : list of int
         For each pixel a register in which results gather over blocks until they are a word; none: in an accumulator,
         and every block stores what it has.
+    folded : bool
+        Whether the four pixels of a block leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
+    common : int
+        1: there is one kappa, before the lambdas of a block. 2: both are the same for a block, whose biases follow.
     """
 
     bits: int
@@ -48,6 +52,8 @@ class RequantisedStore:
     steps: list[int]
     parameters: int
     words: list[int] = field(default_factory=list[int])
+    folded: bool = False
+    common: int = 0
 
     @property
     def skipped(self) -> int:
@@ -57,16 +63,17 @@ class RequantisedStore:
     @property
     def parameter_bytes(self) -> int:
         """Bytes of parameters of a block."""
-        return len(self.acc[0]) * 2 * WORD
+        channels = len(self.acc[0])
+        return (channels + (self.common or channels)) * WORD
 
     @property
     def stored_bits(self) -> int:
         """Bits of one store: what a block has of a pixel, up to a word."""
         return WORD_BITS if self.words else min(len(self.acc[0]) * self.bits, WORD_BITS)
 
-    def begin(self, b: Builder) -> None:
-        """Load kappa and lambda of the next channel."""
-        for number in range(2):
+    def begin(self, b: Builder, channel: int = 0) -> None:
+        """Load kappa and lambda of a channel, if there are others than those of the channels before it."""
+        for number in range(self.common if channel else 0, 2):
             b("pv.rqld", number, self.parameters)
 
     def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
@@ -80,7 +87,7 @@ class RequantisedStore:
         per_store = self.stored_bits // self.bits
         for channel in range(channels):
             if channel:
-                self.begin(b)
+                self.begin(b, channel)
                 if waiting:
                     waiting.pop(0)()
             lane = (first_channel + channel) % per_store
@@ -91,8 +98,17 @@ class RequantisedStore:
                 for write in waiting:
                     write()
             if lane == per_store - 1:
-                for pixel, result in enumerate(results):
+                for pixel, result in enumerate(self._fold(b, results) if self.folded else results):
                     self._store(b, pixel, result)
+
+    def _fold(self, b: Builder, results: list[int]) -> list[int]:
+        """What is stored of four pixels of a row."""
+        greater = f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
+        first, second, third, last = results
+        b(greater, second, first, second)
+        b(greater, second, second, third)
+        b(greater, last, third, last)
+        return [first, second, last]
 
     def _store(self, b: Builder, pixel: int, register: int) -> None:
         store = _STORES[self.stored_bits]

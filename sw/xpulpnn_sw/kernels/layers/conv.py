@@ -57,7 +57,7 @@ def receptive_fields(
     channels = padded_channels(layer.channels, min(precision.x, precision.w))
     pixel_bytes = channels * precision.x // WORD_BITS * WORD
     words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
-    blocking = Blocking(chosen, precision, tensors.rule)
+    blocking = Blocking(chosen, precision, tensors.rule, folded=tensors.folded)
     widened = chosen.row_bits(precision.w) // precision.w
     row_stride = blocking.filled(words) * widened * chosen.planes(precision) * WORD
     memory = ImageBuilder()

@@ -41,7 +41,7 @@ def image_kernel(
     tensors.check(layer, precision)
     run_words = -(-layer.kernel_width * layer.channels // WORD)
     words = layer.kernel_height * run_words
-    blocking = Blocking(chosen, precision, tensors.rule)
+    blocking = Blocking(chosen, precision, tensors.rule, folded=tensors.folded)
     row_stride = blocking.filled(words) * WORD
     memory = ImageBuilder()
     top, bottom, left, right = layer.padding
