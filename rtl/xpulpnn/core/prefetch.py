@@ -106,13 +106,17 @@ class PrefetchBuffer(wiring.Component):
             self.valid.eq(has_first & (~unaligned | compressed | has_second | first_error)),
             leaves.eq(self.take & (unaligned | ~compressed)),
         ]
-        self._queue(m, words, errors, count, arriving, leaves)
-
-        self._position(m, compressed, leaves)
-        self._requests(m, count, dropped)
+        goes_back = Signal()
+        redirects = Signal()
+        m.d.comb += redirects.eq(self.redirect)
+        if self.loops:
+            m.d.comb += [goes_back.eq(self.take & self.loop_back), redirects.eq(self.redirect | goes_back)]
+        self._queue(m, words, errors, count, redirects, arriving, leaves)
+        self._position(m, goes_back, compressed, leaves)
+        self._requests(m, count, dropped, goes_back, redirects)
         return m
 
-    def _position(self, m, compressed, leaves):
+    def _position(self, m, goes_back, compressed, leaves):
         """The program counter. A word that leaves is passed, so that its increment starts from the register."""
         m.d.comb += self.pc[0].eq(0)
         position = Signal(XLEN - 1)
@@ -120,20 +124,20 @@ class PrefetchBuffer(wiring.Component):
         with m.If(self.redirect):
             m.d.sync += position.eq(self.target[1:])
         if self.loops:
-            with m.Elif(self._goes_back):
+            with m.Elif(goes_back):
                 m.d.sync += position.eq(self.loop_start[1:])
         with m.Elif(self.take):
             m.d.sync += position[0].eq(position[0] ^ compressed)
             with m.If(leaves):
                 m.d.sync += position[1:].eq(position[1:] + 1)
 
-    def _queue(self, m, words, errors, count, arriving, leaves):
+    def _queue(self, m, words, errors, count, redirects, arriving, leaves):
         """Words shift towards the head when the first leaves; an arriving word goes behind the last.
 
         A redirect empties the queue, whatever its entries hold.
         """
         # a word that arrives and leaves in one cycle is never stored
-        with m.If(self.redirect | self._goes_back):
+        with m.If(redirects):
             m.d.sync += count.eq(0)
         with m.Else():
             m.d.sync += count.eq(count + arriving - leaves)
@@ -145,7 +149,7 @@ class PrefetchBuffer(wiring.Component):
                 with m.Elif(leaves):
                     m.d.sync += entry.eq(entries[index + 1])
 
-    def _requests(self, m, count, dropped):
+    def _requests(self, m, count, dropped, goes_back, redirects):
         """Requests: the word of a redirect at once, else the next word while there is room for it.
 
         A redirect comes late in the cycle: what it leads to and what happens without it are made side by side, and it
@@ -161,7 +165,6 @@ class PrefetchBuffer(wiring.Component):
         # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
         # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
         can_request = Signal()
-        redirects = Signal()
         asks = Signal()
         asks_anew = Signal()
         ahead = Signal.like(current)
@@ -170,7 +173,6 @@ class PrefetchBuffer(wiring.Component):
         m.d.comb += [
             dropped.eq(drops != 0),
             can_request.eq(live + drops < DEPTH),
-            redirects.eq(self.redirect | self._goes_back),
             target.eq(Mux(self.redirect, self.target[2:], self.loop_start[2:]) if self.loops else self.target[2:]),
             asks.eq(held | (can_request & running & (count + live < DEPTH))),
             asks_anew.eq(held | can_request),
@@ -178,7 +180,7 @@ class PrefetchBuffer(wiring.Component):
             ahead.eq(Mux(exact, current, current + 1)),
             self.instr.req.eq(Mux(redirects, asks_anew, asks)),
             self.instr.addr.eq(Cat(Const(0, 2), Mux(redirects & ~held, target, ahead))),
-            self.idle.eq(~Mux(self._goes_back, asks_anew, asks) & (live == 0) & ~dropped),
+            self.idle.eq(~Mux(goes_back, asks_anew, asks) & (live == 0) & ~dropped),
         ]
         m.d.sync += [held.eq(self.instr.req & ~gnt), stale.eq(held & (stale | redirects) & ~gnt)]
         with m.If(redirects):
@@ -199,8 +201,3 @@ class PrefetchBuffer(wiring.Component):
             m.d.sync += [current.eq(self.pc[2:]), exact.eq(1)]
         with m.Elif(asks):
             m.d.sync += [current.eq(ahead), exact.eq(~gnt)]
-
-    @property
-    def _goes_back(self):
-        """A hardware loop redirects behind the instruction taken."""
-        return self.take & self.loop_back if self.loops else Const(0)
