@@ -1,6 +1,6 @@
 """Inner loop of cores whose products reload also the activation that they do not use."""
 
-from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
+from xpulpnn_sw.kernels.builder import Builder, Value
 from xpulpnn_sw.kernels.inner import NnLoop
 
 _BOTH = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
@@ -11,9 +11,9 @@ _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"
 class CrossLoop(NnLoop):
     """That of :class:`NnLoop` without its load: the first product fetches the activation of the second pixel.
 
-    The order of the memory accesses stays. With one pixel every product fetches a weight, as each is used once, and the
-    load stays. Sums may begin with products that do not accumulate: the first turn is then
-    written in front of the loop, and the accumulators need no start.
+    The order of the memory accesses stays. With one pixel each weight is used once, and the load stays. Sums may begin
+    with products that do not accumulate: the first turn is then written in front of the loop, and the accumulators need
+    no start.
     """
 
     @property
@@ -49,10 +49,7 @@ class CrossLoop(NnLoop):
                     b(mnemonic, *operands)
 
     def _turn_of_one_pixel(self, b: Builder, kind: str, *, signed: bool) -> None:
-        """Two words, of which the products of the first are of this ``kind``."""
-        for word, its_kind in enumerate((kind, _ACCUMULATING)):
-            b(*self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE | (word + 1) % self.ENTRIES))
-            for channel, accumulator in enumerate(self.acc[0]):
-                selector = self.WEIGHT_UPDATE | channel << 1 | word
-                mnemonic, *operands = self._product(accumulator, self._stream(channel), selector, signed=signed)
-                b(str(mnemonic).replace(_ACCUMULATING, its_kind), *operands)
+        *products, load = self._products_of_one_pixel(signed=signed)
+        for mnemonic, *operands in products:
+            b(str(mnemonic).replace(_ACCUMULATING, kind), *operands)
+        b(*load)
