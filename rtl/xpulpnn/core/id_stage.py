@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
@@ -110,9 +110,9 @@ class IdStage(wiring.Component):
     dotp_ctrl : Out(DotpCtrl)
         Its control word.
     dotp_a : Out(32)
-        Its factor a: rs1, or with Mac&Load the weight or NN-RF entry.
+        Its factor a: rs1, of the nn form of Mac&Load the activation, of Compute&Update rs2.
     dotp_b : Out(32)
-        Its factor b: operand 2, or with Mac&Load the activation.
+        Its factor b: operand 2, of Mac&Load the weight or NN-RF entry.
     """
 
     def __init__(self, config: CoreConfig):
@@ -267,11 +267,12 @@ class IdStage(wiring.Component):
         first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
         m.d.comb += [
             reload.eq(self.id_ex.valid & self.id_ex.nn_we),
-            self.nn_wgt_addr.eq(Mux(nn_form, word[21:23], word[25:27])),
+            # 0 for other instructions, which keeps the read ports quiet
+            self.nn_wgt_addr.eq((word[21:23] & nn_form.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
         ]
         waits = (nn_form | cu_form) & (self.id_ex.nn_addr == self.nn_wgt_addr + first_weight)
         if self.config.mac_load_nn:
-            m.d.comb += self.nn_act_addr.eq(word[20])
+            m.d.comb += self.nn_act_addr.eq(word[20] & nn_form)
             waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
         if self.config.requantise:
             waits |= decoder.requantise.valid & self.id_ex.requantise.load
@@ -318,14 +319,24 @@ class IdStage(wiring.Component):
         return excepted
 
     def _factors(self, m, ctrl, op_b):
-        """Factors of a dot product before their registers."""
-        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b)]
+        """Factors of a dot product before their registers.
+
+        Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
+        more on a change of that one.
+        """
+        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(ctrl.ex.dotp)]
         if self.config.mac_load_cu:
             with m.If(ctrl.mac_load == MacLoad.CU):
-                m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.rs2)]
+                m.d.comb += [self.dotp_a.eq(self.rs2), self.dotp_b.eq(self.nn_wgt)]
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
-                m.d.comb += [self.dotp_a.eq(self.nn_wgt), self.dotp_b.eq(self.nn_act)]
+                m.d.comb += [self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)]
+        if self.config.mac_load:
+            with m.If(ctrl.mac_load != MacLoad.NONE):
+                m.d.comb += [
+                    self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
+                    self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
+                ]
 
     def _issue(self, m, decoder, excepted, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
@@ -336,11 +347,11 @@ class IdStage(wiring.Component):
         accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
+        uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
         m.d.comb += [
             fires.eq(self.issue & ~excepted),
             self.id_accesses.eq(fires & accesses),
             self.dotp_enable.eq(fires & is_dotp),
-            self.dotp_ctrl.eq(ctrl.ex.dotp),
         ]
         with m.If(self.ex_ready | self.flush):
             m.d.sync += [id_ex.valid.eq(fires), id_ex.lsu.valid.eq(0)]
@@ -367,10 +378,14 @@ class IdStage(wiring.Component):
                 entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
                 loads |= decoder.requantise.load
             with m.If(fires):
-                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(loads), id_ex.nn_addr.eq(entry)]
+                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(loads)]
+                with m.If(loads):
+                    m.d.sync += id_ex.nn_addr.eq(entry)
         with m.If(fires):
             m.d.sync += [
-                id_ex.ctrl.eq(ctrl.ex),
+                id_ex.ctrl.unit.eq(ctrl.ex.unit),
+                id_ex.ctrl.mult.eq(ctrl.ex.mult),
+                id_ex.ctrl.div.eq(ctrl.ex.div),
                 id_ex.lsu.eq(ctrl.lsu),
                 id_ex.lsu.valid.eq(accesses),
                 id_ex.shamt.eq(Mux(ctrl.shamt_rs2, self.rs2, word[25:30])),
@@ -381,10 +396,11 @@ class IdStage(wiring.Component):
                 id_ex.branch.eq(ctrl.branch),
                 id_ex.csr.eq(ctrl.csr),
                 id_ex.csr_write.eq(self._csr_writes(ctrl)),
-                id_ex.op_c.eq(op_c),
             ]
+            with m.If(uses_c):
+                m.d.sync += [id_ex.op_c.eq(op_c), id_ex.ctrl.dotp.accumulate.eq(ctrl.ex.dotp.accumulate)]
             with m.If(uses_alu):
-                m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b)]
+                m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b), id_ex.ctrl.alu.eq(ctrl.ex.alu)]
         if self.config.performance_counters:
             with m.If(fires):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

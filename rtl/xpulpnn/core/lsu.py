@@ -95,7 +95,7 @@ class Lsu(wiring.Component):
             m.d.sync += wb_busy.eq(0)
 
         self._byte_lanes(m, byte, second)
-        self._load_data(m, byte, crosses)
+        self._load_data(m, byte, crosses, second)
         return m
 
     def _byte_lanes(self, m, byte, second):
@@ -115,7 +115,7 @@ class Lsu(wiring.Component):
                 with m.Case(shift):
                     m.d.comb += self.data.wdata.eq(self.ex_wdata.rotate_left(shift * BYTE_BITS))
 
-    def _load_data(self, m, byte, crosses):
+    def _load_data(self, m, byte, crosses, second):
         """Alignment and extension of the response, with the attributes kept from EX."""
         wb_byte = Signal(2)
         wb_crosses = Signal()
@@ -130,7 +130,7 @@ class Lsu(wiring.Component):
                 wb_size.eq(self.ex_ctrl.size),
                 wb_signed.eq(self.ex_ctrl.signed),
             ]
-        with m.If(self.data.rvalid):
+        with m.If(self.data.rvalid & second):
             m.d.sync += first.eq(self.data.rdata)
         low = Signal(32)
         m.d.comb += low.eq(Mux(wb_crosses, first, self.data.rdata))

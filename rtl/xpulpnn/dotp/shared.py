@@ -114,25 +114,29 @@ class DotpShared(wiring.Component):
             return m
         (_, partial), (_, carry) = carry_save(m, rows, len(total), "tree")
         m.submodules.adder = adder = PrefixAdder(len(total))
-        m.d.comb += [adder.a.eq(partial), adder.b.eq(carry), total.eq(adder.result)]
+        # above the result of the format carries alone would move
+        wanted = Signal.like(total)
+        with m.Switch(self.fmt):
+            for fmt in self.config.formats:
+                with m.Case(fmt):
+                    m.d.comb += wanted.eq((1 << (XLEN + side - fmt.width)) - 1)
+        m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
         return m
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
         """The masked product bits of one array, a signal per bit of factor b."""
         side, digit = self.side, min(self.config.widths)
         a, b = self.a.word_select(group, side), self.b.word_select(group, side)
-        reversed_b = Signal(side, name=f"reversed_b_{group}")
         factors = [Signal(side, name=f"a_{group}_{number}") for number in range(side // digit)]
         with m.Switch(self.fmt):
             for fmt in self.config.formats:
-                lanes = [b.word_select(lane, fmt.width) for lane in range(side // fmt.width)]
+                lanes = [a.word_select(lane, fmt.width) for lane in range(side // fmt.width)]
                 with m.Case(fmt):
-                    m.d.comb += reversed_b.eq(Cat(*reversed(lanes)))
                     for number, factor in enumerate(factors):
-                        m.d.comb += factor.eq(a & block_mask(fmt, number * digit, side))
+                        m.d.comb += factor.eq(Cat(*reversed(lanes)) & block_mask(fmt, number * digit, side))
         rows: list[Signal] = []
         for position in range(side):
             row = Signal(side, name=f"row_{group}_{position}")
-            m.d.comb += row.eq(factors[position // digit] & reversed_b[position].replicate(side))
+            m.d.comb += row.eq(factors[position // digit] & b[position].replicate(side))
             rows.append(row)
         return rows

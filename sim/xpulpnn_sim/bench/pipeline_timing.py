@@ -1,8 +1,9 @@
 """When ID takes each instruction, with a memory that grants at once and answers in the next cycle.
 
 The costs are those of :class:`xpulpnn.isa.machine.Cost`: this is when they are due. A value that arrives in WB (loaded
-word, base and entry of a Mac&Load, parameter and result of a requantisation) can be used one cycle later than a result of EX, and jalr uses both one cycle later
-than other readers. fence.i and wfi wait until EX and WB are empty. What acts in ID waits until no access is in EX.
+word, base and entry of a Mac&Load, parameter and result of a requantisation) can be used one cycle later than a result
+of EX, and jalr uses both one cycle later than other readers. fence.i and wfi wait until EX and WB are empty. What acts
+in ID waits until no access is in EX.
 """
 
 from collections.abc import Sequence

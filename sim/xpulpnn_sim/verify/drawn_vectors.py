@@ -32,6 +32,8 @@ _SIGNED_BIT = 27
 _X0_CHANCE, _CORNER_CHANCE = 0.1, 0.4
 _NEAR = 2
 """How far outside its range a result is aimed at."""
+_END_CHANCE = 0.3
+"""How often it is aimed at an end of the range or beyond it."""
 
 
 def _encode(top: int, bits24_20: int, funct3: int, rd: int) -> int:
@@ -84,7 +86,7 @@ class _Writer:
         self._narrow = [width for width in self._widths if width in _REQUANTISED_FUNCT3]
         self.kinds: list[Callable[[], dict[str, Any]]] = []
         if config.mac_load_nn:
-            self.kinds.append(self._product)
+            self.kinds += [self._product] * 3
         if config.requantise:
             self.kinds.append(self._parameter)
             self.kinds += [self._requantised] * (3 if self._narrow else 0)
@@ -153,7 +155,8 @@ class _Writer:
         before, rs1, rd_in = self._entry_words(32), _word(rng, 32), _word(rng, width)
         shift = rng.randrange(32)
         if rng.random() < 0.9:
-            aim = rng.choice((rng.randint(least - _NEAR, most + _NEAR), least - 1, least, most, most + 1))
+            ends = (least - _NEAR, least - 1, least, most, most + 1, most + _NEAR)
+            aim = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(least, most)
             rest = rng.choice((0, 2**shift - 1, rng.randrange(2**shift)))
             before[_LAMBDA] = (aim * 2**shift + rest - before[_KAPPA] * rs1) % _WORDS
         total = (before[_KAPPA] * rs1 + before[_LAMBDA]) % _WORDS

@@ -14,6 +14,8 @@ from xpulpnn_sw.registers import ABI_NAMES
 _SHIFT_BITS = 5
 _OUTSIDE = 2
 """How far beyond the range results are aimed at."""
+_END_CHANCE = 0.4
+"""How often it is an end of the range or just beyond."""
 _PARAMETERS = 2
 _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 
@@ -48,7 +50,8 @@ def aimed(insn: Insn, rng: Random) -> Aimed:
     width = insn.fmt.width
     low = -(1 << (width - 1)) if insn.a_signed else 0
     high = low + (1 << width) - 1
-    wanted = rng.choice((rng.randint(low - _OUTSIDE, high + _OUTSIDE), low - 1, low, high, high + 1))
+    ends = (low - 1, low, high, high + 1)
+    wanted = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(low - _OUTSIDE, high + _OUTSIDE)
     # sums are words: above this shift some of the results cannot be reached
     shift = rng.randrange(XLEN - width - 1) if rng.random() < 0.8 else rng.randrange(XLEN)
     dropped = rng.choice((0, (1 << shift) - 1, rng.getrandbits(XLEN) & (1 << shift) - 1))

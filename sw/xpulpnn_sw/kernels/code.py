@@ -233,8 +233,7 @@ class KernelCode:
             for register, lane in zip(inner.weights, inner.lanes, strict=True):
                 frame.load(f"weights{lane}", register)
             self._begin_parameters()
-            for operation in inner.group_prefetch:
-                b(*operation)
+            self._begin_blocks()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
                 self._next_rows()
@@ -257,6 +256,11 @@ class KernelCode:
         b.place(end)
         frame.end()
         return b.finish()
+
+    def _begin_blocks(self) -> None:
+        """Fetch the first words of filter rows."""
+        for operation in self._inner.group_prefetch:
+            self._b(*operation)
 
     def _begin_parameters(self) -> None:
         """The parameters of the first block are next."""

@@ -16,14 +16,13 @@ class FreshCode(KernelCode):
         """There are none."""
 
     def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop: the first of at least two turns is in front of it."""
-        least = self._blocking.least_turns
-        return positive(turns - least) + (least - 1)
+        """Of the inner loop, at least one; some turns are around it."""
+        return positive(turns - self._blocking.least_turns) + 1
 
     @property
     def _turns(self) -> Term:
         """Turns that a block takes over words of the rows."""
-        return Name("iterations") + 1
+        return Name("iterations") + self._blocking.variant.turns_around
 
     def _block(self) -> None:
         inner, b = self._inner, self._b

@@ -30,7 +30,7 @@ class OneFactorCode(KernelCode):
                 self._results(self._frame.register("shift", counter))
 
     def _results(self, shift: int) -> None:
-        """Requantise and store a block, as two halves if they are whole bytes: no lane follows another one of its word."""
+        """Requantise and store a block, as two halves if they are whole bytes: lanes of a word are then apart."""
         b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
         halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
         lanes = len(accumulators) // halves

@@ -30,9 +30,6 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF
 
-_LEAST_TURNS = 2
-"""Of the inner loop, the first of which is written in front of it."""
-
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
     """Raise :class:`LayerError` if pv.qnt is to make results that it cannot, or a kernel to use it that cannot."""
@@ -111,7 +108,7 @@ class Blocking:
     @property
     def least_turns(self) -> int:
         """Turns of the inner loop for a filter row, at least."""
-        return _LEAST_TURNS if self.is_fresh else 1
+        return self.variant.turns_around + 1 if self.is_fresh else 1
 
     def filled(self, words: int) -> int:
         """Words of a filter row in memory, of so many that are not zeros."""

@@ -8,6 +8,7 @@ word gather in registers over several blocks, as far as there are registers and 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.code import KernelCode
@@ -21,6 +22,9 @@ from xpulpnn_sw.kernels.variants import WORD_BITS
 _TEMPORARIES = 3
 """That what is around the blocks needs."""
 
+_BETWEEN_PLANES = 2
+"""Of them those that are needed between the planes of a block."""
+
 
 class RequantisedCode(KernelCode):
     """That of :class:`KernelCode` for a blocking that requantises."""
@@ -33,9 +37,9 @@ class RequantisedCode(KernelCode):
         pointers = {*inner.activations, *inner.weights}
         registers.give_back([one for one in inner.temporaries if one not in pointers])
         accumulators = [one for row in inner.acc for one in row]
-        # planes are summed up by and by; else accumulators are free around a block
-        planes = registers.take(_TEMPORARIES if self._planes > 1 else 0)
-        self._temporaries = planes or accumulators[1 : 1 + _TEMPORARIES]
+        # around a block accumulators are free, but not between its planes
+        kept = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
+        self._temporaries = [*kept, *accumulators[1:]][:_TEMPORARIES]
         self._parameters = registers.one()
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.one(), "shift": registers.one()}
@@ -63,14 +67,13 @@ class RequantisedCode(KernelCode):
         return homes
 
     def _iterations(self, turns: Term) -> Term:
-        """Of the inner loop: the first of at least two turns is in front of it."""
-        least = self._blocking.least_turns
-        return positive(turns - least) + (least - 1)
+        """Of the inner loop, at least one; some turns are around it."""
+        return positive(turns - self._blocking.least_turns) + 1
 
     @property
     def _turns(self) -> Term:
         """Turns that a block takes over words of the rows."""
-        return Name("iterations") + 1
+        return Name("iterations") + self._blocking.variant.turns_around
 
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
@@ -82,10 +85,16 @@ class RequantisedCode(KernelCode):
             terms["word_back"] = Number(WORD) - Argument("out_stride") * (self._blocking.stored_pixels - 1)
         return terms
 
+    def _begin_blocks(self) -> None:
+        """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
+        for pair in zip_longest(weights, self._first_words()):
+            for write in pair:
+                if write is not None:
+                    write()
+
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]
-        for write in self._first_words():
-            write()
         if not self._words:
             with b.loop(frame.value("steps", counter), counter, level=1):
                 self._one_block(self._store)

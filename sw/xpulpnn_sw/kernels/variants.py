@@ -95,17 +95,27 @@ class Variant(Level):
     def interleaved(self) -> bool:
         """Whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
 
-        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream.
+        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
+        where none is loaded by itself also with two.
         """
-        return self.style.is_nn and self.npx > 2 and not self.in_place
+        least = {Style.NN: 2 * _PAIR, Style.CROSS: _PAIR}.get(self.style)
+        return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
         """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
 
-        A pointer moved by a Mac&Load is not ready for the next instruction.
+        A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
+        another between two that move it, which four pixels leave room for.
         """
-        return 2 if self.style.is_nn and self.npx > 2 else self.nch
+        if self.style is Style.CROSS and self.npx > 1:
+            return 1 if self.npx > _PAIR else _PAIR
+        return _PAIR if self.style is Style.NN and self.npx > _PAIR else self.nch
+
+    @property
+    def turns_around(self) -> int:
+        """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
+        return 1 if self.npx == 1 else 2
 
     @property
     def unrolled(self) -> int:
@@ -172,6 +182,7 @@ class Variant(Level):
             raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
+_PAIR = 2
 _HALF_BITS = 16
 _CRUMB_BITS = 2
 _NARROW = frozenset({8, 4, 2, SIGN_BITS})
