@@ -223,7 +223,7 @@ def test_bytes_that_are_no_text(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-DRAWN = 2000
+DRAWN = 3000
 """Vectors: some of every instruction and lane."""
 
 
