@@ -403,6 +403,33 @@ def _mac_load() -> Directed:
     return Directed("pv.rq: Mac&Load around it", text, (low & (1 << 28) - 1 | last, 42), _NEEDS)
 
 
+def _skipped() -> Directed:
+    """Both instructions right behind taken branches, jumps and ends of loops: as if they were not there."""
+    text = f"""
+    {_PARAMETERS}
+    li a2, 33
+    li s2, 0
+    li t1, 0x{WINDOW + WORD_BYTES:x}
+    beq a2, a2, 1f
+    pv.rqu.b s2, a2, a1, 0
+    1: bne a2, zero, 2f
+    pv.rqld 0, (t1!)
+    2: jal zero, 3f
+    pv.rqu.b s2, a2, a1, 1
+    3: pv.rqu.b s2, a2, a1, 2
+    bltu zero, s2, 4f
+    pv.rqs.b s2, a2, a1, 3
+    pv.rqld 1, (t1!)
+    4: lp.setupi 0, 3, 5f
+    addi a2, a2, 2
+    5: addi a3, a2, 0
+    pv.rqu.b s2, a2, a1, 3
+    sub t1, t1, tp
+    {stored("s2 t1 a3")}
+    """
+    return Directed("pv.rq: skipped by branches", text, (_code(33) << 16 | _code(39) << 24, 4, 39), _NEEDS)
+
+
 def _illegal() -> Directed:
     """Lanes that a format does not have, and every other bit that must be 0: nothing happens but a trap."""
     fields = 11 << 15 | 12 << 20 | 10 << 7 | 0b1110111
@@ -437,6 +464,7 @@ REQUANTISATION = (
     _faults(),
     _in_loops(),
     _mac_load(),
+    _skipped(),
     _illegal(),
 )
 """The programs of this module."""
