@@ -250,6 +250,7 @@ def records() -> list[dict[str, Any]]:
             "operands": insn.operands,
             "pattern": insn.pattern,
             "extension": insn.extension.value,
+            "needs": [extension.value for extension in insn.needs],
             "alias": insn.alias,
             "meaning": phrase_of(insn),
             "operation": list(statements(insn)),
