@@ -10,6 +10,7 @@ from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.loop_setup import set_up_loop
+from xpulpnn.core.nn_access import entry_load, nn_waits
 from xpulpnn.core.operand_select import select_operands
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.pipeline import (
@@ -24,7 +25,7 @@ from xpulpnn.core.pipeline import (
 )
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, ExceptionCause
+from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
@@ -168,7 +169,7 @@ class IdStage(wiring.Component):
         waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
         waits.append(ctrl.rd_used & ~reads["rs3"].ready)
         if self.config.mac_load:
-            waits.append(self._nn_waits(m, decoder))
+            waits.append(nn_waits(m, self.config, self, decoder))
         late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
         goes = Signal(name="id_goes")
         illegal = Signal()
@@ -262,26 +263,6 @@ class IdStage(wiring.Component):
         pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
         return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
 
-    def _nn_waits(self, m, decoder):
-        """Addresses the NN-RF; whether the instruction in EX is going to reload an entry read here."""
-        word, ctrl = self.insn.payload.word, decoder.ctrl
-        reload = Signal()
-        nn_form = ctrl.mac_load == MacLoad.NN
-        cu_form = ctrl.mac_load == MacLoad.CU
-        first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
-        m.d.comb += [
-            reload.eq(self.id_ex.valid & self.id_ex.nn_we),
-            # 0 for other instructions, which keeps the read ports quiet
-            self.nn_wgt_addr.eq((word[21:23] & nn_form.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
-        ]
-        waits = (nn_form | cu_form) & (self.id_ex.nn_addr == self.nn_wgt_addr + first_weight)
-        if self.config.mac_load_nn:
-            m.d.comb += self.nn_act_addr.eq(word[20] & nn_form)
-            waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
-        if self.config.requantise:
-            waits |= decoder.requantise.valid & self.id_ex.requantise.load
-        return reload & waits
-
     def _constants(self, m, ctrl, rs1_stored):
         """Immediate of operand b and target of jumps, branches and the set-up of loops."""
         payload = self.insn.payload
@@ -369,27 +350,13 @@ class IdStage(wiring.Component):
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
-            reload_act, reload_wgt = word[23], word[24]
-            reload = Signal(name="reload")
-            is_nn, is_cu = ctrl.mac_load == MacLoad.NN, ctrl.mac_load == MacLoad.CU
-            m.d.comb += [
-                reload.eq(is_cu | (is_nn & (reload_act | reload_wgt))),
-                accesses.eq(ctrl.lsu.valid | reload),
-            ]
-            wb_we &= ~(is_nn | is_cu) | (reload & (rs1_field != rd_field))
-            first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
-            entry, reloads = self.nn_wgt_addr + first_weight, reload
-            if self.config.mac_load_nn:
-                # both bits reload the activation that the product does not use
-                other = reload_wgt if self.config.mac_load_cross else 0
-                entry = Mux(is_nn & reload_act, self.nn_act_addr ^ other, entry)
-            if self.config.requantise:
-                entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
-                reloads |= decoder.requantise.load
+            load = entry_load(m, self.config, self, decoder)
+            m.d.comb += accesses.eq(ctrl.lsu.valid | load.reloads)
+            wb_we &= ~load.is_mac_load | (load.reloads & (rs1_field != rd_field))
             with m.If(loads):
-                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(reloads)]
-                with m.If(reloads):
-                    m.d.sync += id_ex.nn_addr.eq(entry)
+                m.d.sync += [id_ex.wb_base.eq(load.is_mac_load), id_ex.nn_we.eq(load.valid)]
+                with m.If(load.valid):
+                    m.d.sync += id_ex.nn_addr.eq(load.entry)
         with m.If(loads):
             m.d.sync += [
                 id_ex.ctrl.unit.eq(ctrl.ex.unit),

@@ -321,7 +321,7 @@ class IdExSignature(wiring.Signature):
 
 
 class ExWbSignature(wiring.Signature):
-    """The instruction in EX as WB takes it over; the members without a meaning here are those of :class:`IdExSignature`.
+    """The instruction in EX as WB takes it over; all but ``old``, ``access``, ``product`` as in :class:`IdExSignature`.
 
     Members
     -------
