@@ -4,7 +4,6 @@ from amaranth.hdl import Mux
 
 from xpulpnn.core.control import HwLoopOp
 
-
 SETUP_BYTES = 4
 """Distance from lp.setup to the first instruction of the body."""
 
