@@ -303,7 +303,7 @@ class IdStage(wiring.Component):
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
         m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
-        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload.word, op_a, target)
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
     def _factors(self, m, ctrl, operands):
