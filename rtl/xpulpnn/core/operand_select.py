@@ -1,5 +1,8 @@
 """Selection of the operands of EX from registers, immediate and address."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Const, Signal
 
 from xpulpnn.core.control import OpASel, OpBSel, OpCSel
@@ -48,10 +51,12 @@ def select_operands(m, config, ctrl, stage, immediate, target):
             for member, value in sources.items():
                 with m.Case(member):
                     m.d.comb += operand.eq(value)
-    m.d.comb += op_b.eq(whole)
-    with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
-        for fmt in ElemFmt:
-            if fmt.width in config.widths:
-                with m.Case(fmt):
-                    m.d.comb += op_b.eq(whole[: fmt.width].replicate(fmt.lanes))
+    # lane 0 is masked before it goes into every lane, which costs less and keeps those wires quiet otherwise
+    lanes = [whole & ~ctrl.replicate.replicate(len(whole))]
+    for fmt in ElemFmt:
+        if fmt.width in config.widths:
+            lane = Signal(fmt.width, name=f"id_op_b_lane_{fmt.suffix}")
+            m.d.comb += lane.eq(whole[: fmt.width] & (ctrl.replicate & (ctrl.fmt == fmt)).replicate(fmt.width))
+            lanes.append(lane.replicate(fmt.lanes))
+    m.d.comb += op_b.eq(reduce(or_, lanes))
     return operands
