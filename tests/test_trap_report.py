@@ -13,6 +13,9 @@ ILLEGAL, BREAKPOINT, CALL = 2, 3, 11
 QNT = find("pv.qnt.n").encode(rd=10, rs1=11, rs2=12)
 NIBBLES = find("pv.sdotsp.n").encode(rd=10, rs1=11, rs2=12)
 CU = find("pv.cusdotsp.b.0").encode(rd=10, rs1=11, rs2=12)
+CROSS = find("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'").encode(rd=10, rs1=11, nnimm5=25)
+CROSS_PRODUCT = find("pv.mldotup.b", "rd,(rs1!),nnimm5'").encode(rd=10, rs1=11, nnimm5=24)
+REQUANTISE = find("pv.rqu.b").encode(rd=10, rs1=11, rs2=12, lane=3)
 READ_COUNTER = find("csrrs").encode(rd=10, rs1=0, csr=0x780)
 WRITE_ID = find("csrrw").encode(rd=0, rs1=10, csr=0xF14)
 NO_CSR = find("csrrs").encode(rd=10, rs1=0, csr=0x7FF)
@@ -24,7 +27,7 @@ CASES = (
         "ri5cy",
         ILLEGAL,
         NIBBLES,
-        f"{AT} pv.sdotsp.n a0, a1, a2; ri5cy has no XpulpNN (it is in xpulpnn, xpulpnn-cu, xpulpnn-full)",
+        f"{AT} pv.sdotsp.n a0, a1, a2; ri5cy has no XpulpNN (it is in xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2)",
     ),
     (
         "xpulpnn",
@@ -32,6 +35,19 @@ CASES = (
         CU,
         f"{AT} pv.cusdotsp.b.0 a0, (a1!), a2; xpulpnn has no XpulpMLcu (it is in xpulpnn-cu, xpulpnn-full)",
     ),
+    (
+        "xpulpnn",
+        ILLEGAL,
+        CROSS,
+        f"{AT} pv.mlsdotup.b a0, (a1!), 25; xpulpnn has no XpulpMLcross (it is in xpulpnn2)",
+    ),
+    (
+        "xpulpnn-full",
+        ILLEGAL,
+        CROSS_PRODUCT,
+        f"{AT} pv.mldotup.b a0, (a1!), 24; xpulpnn-full has no XpulpMLcross and no XpulpMLdot (it is in xpulpnn2)",
+    ),
+    ("xpulpnn", ILLEGAL, REQUANTISE, f"{AT} pv.rqu.b a0, a1, a2, 3; xpulpnn has no XpulpRq (it is in xpulpnn2)"),
     ("xpulpnn", ILLEGAL, QNT, f"{AT} pv.qnt.n a0, a1, (a2); xpulpnn has no XpulpQnt"),
     ("xpulpnn", ILLEGAL, 0, f"{AT} 0x0000; no core has such an instruction"),
     ("xpulpnn", ILLEGAL, 0xFFFF_FFFF, f"{AT} 0xffffffff; no core has such an instruction"),

@@ -42,7 +42,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "dotp": lambda config: DotpUnit(config.dotp),
     "nnrf": _nnrf,
     "simd-alu": SimdAlu,
-    "mult": lambda config: Mult(config.multiplier),
+    "mult": lambda config: Mult(config.multiplier, requantises=config.requantise),
     "ex-stage": ExStage,
     "backend": Backend,
     "core": Core,

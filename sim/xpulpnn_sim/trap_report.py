@@ -93,8 +93,10 @@ def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
         return "no core has such an instruction"
     if insn.extension in BASE_EXTENSIONS:
         return _csr(insn, word, config)
-    if insn.extension not in config.extensions:
-        missing, having = insn.extension.value, presets_with(insn.extension.value)
+    absent = [extension.value for extension in insn.needs if extension not in config.extensions]
+    if absent:
+        missing = " and no ".join(absent)
+        having = [name for name in presets_with(absent[0]) if name in presets_with(absent[-1])]
     elif insn.fmt is not None and insn.fmt.width not in config.widths:
         missing = f"elements of {insn.fmt.width} bits"
         having = presets_with(insn.extension.value, insn.fmt.width)

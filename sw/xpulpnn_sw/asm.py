@@ -143,6 +143,11 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
     raise EncodingError(f"operands of {mnemonic} must be {forms}, not {', '.join(operands) or 'none'}")
 
 
+def of_same_shape(insn: Insn, values: Mapping[str, int]) -> Insn | None:
+    """The other row of this name that takes the values: both update bits of a Mac&Load are a row of their own."""
+    return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
+
+
 def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
     """The value of a field from what is written for it in an instruction at ``pc``."""
     match token.field.kind:
@@ -172,8 +177,7 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
     try:
         return insn.encode(**values)
     except EncodingError:
-        # of two rows of one shape the values decide: both update bits of a Mac&Load are a row of their own
-        other = next((row for row in by_mnemonic(insn.mnemonic) if row.takes(values)), None)
+        other = of_same_shape(insn, values)
         if other is None:
             raise
         return other.encode(**values)

@@ -18,7 +18,7 @@ from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
-from xpulpnn_sw.asm import operand_texts, select, statement_parts, token_value
+from xpulpnn_sw.asm import of_same_shape, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.cheaders.encoding import BRANCH_OFFSET, RS2, Piece, Slot, directive, is_whole
 from xpulpnn_sw.expressions import evaluate
 from xpulpnn_sw.pseudo import candidates
@@ -214,6 +214,11 @@ class _Translation:
                 values[name] = token_value(token, text, self._symbols, 0)
             else:
                 written[name] = text
+        if not insn.takes(values) and (other := of_same_shape(insn, values)) in self._rows:
+            insn = other
+        for token in insn.tokens:
+            if token.field.name in values:
+                token.encode(values[token.field.name])
         if not written:
             return numeric(insn.encode(**values))
         for name in _LOOP_SHIFTS.keys() & written.keys():
@@ -238,7 +243,6 @@ class _Translation:
             if token.field.kind is FieldKind.IMMEDIATE and token.field.name in ("imm12", "stimm12"):
                 return None
             raise
-        token.encode(value)
         return value
 
     def _loop_setup(self, insn: Insn, values: Mapping[str, int], field: str, target: str) -> str:

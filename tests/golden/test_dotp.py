@@ -18,7 +18,7 @@ DOT_SIGNS = {"up": (False, False), "usp": (False, True), "sp": (True, True)}
 NN_SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
 CU_SIGNS = {"up": (False, False), "usp": (True, False), "sp": (True, True)}
 DOT_ROWS = [insn for insn in INSNS if insn.op.startswith(("pv.dot", "pv.sdot"))]
-NN_ROWS = [insn for insn in INSNS if insn.op == "pv.mlsdot" and not insn.alias]
+NN_ROWS = [insn for insn in INSNS if insn.op in ("pv.mlsdot", "pv.mldot") and not insn.alias]
 CU_ROWS = [insn for insn in INSNS if insn.op == "pv.cusdot"]
 
 
@@ -69,15 +69,18 @@ def test_usp_means_rs1_unsigned(once):
     assert once("pv.sdotusp.n", word=0xA8C5_A557, rs1=0xF, rs2=0xF, rd=300)["rd"] == 285
 
 
-@pytest.mark.parametrize("insn", NN_ROWS, ids=lambda insn: insn.mnemonic)
+@pytest.mark.parametrize("insn", NN_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
 def test_mac_load_products_use_the_old_entries(many, insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     width = WIDTHS[insn.mnemonic[-1]]
-    signs = NN_SIGNS[insn.mnemonic.split(".")[1].removeprefix("mlsdot")]
+    name = insn.mnemonic.split(".")[1]
+    signs, accumulates = NN_SIGNS[name.removeprefix("mlsdot").removeprefix("mldot")], name.startswith("mls")
+    selectors = [value for value in range(32) if (value >> 3 == 0b11) == insn.operands.endswith("'")]
     executions, expected = [], []
     for weight, activation, old in words(generator):
-        selector = generator.choice([value for value in range(32) if value >> 3 != 0b11])
-        expected.append(products(elements(weight, width, signs[0]), elements(activation, width, signs[1])) + old)
+        selector = generator.choice(selectors)
+        total = products(elements(weight, width, signs[0]), elements(activation, width, signs[1]))
+        expected.append(total + (old if accumulates else 0))
         executions.append({"rd": old, "wgt": weight, "act": activation, "loaded": 0x1234_5678, "nnimm5": selector})
     check(executions, many(insn, executions), expected)
 
@@ -114,6 +117,16 @@ def test_update_bits_choose_the_entry(once, letter, selector, entry, updates):
     if updates:
         assert (effects["nn_index"], effects["address"], effects["base"]) == (entry, 0x1001, 0x1005)
         assert effects["size"] == 4
+
+
+@pytest.mark.parametrize(("name", "rd"), [("pv.mlsdotsup", "rd~"), ("pv.mldotsup", "rd")])
+@pytest.mark.parametrize(("selector", "entry"), [(24, 1), (25, 0), (30, 1), (31, 0)])
+def test_both_update_bits_reload_the_other_activation(once, name, rd, selector, entry):
+    form = f"{rd},(rs1!),nnimm5'"
+    effects = once(f"{name}.n", form, rs1=0xFFFF_FFFD, nnimm5=selector, act=3, wgt=0xF, rd=10)
+    assert (effects["accessed"], effects["nn_written"], effects["base_written"]) == (1, 1, 1)
+    assert (effects["nn_index"], effects["address"], effects["base"], effects["size"]) == (entry, 0xFFFF_FFFD, 1, 4)
+    assert effects["rd"] == ((10 if rd == "rd~" else 0) - 3) & ONES
 
 
 def test_the_same_signs_have_three_names(once):

@@ -37,6 +37,10 @@ start:
     pv.qnt.c s6, a4, (sp)
     pv.mlsdotup.h x0, (s0!), 8
     pv.mlsdotup.h x0, (s0!), 16
+    pv.rqld 0, (s0!)
+    pv.rqld 1, (s0!)
+    pv.rqu.b s7, a4, a5, 2
+    pv.mldotup.n s8, (s0!), 24
     li t4, 6
     lp.setup 0, t4, 1f
     pv.mlsdotsup.n a0, (s0!), 17

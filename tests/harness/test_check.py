@@ -22,7 +22,7 @@ from xpulpnn_sw.asm import assemble
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = replace(preset("xpulpnn-full"), qnt=True)
+CONFIG = replace(preset("xpulpnn-full"), qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
 TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
 
 NOP = 0x00000013

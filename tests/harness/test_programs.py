@@ -18,7 +18,9 @@ from xpulpnn_sim.verify.layout import BUS_ERRORS
 
 pytestmark = pytest.mark.cosim
 
-FULL = replace(PRESETS["xpulpnn-full"], qnt=True)
+OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "requantise")
+FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
+SETTINGS = [word for name in OPTIONS for word in ("--set", f"{name}=true")]
 MAX_CYCLES = 500_000
 MACHINES = {
     "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS),
@@ -61,7 +63,7 @@ def test_interrupts_are_taken():
 
 
 def test_random_programs():
-    plan = Plan(config=FULL, label="--preset xpulpnn-full --set qnt=true")
+    plan = Plan(config=FULL, label=" ".join(["--preset xpulpnn-full", *SETTINGS]))
     for seed in range(PROGRAMS):
         result = run_seed(seed, plan, core_design())
         assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
@@ -69,7 +71,7 @@ def test_random_programs():
 
 def test_cost_command(tmp_path, capsys):
     path = tmp_path / "costs.json"
-    assert main(["costs", "--set", "qnt=true", "--json", str(path)]) == 0
+    assert main(["costs", *SETTINGS, "--json", str(path)]) == 0
     assert "load, store, post-increment" in capsys.readouterr().out
     found = json.loads(path.read_text())
     wrong = [case for line in found if line["wrong"] for case in line["cases"]]
@@ -78,6 +80,9 @@ def test_cost_command(tmp_path, capsys):
     assert figures["branch, taken"] == ("3", "3")
     assert figures["pv.qnt.n, its result used at once"] == ("9", "9")
     assert figures["pv.qnt.c, its result used at once"] == ("5", "5")
+    assert figures["pv.rq* of several registers"] == ("1", "1")
+    assert figures["pv.rq*, result used in the next instruction"] == ("1", "1")
+    assert figures["pv.rq*, behind pv.rqld"] == ("1", "1")
     assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
     assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
 

@@ -2,11 +2,15 @@
 
 import gzip
 import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from xpulpnn.isa.table import find
+from xpulpnn.config import preset
+from xpulpnn.isa.table import Decoder, enabled, find
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.verify.drawn_vectors import drawn_vectors
 
 RTL = pytest.param("rtl", marks=pytest.mark.cosim)
 GOLDEN = pytest.param("golden", marks=pytest.mark.unit)
@@ -215,3 +219,71 @@ def test_bytes_that_are_no_text(tmp_path, capsys):
     path.write_bytes(b"\xff\xfe\xfd")
     assert main(["check-vectors", "--engine", "golden", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+DRAWN = 2000
+"""Vectors: some of every instruction and lane."""
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return list(drawn_vectors(preset("xpulpnn2"), DRAWN, 1))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_drawn_vectors_pass(drawn, check, engine):
+    code, result, _ = check(drawn, "--engine", engine, "--preset", "xpulpnn2")
+    assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)
+
+
+@pytest.mark.unit
+def test_drawn_vectors_reach_everything(drawn):
+    config = preset("xpulpnn2")
+    decoder = Decoder(enabled(config.extensions, config.widths))
+    found = Counter(decoder.decode(vector["word"]).key for vector in drawn)
+    wanted = {row.key for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
+    assert found.keys() == wanted
+    requantised = [vector for vector in drawn if vector["insn"].startswith(("pv.rqu", "pv.rqs"))]
+    assert {vector["word"] >> 28 for vector in requantised} == set(range(16))
+    # most are within the bounds of their format
+    inside = 0
+    for vector in requantised:
+        row = decoder.decode(vector["word"])
+        width, lane = row.fmt.width, vector["word"] >> 28
+        code = vector["rd_out"] >> width * lane & (1 << width) - 1
+        least = 1 << width - 1 if row.a_signed else 0
+        inside += code not in (least, (least - 1) % (1 << width))
+    assert inside > len(requantised) / 3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("option", "absent"), [("mac_load_cross", 3 << 23), ("mac_load_dot", 1 << 25)])
+def test_drawn_vectors_are_those_of_the_configuration(option, absent):
+    config = replace(preset("xpulpnn2"), **{option: False}, requantise=False)
+    words = [vector["word"] for vector in drawn_vectors(config, 200, 2)]
+    assert not [word for word in words if word & absent == absent]
+    assert {len(vector["nnrf_in"]) for vector in drawn_vectors(config, 5, 2)} == {6}
+
+
+@pytest.mark.unit
+def test_drawn_vectors_become_a_file(tmp_path, capsys):
+    path = tmp_path / "drawn.jsonl.gz"
+    command = ["check-vectors", str(path), "--preset", "xpulpnn2", "--engine", "golden", "--seed", "3"]
+    assert main([*command, "--draw", "20"]) == 0
+    first = path.read_bytes()
+    assert "20 vectors on golden, 0 mismatches" in capsys.readouterr().out
+    assert main([*command, "--draw", "20"]) == 0
+    assert path.read_bytes() == first
+    capsys.readouterr()
+    for wrong, message in (
+        ([*command, "--draw", "0"], "--draw must be at least 1, not 0"),
+        ([*command[:-1], "-1", "--draw", "1"], "--seed must be at least 0, not -1"),
+        (["check-vectors", str(path), str(path), "--draw", "1"], "FILE must be a single one with --draw, not 2"),
+        (
+            ["check-vectors", str(path), "--draw", "1", "--preset", "ri5cy"],
+            "mac_load_nn must be true for vectors that are drawn, not false",
+        ),
+    ):
+        assert main(wrong) == 2
+        assert capsys.readouterr().err == f"error: {message}\n"
+    assert path.read_bytes() == first

@@ -14,6 +14,8 @@ COSTS = {
     "MISALIGNED_ACCESS": 2,
     "LOAD_USE": 2,
     "MAC_LOAD_USE": 2,
+    "PARAMETER_USE": 2,
+    "REQUANTISE_USE": 2,
     "TAKEN_BRANCH": 3,
     "JUMP": 2,
     "JUMP_REGISTER": 2,

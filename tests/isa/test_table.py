@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
@@ -29,19 +30,79 @@ ROW_COUNTS = {
     Extension.XPULPML_NN: 16,
     Extension.XPULPML_CU: 48,
     Extension.XPULPQNT: 2,
+    Extension.XPULPML_CROSS: 32,
+    Extension.XPULPML_DOT: 16,
+    Extension.XPULPRQ: 7,
 }
+
+PRODUCTS = {
+    "mlsdotup": "1110000",
+    "mlsdotusp": "1110100",
+    "mlsdotsup": "1101100",
+    "mlsdotsp": "1111100",
+    "mldotup": "1110001",
+    "mldotusp": "1110101",
+    "mldotsup": "1101101",
+    "mldotsp": "1111101",
+}
+"""Bits 31 to 25 of the Mac&Load of the nn form, with accumulation and without."""
+
+FORMATS = {"h": "000", "b": "001", "n": "010", "c": "011"}
+
+REQUANTISATION = [
+    ("pv.rqld", "0000000" + "0000-" + "-----" + "100" + "00000" + "1110111", "uimm1,(rs1!)"),
+    ("pv.rqu.b", "00--" + "000" + "-----" + "-----" + "101" + "-----" + "1110111", "rd~,rs1,rs2,lane2"),
+    ("pv.rqu.n", "0---" + "000" + "-----" + "-----" + "110" + "-----" + "1110111", "rd~,rs1,rs2,lane3"),
+    ("pv.rqu.c", "----" + "000" + "-----" + "-----" + "111" + "-----" + "1110111", "rd~,rs1,rs2,lane4"),
+    ("pv.rqs.b", "00--" + "100" + "-----" + "-----" + "101" + "-----" + "1110111", "rd~,rs1,rs2,lane2"),
+    ("pv.rqs.n", "0---" + "100" + "-----" + "-----" + "110" + "-----" + "1110111", "rd~,rs1,rs2,lane3"),
+    ("pv.rqs.c", "----" + "100" + "-----" + "-----" + "111" + "-----" + "1110111", "rd~,rs1,rs2,lane4"),
+]
+"""Lane [31:28], sign [27], 00; lanes above the last of the format are illegal."""
+
+
+def xpulpnn2() -> list[tuple[str, str, str, str]]:
+    """The rows of XpulpNN 2: both selector bits 24 and 23 set, products without accumulation, requantisation."""
+    cross = ["XpulpMLcross", "XpulpMLcross+XpulpMLdot"]
+
+    def row(name: str, letter: str, selector: str, operands: str, extension: str) -> tuple[str, str, str, str]:
+        word = PRODUCTS[name] + selector + "-----" + FORMATS[letter] + "-----" + "1110111"
+        return f"pv.{name}.{letter}", word, operands, extension
+
+    accumulating, others = list(PRODUCTS)[:4], list(PRODUCTS)[4:]
+    return [
+        *(row(name, letter, "11---", "rd~,(rs1!),nnimm5'", cross[0]) for name in accumulating for letter in FORMATS),
+        *(row(name, letter, "-----", "rd,(rs1!),nnimm5", "XpulpMLdot") for name in others for letter in FORMATS),
+        *(row(name, letter, "11---", "rd,(rs1!),nnimm5'", cross[1]) for name in others for letter in FORMATS),
+        *((*entry, "XpulpRq") for entry in REQUANTISATION),
+    ]
+
+
+def _patterns(insn: Insn) -> list[str]:
+    """Patterns of the legal words."""
+    before, rest = insn.pattern[:7], insn.pattern[9:]
+    return [f"{before}{bits}{rest}" for bits in ("00", "01", "10")] if "nnimm5" in insn.operands.split(",") else []
+
+
+def _meet(a: str, b: str) -> bool:
+    return all(x == y or "-" in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def _overlap(a: Insn, b: Insn) -> bool:
     common = a.mask & b.mask
-    return a.match & common == b.match & common
+    if a.match & common != b.match & common:
+        return False
+    return any(_meet(x, y) for x in _patterns(a) or [a.pattern] for y in _patterns(b) or [b.pattern])
 
 
 def test_rows_equal_the_manual():
     with MANUAL.open(newline="") as file:
         manual = [tuple(row) for row in csv.reader(file)][1:]
-    table = [(i.mnemonic, i.pattern, i.operands, i.extension.value + (":alias" if i.alias else "")) for i in INSNS]
-    assert table == manual
+    table = [
+        (i.mnemonic, i.pattern, i.operands, "+".join(e.value for e in i.needs) + (":alias" if i.alias else ""))
+        for i in INSNS
+    ]
+    assert table == manual + xpulpnn2()
 
 
 def test_row_counts():
@@ -49,13 +110,13 @@ def test_row_counts():
     assert counts == ROW_COUNTS
     assert sum(i.alias for i in INSNS if i.extension is Extension.XPULPV2) == 8
     assert sum(i.alias for i in INSNS if i.extension is Extension.XPULPML_NN) == 12
-    assert len(INSNS) == 589
-    assert len({i.key for i in INSNS}) == 589
+    assert len(INSNS) == 589 + 55
+    assert len({i.key for i in INSNS}) == 589 + 55
 
 
 def test_words_of_two_rows_never_meet():
     rows = [i for i in INSNS if i.size == 4 and not i.alias]
-    assert len(rows) == 542
+    assert len(rows) == 542 + 55
     assert [(a.mnemonic, b.mnemonic) for a, b in combinations(rows, 2) if _overlap(a, b)] == []
 
 
@@ -118,8 +179,13 @@ def test_decoder_ignores_what_follows_a_compressed_word():
         0x5400_0057,  # complex multiplication
         0x7821_2557,  # pv.extract on nibbles
         0xE3F5_3557,  # pv.qnt with funct3 011
-        0xE180_0077,  # both update bits
         0xE000_4077,  # Mac&Load with funct3 100
+        0x0000_40F7,  # pv.rqld with a non-zero rd
+        0x0020_4077,  # pv.rqld of entry 8
+        0x4000_5077,  # lane 4 of bytes
+        0x8000_6077,  # lane 8 of nibbles
+        0x0200_7077,  # pv.rqu with bit 25 set
+        0x0400_7077,  # pv.rqu with bit 26 set
         0xB000_0077,  # the code 10110
         0x0000_300B,  # post-increment with funct3 011
         0x02C5_C52B,  # store with register offset and a non-zero funct7
@@ -161,8 +227,50 @@ def test_enabled_drops_extensions():
     plain = enabled(BASE_EXTENSIONS, frozenset())
     assert len(plain) == 84
     assert all(i.extension in BASE_EXTENSIONS for i in plain)
-    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS)) == 569
-    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS, aliases=True)) == 589
+    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS)) == 569 + 55
+    assert len(enabled(ALL_EXTENSIONS, ALL_WIDTHS, aliases=True)) == 589 + 55
+
+
+OPTIONS = {
+    "mac_load_cross": Extension.XPULPML_CROSS,
+    "mac_load_dot": Extension.XPULPML_DOT,
+    "requantise": Extension.XPULPRQ,
+}
+
+
+def xpulpnn2_words() -> dict[str, list[tuple[int, frozenset[str]]]]:
+    """Words of XpulpNN 2 by mnemonic, every selector and every lane, with the options that make each legal."""
+    words: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for name, pattern, _, _ in xpulpnn2():
+        free = [bit for bit in (31, 30, 29, 28, 24, 23, 22, 21, 20) if pattern[31 - bit] == "-"]
+        for number in range(1 << len(free)):
+            bits = list(pattern.replace("-", "0"))
+            for place, bit in enumerate(free):
+                bits[31 - bit] = str(number >> place & 1)
+            word = int("".join(bits), 2)
+            options = {"requantise"} if ".rq" in name else {"mac_load_dot"} if ".mldot" in name else set[str]()
+            if ".rq" not in name and word >> 23 & 3 == 3:
+                options.add("mac_load_cross")
+            words.setdefault(name, []).append((word, frozenset(options)))
+    return words
+
+
+@pytest.mark.parametrize("on", [frozenset(on) for count in range(4) for on in combinations(OPTIONS, count)], ids=sorted)
+def test_words_are_legal_with_their_options_only(on: frozenset[str]):
+    config = CoreConfig(**dict.fromkeys(on, True))
+    decoder = Decoder(enabled(config.extensions, config.widths))
+    for name, words in xpulpnn2_words().items():
+        for word, options in words:
+            insn = decoder.decode(word)
+            assert (insn and insn.mnemonic) == (name if options <= on else None), (hex(word), on)
+
+
+@pytest.mark.parametrize("name", ["xpulpnn", "xpulpnn-full", "ri5cy"])
+def test_presets_of_the_paper_have_none_of_it(name: str):
+    config = PRESETS[name]
+    decoder = Decoder(enabled(config.extensions, config.widths))
+    words = [word for words in xpulpnn2_words().values() for word, _ in words]
+    assert not [hex(word) for word in words if decoder.decode(word)]
 
 
 @pytest.mark.parametrize("width", sorted(ALL_WIDTHS))
@@ -207,6 +315,10 @@ def test_enabled_drops_absent_widths(width: int):
         ("pv.sdotusp.sc.n", None, "rs1 rs2 rd"),
         ("pv.mlsdotup.n", None, "rs1 rd"),
         ("pv.cusdotup.n.0", None, "rs1 rs2 rd"),
+        ("pv.mldotup.n", None, "rs1"),
+        ("pv.mlsdotup.n", "rd~,(rs1!),nnimm5'", "rs1 rd"),
+        ("pv.rqld", None, "rs1"),
+        ("pv.rqs.n", None, "rs1 rs2 rd"),
         ("pv.qnt.n", None, "rs1 rs2"),
     ],
 )
@@ -221,11 +333,15 @@ def test_writes():
         *("beq", "bne", "blt", "bge", "bltu", "bgeu", "sb", "sh", "sw", "p.sb", "p.sh", "p.sw"),
         *("lp.starti", "lp.endi", "lp.count", "lp.counti", "lp.setup", "lp.setupi", "p.beqimm", "p.bneimm"),
         *("fence", "fence.i", "ecall", "ebreak", "mret", "wfi"),
+        "pv.rqld",
     }
     assert not writers & silent
     bases = [i for i in INSNS if i.writes_base]
-    assert len(bases) == 16 + 16 + 12 + 48
-    assert {i.op for i in bases} == {"lb", "lh", "lw", "lbu", "lhu", "sb", "sh", "sw", "pv.mlsdot", "pv.cusdot"}
+    assert len(bases) == 16 + 16 + 12 + 48 + 48 + 1
+    assert {i.op for i in bases} == {
+        *("lb", "lh", "lw", "lbu", "lhu", "sb", "sh", "sw"),
+        *("pv.mlsdot", "pv.cusdot", "pv.mldot", "pv.rqld"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -240,6 +356,10 @@ def test_writes():
         ("pv.mlsdotsup.h", (True, False)),
         ("pv.mlsdotsp.h", (True, True)),
         ("pv.nnsdotusp.h", (True, False)),
+        ("pv.mldotup.h", (False, False)),
+        ("pv.mldotusp.h", (False, True)),
+        ("pv.mldotsup.h", (True, False)),
+        ("pv.mldotsp.h", (True, True)),
         ("pv.cusdotup.h.0", (False, False)),
         ("pv.cusdotusp.h.1", (True, False)),
         ("pv.cusdotsp.h.2", (True, True)),
@@ -275,6 +395,9 @@ def test_signs(mnemonic: str, signs: tuple[bool, bool]):
         ("pv.mlsdotup.n", "pv.mlsdot", ElemFmt.N, None, None),
         ("pv.cusdotsp.c.3", "pv.cusdot", ElemFmt.C, None, 3),
         ("pv.qnt.c", "pv.qnt", ElemFmt.C, None, None),
+        ("pv.mldotsup.b", "pv.mldot", ElemFmt.B, None, None),
+        ("pv.rqld", "pv.rqld", None, None, None),
+        ("pv.rqs.c", "pv.rqs", ElemFmt.C, None, None),
     ],
 )
 def test_operations(mnemonic: str, op: str, fmt: ElemFmt | None, mode: Op2Mode | None, entry: int | None):
@@ -288,7 +411,12 @@ def test_kinds():
         "is_store": {"sb", "sh", "sw"},
         "is_branch": {"beq", "bne", "blt", "bge", "bltu", "bgeu"},
         "is_jump": {"jal", "jalr"},
-        "is_mac_load": {"pv.mlsdot", "pv.cusdot"},
+        "is_mac_load": {"pv.mlsdot", "pv.cusdot", "pv.mldot"},
+        "is_nn_form": {"pv.mlsdot", "pv.mldot"},
+        "reloads_other": {"pv.mlsdot", "pv.mldot"},
+        "loads_parameter": {"pv.rqld"},
+        "requantises": {"pv.rqu", "pv.rqs"},
+        "uses_nnrf": {"pv.mlsdot", "pv.cusdot", "pv.mldot", "pv.rqld", "pv.rqu", "pv.rqs"},
     }
     for kind, ops in kinds.items():
         assert {i.op for i in INSNS if getattr(i, kind)} == ops

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from xpulpnn.config import CoreConfig, DotpConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn.settings import apply_settings
 
@@ -63,6 +63,14 @@ def test_settings_are_applied_together():
     assert apply_settings(preset("xpulpnn"), texts) == CoreConfig(dotp=expected, mac_load_cu=True, regfile="array")
 
 
+def test_xpulpnn2_is_the_core_of_the_paper_with_all_three_additions():
+    texts = {"mac_load_cross": "on", "mac-load-dot": "true", "requantise": "1"}
+    assert apply_settings(preset("xpulpnn"), texts) == preset("xpulpnn2") == CLUSTER_PRESETS["cluster2"].core
+    assert ClusterConfig(core=preset("xpulpnn2")) == CLUSTER_PRESETS["cluster2"]
+    assert (preset("xpulpnn").nnrf_entries, preset("xpulpnn2").nnrf_entries) == (6, 8)
+    assert {entries.nn_addr_bits for entries in map(preset, ("xpulpnn", "xpulpnn2"))} == {3}
+
+
 @pytest.mark.parametrize("name", ["multiplier", "shifter", "regfile"])
 def test_choices_are_checked_in_code_too(name):
     with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
@@ -86,6 +94,10 @@ def test_lists_may_be_joined_by_plus():
         ({"xpulpv2": "off"}, "xpulpv2 must be true with xpulpnn, not false"),
         ({"xpulpnn": "off"}, "xpulpnn must be true with mac_load_nn, not false"),
         ({"xpulpnn": "off", "mac_load_nn": "off", "qnt": "on"}, "xpulpnn must be true with qnt, not false"),
+        ({"mac_load_nn": "off", "mac_load_cross": "on"}, "mac_load_nn must be true with mac_load_cross, not false"),
+        ({"mac_load_nn": "off", "mac_load_dot": "on"}, "mac_load_nn must be true with mac_load_dot, not false"),
+        ({"mac_load_nn": "off", "requantise": "on"}, "mac_load_nn must be true with requantise, not false"),
+        ({"widths": "16", "requantise": "on"}, "widths must include 8, 4 or 2 with requantise, not only 16"),
         ({"widths": "16,8", "qnt": "on"}, "widths must include 4 or 2 with qnt, not only 16,8"),
         ({"xpulpnn": "off", "mac_load_nn": "off"}, "widths must be a set out of 16,8 without xpulpnn, not 16,8,4,2"),
     ],

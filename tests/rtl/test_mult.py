@@ -48,8 +48,8 @@ def instruction(op: str):
     return next(insn for insn in INSNS if insn.op == op and not insn.alias)
 
 
-def simulate(testbench, multiplier: str = "booth") -> None:
-    dut = Mult(multiplier)
+def simulate(testbench, multiplier: str = "booth", *, requantises: bool = False) -> None:
+    dut = Mult(multiplier, requantises=requantises)
 
     async def bench(ctx: SimulatorContext) -> None:
         await testbench(ctx, dut)
@@ -111,6 +111,26 @@ def test_rounded_sum_wraps_before_the_shift() -> None:
     simulate(testbench)
 
 
+@pytest.mark.parametrize("multiplier", ["booth", "inferred"])
+def test_requantisation_takes_factor_and_summand_from_the_nnrf(multiplier: str) -> None:
+    rng = random.Random(SEED)
+
+    async def testbench(ctx: SimulatorContext, dut: Mult) -> None:
+        for number in range(20):
+            a, b, c, kappa, lam = (
+                rng.choice(CORNERS) if rng.random() < 0.4 else rng.getrandbits(32) for _ in range(5)
+            )
+            ctx.set(dut.nn_kappa, kappa)
+            ctx.set(dut.nn_lambda, lam)
+            requantises = number % 3 > 0
+            ctx.set(dut.requantise, requantises)
+            outcome = await multiply(ctx, dut, "pv.rqu" if requantises else "mac", a, b, c, 7)
+            total = kappa * a + lam if requantises else c + a * b
+            assert outcome == (total % WORD, 1), f"{a:#x} {b:#x} {c:#x} {kappa:#x} {lam:#x} seed {SEED}"
+
+    simulate(testbench, multiplier, requantises=True)
+
+
 def test_high_result_waits_for_take_and_restarts() -> None:
     async def testbench(ctx: SimulatorContext, dut: Mult) -> None:
         assert await multiply(ctx, dut, "mulh", WORD - 5, 1 << 31, 0, 0, hold=3) == (2, 5)
@@ -143,6 +163,6 @@ def test_falling_start_aborts() -> None:
 
 def test_control_word_covers_the_table() -> None:
     ops = {insn.op for insn in INSNS if mult_control(insn) is not None}
-    assert ops == {*WORD_FORMS, *HIGH_SIGNS, *HALF_FORMS}
+    assert ops == {*WORD_FORMS, *HIGH_SIGNS, *HALF_FORMS, "pv.rqu", "pv.rqs"}
     assert mult_control(find("p.msu")) == {"op": MultOp.WORD, "accumulate": True, "subtract": True}
     assert mult_control(find("p.mulhhsNR"))["upper"]

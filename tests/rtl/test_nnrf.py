@@ -47,6 +47,27 @@ def test_random_traffic_against_a_list(entries: int) -> None:
     simulator.run()
 
 
+def test_parameters_are_registers_of_their_own() -> None:
+    dut = NnRf(8)
+
+    async def testbench(ctx: SimulatorContext) -> None:
+        for entry in range(8):
+            ctx.set(dut.waddr, entry)
+            ctx.set(dut.wdata, 0x1234_5670 + entry)
+            ctx.set(dut.we, 1)
+            # a parameter shows a new word only from the next cycle on
+            assert (ctx.get(dut.nn_kappa), ctx.get(dut.nn_lambda)) == (0x1234_5676 if entry > 6 else 0, 0)
+            await ctx.tick()
+        ctx.set(dut.we, 0)
+        assert (ctx.get(dut.nn_kappa), ctx.get(dut.nn_lambda)) == (0x1234_5676, 0x1234_5677)
+        assert (ctx.get(dut.act), ctx.get(dut.wgt)) == (0x1234_5670, 0x1234_5672)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
 def test_only_the_nn_form_has_an_activation_port() -> None:
     for entries, present in ((6, True), (4, False)):
         dut = NnRf(entries)
@@ -57,4 +78,4 @@ def test_only_the_nn_form_has_an_activation_port() -> None:
 def test_number_of_entries_is_checked() -> None:
     with pytest.raises(ConfigError) as error:
         NnRf(5)
-    assert str(error.value) == "entries must be 4 or 6, not 5"
+    assert str(error.value) == "entries must be 4, 6 or 8, not 5"

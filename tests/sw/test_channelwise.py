@@ -13,7 +13,7 @@ from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.channelwise.add import Scale
 from xpulpnn_sw.kernels.channelwise.division import reciprocal
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Multiplication, Rule, Shifting, Thresholds, WideRequantisation
@@ -90,8 +90,10 @@ def mixed(precision: Precision):
     return change
 
 
-def level_of(number: int) -> str:
-    return tuple(LEVELS)[number % len(LEVELS)]
+def level_of(number: int, name: str = "") -> str:
+    """By turns; of those that a kernel has."""
+    names = tuple(kind(name).variants if name else LEVELS)
+    return names[number % len(names)]
 
 
 def triples(first: str) -> list[Precision]:
@@ -195,13 +197,14 @@ def test_averages_of_every_precision(first: str, form: str):
         check("avgpool", f"2x4x16:2x2:s=2{form}", precision, level_of(number + 1), specialise=True)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", PLAIN_LEVELS)
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_maxima_and_relu(element: str, level: str):
     """Channels that fill whole words, so that the last element of each counts."""
     precision = Precision.parse(f"{element}x{element}x{element}")
     check("maxpool", "5x4x16:3x3:s=2,p=1x1x0x1", precision, level, change=mixed(precision))
     if precision.x_signed:
+        check("maxpool", "5x4x16:3x3:s=2,p=1x1x0x1:relu", precision, level, change=mixed(precision))
         check("relu", "1x3x16", precision, level)
 
 
@@ -212,7 +215,7 @@ def test_geometries(number: int, geometry: str, name: str):
     # depthwise would take a missing option for a padding of one
     text = geometry if "p=" in geometry or name != "depthwise" else f"{geometry},p=0"
     # their own functions, and those without XpulpV2
-    for level in ("xpulpnn", level_of(number)) if number % 3 != 2 else ("xpulpnn",):
+    for level in ("xpulpnn", level_of(number, name)) if number % 3 != 2 else ("xpulpnn",):
         options = {"cores": 1 + number % 2, "specialise": number % 4 == 3}
         precision = kind(name).uniform(bits)
         check(name, text, precision, level, change=mixed(precision), **options)
@@ -262,7 +265,7 @@ def test_extreme_elements(name: str):
             fields = {"first", "second", "activations", "weights"} & set(type(tensors).__dataclass_fields__)
             return replace(tensors, **{field: np.full_like(getattr(tensors, field), value) for field in fields})
 
-        check(name, text, precision, level_of(number), change=change)
+        check(name, text, precision, level_of(number, name), change=change)
 
 
 def test_biases_and_sums_have_32_bits():

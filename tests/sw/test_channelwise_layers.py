@@ -27,6 +27,7 @@ def test_sizes():
         (DepthwiseLayer, "16x16x32:3x3"),
         (DepthwiseLayer, "9x8x3:4x2:s=3x1,p=0"),
         (MaxPoolLayer, "9x8x3:4x2:p=3x0x1x1"),
+        (MaxPoolLayer, "9x8x3:4x2:s=2:relu"),
         (AvgPoolLayer, "9x8x3:4x2:s=2:scaled"),
         (AvgPoolLayer, "9x8x3:4x2"),
         (AddLayer, "4x5x6"),
@@ -41,7 +42,8 @@ def test_texts(layer_type: type[DepthwiseLayer], text: str):
 @pytest.mark.parametrize(
     ("layer_type", "text", "message"),
     [
-        (MaxPoolLayer, "16x16x32", f"layer must be {WINDOWS}, not 16x16x32"),
+        (MaxPoolLayer, "16x16x32", f"layer must be {WINDOWS}[:relu], not 16x16x32"),
+        (MaxPoolLayer, "9x9:3x3:relu", f"layer must be {WINDOWS}[:relu], not 9x9:3x3:relu"),
         (DepthwiseLayer, "16x16x32:8x3x3", f"layer must be {WINDOWS}, not 16x16x32:8x3x3"),
         (MaxPoolLayer, "9x9x1:3x3:p=3", "padding must be less than the kernel height 3, not 3"),
         (MaxPoolLayer, "9x9x1:3x2:p=2x2x2x0", "padding must be less than the kernel width 2, not 2"),

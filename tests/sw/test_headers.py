@@ -43,6 +43,9 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("include")
     (folder / "xpulpnn.h").write_text(intrinsics_header(INSNS))
     (folder / "xp_config.h").write_text(config_header(FULL))
+    (folder / "cross").mkdir()
+    (folder / "cross" / "xp_config.h").write_text(config_header(replace(FULL, mac_load_cross=True)))
+    (folder / "cross" / "xpulpnn.h").write_text(intrinsics_header(INSNS))
     (folder / "pulp_builtins.h").write_text(pulp_header(INSNS, GENERATOR))
     return folder
 
@@ -178,6 +181,11 @@ OUT_OF_RANGE = (
     "xp_lw_post(&p, 2048)",
     "xp_mlsdotsp_b(x, &p, 24)",
     "xp_mlsdotsp_b(x, &p, -1)",
+    "xp_mldotsp_b(&p, 24)",
+    "xp_rqu_b(x, x, 4, x)",
+    "xp_rqs_n(x, x, 8, x)",
+    "xp_rqs_c(x, x, 16, x)",
+    "xp_rqld(2, &p)",
     "xp_cu_load(&p, 4)",
     "xp_lp_counti(2, 5)",
     "xp_lp_setupi(0, 5, 7)",
@@ -187,7 +195,7 @@ OUT_OF_RANGE = (
 @pytest.mark.flow
 @pytest.mark.parametrize("kind", compilers.COMPILERS)
 def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: Path):
-    no_result = [call for call in OUT_OF_RANGE if "xp_lp" in call or "load" in call]
+    no_result = [call for call in OUT_OF_RANGE if call.startswith(("xp_lp", "xp_cu_load", "xp_rqld"))]
     uses = [f"{call};" if call in no_result else f"sink = {call};" for call in OUT_OF_RANGE]
     lines = ["#include <xpulpnn.h>", "extern volatile int sink;", "void f(int x, char *p) {", *uses, "}"]
     done = compile_text(kind, "\n".join(lines), tmp_path, include)
@@ -196,10 +204,31 @@ def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: P
     assert wrong == {number for number, line in enumerate(lines, 1) if line in uses}, done.stderr
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("kind", compilers.COMPILERS)
+def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, include: Path):
+    text = """#include <xpulpnn.h>
+    int f(int x, char *p) {
+        x = xp_mlsdotsp_b(x, &p, 24);
+        x ^= xp_mldotsup_n(&p, 31);
+        xp_rqld(1, &p);
+        return xp_rqs_c(x, x, 15, x);
+    }"""
+    assert compile_text(kind, text, tmp_path, include / "cross").returncode == 0
+    with (tmp_path / "object.o").open("rb") as file:
+        words = words_of(ELFFile(file).get_section_by_name(".text.f").data())
+    found = [disassemble(word).split() for word in words if word & 0x7F == 0x77]
+    assert [line[0] for line in found] == ["pv.mlsdotsp.b", "pv.mldotsup.n", "pv.rqld", "pv.rqs.c"]
+    assert [found[0][-1], found[1][-1], found[2][1], found[3][-1]] == ["24", "31", "1,", "15"]
+    # the same with a core that has none of it
+    assert compile_text(kind, text, tmp_path, include).returncode != 0
+
+
 @pytest.mark.unit
 def test_names_are_unique_and_cover_the_table():
     names = [item.name for item in INTRINSICS]
-    assert len(set(names)) == len(names) == sum(insn.extension not in BASE_EXTENSIONS for insn in INSNS)
+    rows = {insn.mnemonic + insn.operands.removesuffix("'") for insn in INSNS if insn.extension not in BASE_EXTENSIONS}
+    assert len(set(names)) == len(names) == len(rows)
     assert [
         c_name(find(*key)) for key in (("p.lw", "rd,imm12(rs1!)"), ("p.lw", "rd,rs2(rs1!)"), ("p.sw", "rs2,rs3(rs1)"))
     ] == [

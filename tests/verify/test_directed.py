@@ -14,7 +14,7 @@ from xpulpnn_sim.verify.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verify.layout import SIGNATURE
 from xpulpnn_sim.verify.reference import ReferenceDesign
 
-FULL = replace(PRESETS["xpulpnn-full"], qnt=True)
+FULL = replace(PRESETS["xpulpnn-full"], qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
 STEPS = 60_000
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -19,14 +20,14 @@ from xpulpnn_sim.verify.stress import random_stress
 from xpulpnn_sw.asm import assemble
 
 FULL = PRESETS["xpulpnn-full"]
+EVERYTHING = replace(FULL, qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
 STEPS = 100_000
 PROGRAMS = 24
 """Enough to reach every row of the largest configuration."""
 
 
-def run_programs(preset, seeds):
+def run_programs(config, seeds):
     """Coverage of some programs on the simulator, none of which may fail."""
-    config = PRESETS[preset]
     plan = Plan(config=config, label="")
     total = Coverage()
     for seed in seeds:
@@ -41,22 +42,23 @@ def run_programs(preset, seeds):
 
 @pytest.mark.flow
 def test_programs_end_and_reach_every_row():
-    coverage = run_programs("xpulpnn-full", range(PROGRAMS))
-    assert coverage.missing(FULL) == []
+    coverage = run_programs(EVERYTHING, range(PROGRAMS))
+    assert coverage.missing(EVERYTHING) == []
     assert set(coverage.traps) == {1, 2, 3, 5, 7, 11}
     assert len(coverage.interrupts) > 10
     assert coverage.loop_ends > 1000
     assert coverage.misaligned > 100
     assert coverage.taken > 100
+    # sums that are not clipped: shifts, factors and summands must fit each other
+    assert coverage.inside > coverage.requantised / 4 > 100
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu"])
 def test_other_configurations_stay_inside_their_rows(preset):
-    coverage = run_programs(preset, range(100, 102))
+    coverage = run_programs(PRESETS[preset], range(100, 102))
     executed = {key for key, count in coverage.rows.items() if count}
-    table = {"ri5cy": "pv.mlsdot", "xpulpnn-cu": "pv.mlsdot"}
-    assert not [key for key in executed if key[0].startswith(table[preset])]
+    assert not [key for key in executed if key[0].startswith(("pv.ml", "pv.rq"))]
 
 
 @pytest.mark.unit

@@ -49,9 +49,9 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
 class Requantiser(wiring.Component):
     """Shifts a sum right, clips it to the numbers of a narrow format, and puts it into a lane of a word.
 
-    ``result = old`` with lane ``lane`` of format ``fmt`` replaced by ``clip(sum >> places)``; the shift is arithmetic,
-    the bounds are 0 and ``2**w - 1``, with ``to_signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without ``valid`` the result
-    is 0 and nothing changes within. Combinational.
+    ``result = old`` with lane ``lane`` of format ``ctrl.fmt`` replaced by ``clip(sum >> places)``; the shift is
+    arithmetic, the bounds are 0 and ``2**w - 1``, with ``ctrl.to_signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without
+    ``ctrl.valid`` the result is 0 and nothing changes within. Combinational.
 
     Only as many bits are shifted as the widest format has: those above must equal the sign, else the result is clipped.
     A negative sum is complemented before and after, so that the bits above must be 0.
@@ -63,12 +63,8 @@ class Requantiser(wiring.Component):
 
     Members
     -------
-    valid : In(1)
-        There is something to do.
-    to_signed : In(1)
-        Clip to signed numbers.
-    fmt : In(FmtField)
-        Format: B, N or C.
+    ctrl : In(RequantiseCtrl)
+        What to do.
     lane : In(4)
         Number of the lane, less than the lanes of the format.
     places : In(5)
@@ -81,9 +77,7 @@ class Requantiser(wiring.Component):
         That word with the new lane, in the same cycle.
     """
 
-    valid: In(1)
-    to_signed: In(1)
-    fmt: In(FmtField)
+    ctrl: In(RequantiseCtrl)
     lane: In(LANE_BITS)
     places: In(range(XLEN))
     sum: In(XLEN)
@@ -102,7 +96,7 @@ class Requantiser(wiring.Component):
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)
         m.d.comb += [
-            total.eq(self.sum & self.valid.replicate(XLEN)),
+            total.eq(self.sum & self.ctrl.valid.replicate(XLEN)),
             negative.eq(total[-1]),
             magnitude.eq(total[:-1] ^ negative.replicate(XLEN - 1)),
         ]
@@ -111,26 +105,26 @@ class Requantiser(wiring.Component):
         bounded = Signal(WIDEST)
         one_lane = Signal(FORMATS[-1].lanes)
         crumbs = Signal(FORMATS[-1].lanes)
-        m.d.comb += one_lane.eq(self.valid << self.lane)
-        with m.Switch(self.fmt):
+        m.d.comb += one_lane.eq(self.ctrl.valid << self.lane)
+        with m.Switch(self.ctrl.fmt):
             for fmt in self.formats:
                 *lower, top = shifted[: fmt.width]
-                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.to_signed)
+                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.ctrl.to_signed)
                 lanes = one_lane[: fmt.lanes]
                 with m.Case(fmt):
                     m.d.comb += [
-                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.to_signed)),
+                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.ctrl.to_signed)),
                         bounded.eq(code.replicate(WIDEST // fmt.width)),
                         crumbs.eq(Cat(lane.replicate(fmt.width // NARROWEST) for lane in lanes)),
                     ]
-        below = negative & ~self.to_signed
+        below = negative & ~self.ctrl.to_signed
         lane_value = Signal(WIDEST)
         mask = Signal(XLEN)
         kept = Signal(XLEN)
         m.d.comb += [
-            lane_value.eq((bounded ^ (negative & self.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
+            lane_value.eq((bounded ^ (negative & self.ctrl.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
             mask.eq(Cat(crumb.replicate(NARROWEST) for crumb in crumbs)),
-            kept.eq(self.old & ~mask & self.valid.replicate(XLEN)),
+            kept.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
             self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
         ]
         return m

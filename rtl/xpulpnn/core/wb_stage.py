@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
-from xpulpnn.core.requantiser import Requantiser
+from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl
 
 
 class WbStage(wiring.Component):
@@ -128,15 +128,19 @@ class WbStage(wiring.Component):
         """The requantiser, whose inputs are registered here."""
         m.submodules.requantiser = requantiser = Requantiser(self.config)
         ex = self.ex
-        kept = {"to_signed": ex.requantise.to_signed, "fmt": ex.requantise.fmt, "lane": ex.lane, "places": ex.shamt}
-        valid = Signal(name="requantises")
-        for name, value in kept.items():
-            register = Signal(value.shape(), name=f"requantise_{name}")
-            m.d.comb += getattr(requantiser, name).eq(register)
-            with m.If(self.ex_ready & ex.valid & ex.requantise.valid):
-                m.d.sync += register.eq(value)
+        ctrl = Signal(RequantiseCtrl, name="requantise")
+        lane, places = Signal.like(ex.lane, name="lane"), Signal.like(ex.shamt, name="places")
         with m.If(self.ex_ready):
-            m.d.sync += valid.eq(ex.valid & ex.requantise.valid)
-        m.d.comb += [requantiser.valid.eq(valid), requantiser.sum.eq(total), requantiser.old.eq(old)]
-        with m.If(valid):
+            m.d.sync += ctrl.valid.eq(ex.valid & ex.requantise.valid)
+            with m.If(ex.valid & ex.requantise.valid):
+                kept = [ctrl.to_signed.eq(ex.requantise.to_signed), ctrl.fmt.eq(ex.requantise.fmt)]
+                m.d.sync += [*kept, lane.eq(ex.lane), places.eq(ex.shamt)]
+        m.d.comb += [
+            requantiser.ctrl.eq(ctrl),
+            requantiser.lane.eq(lane),
+            requantiser.places.eq(places),
+            requantiser.sum.eq(total),
+            requantiser.old.eq(old),
+        ]
+        with m.If(ctrl.valid):
             m.d.comb += self.wb.data.eq(requantiser.result)

@@ -102,9 +102,9 @@ class Insn:
         return len(self.pattern) // 8
 
     @property
-    def extensions(self) -> frozenset[Extension]:
-        """What a core needs to have the row."""
-        return frozenset({self.extension} if self.also is None else {self.extension, self.also})
+    def needs(self) -> tuple[Extension, ...]:
+        """The extensions that a core must have to have the row."""
+        return (self.extension,) if self.also is None else (self.extension, self.also)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -204,10 +204,9 @@ class Insn:
         return {token.field.name: token.field.extract(word) for token in self.tokens}
 
     def takes(self, values: Mapping[str, int]) -> bool:
-        """Whether these are the operands of the instruction, every one with a value that it can hold."""
-        return values.keys() == {token.field.name for token in self.tokens} and all(
-            token.accepts(values[token.field.name]) for token in self.tokens
-        )
+        """Whether these are operands of the instruction, all or some, every one with a value that it can hold."""
+        tokens = {token.field.name: token for token in self.tokens}
+        return values.keys() <= tokens.keys() and all(tokens[name].accepts(value) for name, value in values.items())
 
     def encode(self, **values: int) -> int:
         """The word with the given operand values; bits without meaning are 0.

@@ -40,7 +40,7 @@ def enabled(
     return tuple(
         insn
         for insn in INSNS
-        if insn.extensions <= extensions
+        if extensions.issuperset(insn.needs)
         and (insn.fmt is None or insn.fmt.width in widths)
         and (aliases or not insn.alias)
     )

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import (
+    BEYOND_CONFIG,
     DEFAULT_CONFIG,
     DEFAULT_WIDTHS,
     MOST_CYCLES,
@@ -40,7 +41,7 @@ def cosim_cluster(
     placements: Sequence[Placement] = ("padded",),
     icache: int | None = None,
     tiling: Tiling | None = None,
-    config: ClusterConfig | CoreConfig | str = DEFAULT_CONFIG,
+    config: ClusterConfig | CoreConfig | str | None = None,
     machine: Machine | None = None,
     check: bool = True,
     specialise: bool = False,
@@ -72,8 +73,9 @@ def cosim_cluster(
         Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
         outside; the figures are then those of a second pass. 0: instructions are fetched without delay. None: as
         ``config`` says.
-    config : ClusterConfig, CoreConfig or str
-        The cluster in all else; or every core of it; or the name of a preset of either.
+    config : ClusterConfig, CoreConfig, str or None
+        The cluster in all else; or every core of it; or the name of a preset of either. None: of cores as in
+        :func:`~xpulpnn_sim.api.cosimulation.cosim`.
     tiling : Tiling or None
         The tiles; None: none where the layer fits into the TCDM, else as they take least time.
     machine : Machine or None
@@ -93,13 +95,14 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    cluster = cluster_of(config, exact=exact)
+    cluster = cluster_of(config or DEFAULT_CONFIG, exact=exact)
     cases = kernel_cases(
         kernel,
         layers=layers or (kind(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
+        beyond=None if config else cluster_of(BEYOND_CONFIG, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -159,7 +162,7 @@ def cluster_cases(
     for case in cases:
         variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
         for number, arbiter, placement, count in variations:
-            varied = replace(cluster, cores=count, banks=number, arbiter=arbiter)
+            varied = replace(cluster, core=case.config, cores=count, banks=number, arbiter=arbiter)
             clustered.append(ClusterCase(case=case, cluster=varied, placement=placement, tiling=tiling))
     for chosen in clustered:
         chosen.check()

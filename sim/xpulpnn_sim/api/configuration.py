@@ -1,7 +1,29 @@
 """The configuration that a function of this package takes."""
 
+from collections.abc import Sequence
+
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn_sim.harness.models import simulated
+from xpulpnn_sw.kernels.kind import Kind
+
+
+def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
+    """The core that a variant of a kernel runs on: ``config``, or ``beyond`` if only that has the instructions.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for an unknown variant.
+    """
+    needed = chosen.variant(variant).extensions
+    if beyond is not None and needed <= beyond.extensions and not needed <= config.extensions:
+        return beyond
+    return config
+
+
+def able_variants(chosen: Kind, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None) -> tuple[str, ...]:
+    """Those of the variants that one of the cores can run; all of them if there is none, for whoever reports it."""
+    able = [
+        name for name in names if chosen.variant(name).extensions <= core_for(chosen, name, config, beyond).extensions
+    ]
+    return tuple(able or names)
 
 
 def resolved(config: CoreConfig | str, *, exact: bool = True) -> CoreConfig:

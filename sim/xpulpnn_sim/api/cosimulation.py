@@ -7,7 +7,7 @@ from multiprocessing import get_context
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.configuration import resolved
+from xpulpnn_sim.api.configuration import able_variants, core_for, resolved
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library
@@ -19,7 +19,10 @@ from xpulpnn_sw.precision import Precision
 DEFAULT_WIDTHS = (8, 4, 2)
 
 DEFAULT_CONFIG = "xpulpnn-full"
-"""The preset that all usual variants run on: they use both forms of Mac&Load."""
+"""The preset that all variants of the paper run on: they use both forms of Mac&Load."""
+
+BEYOND_CONFIG = "xpulpnn2"
+"""That of the variants beyond the paper, where none was asked for."""
 
 MOST_CYCLES = 1 << 40
 """No kernel is given up."""
@@ -31,7 +34,7 @@ def cosim(
     layers: Sequence[str] = (),
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
     variants: Sequence[str] = (),
-    config: CoreConfig | str = DEFAULT_CONFIG,
+    config: CoreConfig | str | None = None,
     machine: Machine | None = None,
     engine: str = "stream",
     check: bool = True,
@@ -57,9 +60,10 @@ def cosim(
     precisions : sequence of int, str or Precision
         One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
     variants : sequence of str
-        Names out of the ``variants`` of the kind; empty: its ``usual_variants``.
-    config : CoreConfig or str
-        The core, or the name of a preset.
+        Names out of the ``variants`` of the kind; empty: those of its ``usual_variants`` that the core can run.
+    config : CoreConfig, str or None
+        The core, or the name of a preset; None: the preset ``xpulpnn-full``, and ``xpulpnn2`` for the variants that
+        need it.
     machine : Machine or None
         Memory timing, interrupts and seed; None: memory that grants at once and answers in the next cycle.
     engine : str
@@ -98,7 +102,8 @@ def cosim(
         layers=layers,
         precisions=precisions,
         variants=variants,
-        config=resolved(config, exact=exact),
+        config=resolved(config or DEFAULT_CONFIG, exact=exact),
+        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact),
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -123,15 +128,20 @@ def kernel_cases(
     check: bool,
     specialise: bool,
     rule: Rule = Rule.BN32,
+    beyond: CoreConfig | None = None,
 ) -> list[Case]:
-    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
+    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`.
+
+    With ``beyond`` variants that ``config`` cannot run have that core.
+    """
     chosen = kind(kernel)
+    names = variants or able_variants(chosen, chosen.usual_variants, config, beyond)
     cases = [
         Case(
             layer=layer,
             precision=chosen.precision(layer, precision),
             variant=name,
-            config=config,
+            config=core_for(chosen, name, config, beyond),
             machine=machine,
             checked=check,
             specialise=specialise,
@@ -139,7 +149,7 @@ def kernel_cases(
         )
         for layer in map(chosen.layer.parse, layers or [chosen.usual])
         for precision in [_precision(chosen, one) for one in precisions]
-        for name in variants or chosen.usual_variants
+        for name in names
     ]
     for case in cases:
         case.check()
@@ -153,12 +163,13 @@ def _precision(chosen: Kind, given: int | str | Precision) -> Precision:
 
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
-    """Run cases of one configuration on ``jobs`` processes, results in order; the model is compiled first."""
+    """Run cases on ``jobs`` processes, results in order; the models are compiled first."""
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}")
     if not cases:
         return
-    model_library(engine, cases[0].config)
+    for config in dict.fromkeys(case.config for case in cases):
+        model_library(engine, config)
     run_one = partial(run_case, engine=engine)
     if jobs == 1 or len(cases) == 1:
         yield from map(run_one, cases)

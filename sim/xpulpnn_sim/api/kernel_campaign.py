@@ -11,6 +11,7 @@ from random import Random
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api import channelwise_layers
+from xpulpnn_sim.api.configuration import core_for
 from xpulpnn_sim.harness.kernel_run import Case, case_tensors
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.references import largest_share, reference
@@ -103,6 +104,7 @@ def random_cases(
     rules: Sequence[Rule] = (),
     check: bool = True,
     timing: bool = True,
+    beyond: CoreConfig | None = None,
 ) -> list[Case]:
     """Cases of a kernel for random layers, the same for the same ``machine.seed``.
 
@@ -124,6 +126,8 @@ def random_cases(
         Whether every retirement is checked.
     timing : bool
         Whether some run with random memory timing.
+    beyond : CoreConfig or None
+        The core of the variants that ``config`` cannot run; None: they have no turn.
 
     Raises
     ------
@@ -136,7 +140,7 @@ def random_cases(
         raise InputError(f"--random must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
     wanted = rules or chosen.rules or (Rule.BN32,)
-    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules)
+    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules, beyond=beyond)
     for number in range(count):
         seed = machine.seed + number
         rng = Random(f"{kernel} {seed}")
@@ -148,7 +152,7 @@ def random_cases(
             layer=chosen.layer.parse(chosen.usual),
             precision=rng.choice(possible),
             variant=variant,
-            config=config,
+            config=core_for(chosen, variant, config, beyond),
             machine=surroundings,
             checked=check,
             specialise=rng.random() < 0.25,
@@ -175,6 +179,7 @@ def turns(
     precisions: Sequence[Precision] = (),
     variants: Sequence[str] = (),
     rules: Sequence[Rule] = (),
+    beyond: CoreConfig | None = None,
 ) -> list[Turn]:
     """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
 
@@ -189,7 +194,8 @@ def turns(
         for precision in group:
             try:
                 precision = chosen.precision(layer, precision)
-                case = Case(layer=layer, precision=precision, variant=variant, config=config)
+                core = core_for(chosen, variant, config, beyond)
+                case = Case(layer=layer, precision=precision, variant=variant, config=core)
             except (InputError, LayerError) as error:
                 problem = error
                 continue

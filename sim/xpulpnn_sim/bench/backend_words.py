@@ -34,6 +34,11 @@ PAIR_CLASSES = (
     ("pv.sdotusp.b", "rd~,rs1,rs2"),
     ("pv.dotsp.sc.n", "rd,rs1,rs2"),
     ("pv.mlsdotsup.c", "rd~,(rs1!),nnimm5"),
+    ("pv.mlsdotusp.b", "rd~,(rs1!),nnimm5'"),
+    ("pv.mldotsp.n", "rd,(rs1!),nnimm5"),
+    ("pv.rqld", "uimm1,(rs1!)"),
+    ("pv.rqu.b", "rd~,rs1,rs2,lane2"),
+    ("pv.rqs.c", "rd~,rs1,rs2,lane4"),
     ("pv.cusdotusp.n.1", "rd~,(rs1!),rs2"),
     ("beq", "rs1,rs2,boff13"),
     ("bltu", "rs1,rs2,boff13"),
@@ -48,6 +53,7 @@ OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "l
 
 _LOAD_ONLY_PROBABILITY = 0.25
 _UPDATES = (0b00000, 0b01000, 0b10000)
+_CROSS = 0b11000
 _CU_ENTRY = 1
 """Weight of the C&U row among the pairs, and of the nn rows that meet it."""
 _ENTRIES = 8
@@ -79,7 +85,8 @@ def _value(token: Token, rng: Random) -> int:
         case FieldKind.TARGET:
             return rng.choice([offset for offset in (-64, -10, 6, 8, 64, 1022) if field.accepts(offset)])
         case _ if field.name == "nnimm5":
-            return rng.choice(_UPDATES) | rng.randrange(_ENTRIES)
+            update = rng.choice([update for update in (*_UPDATES, _CROSS) if token.field.accepts(update)])
+            return update | rng.randrange(_ENTRIES)
         case _:
             return rng.randrange(field.low, field.high + field.step, field.step)
 
@@ -111,9 +118,10 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
     def link(first: Drawn, second: Drawn) -> None:
         if "nnimm5" in first.values:
-            first.values["nnimm5"] = update | entries
+            first.values["nnimm5"] = (_CROSS if first.insn.reloads_other else update) | entries
         if "nnimm5" in second.values:
-            second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | entries
+            other = int(first.insn.reloads_other)
+            second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | entries ^ other
 
     return link
 

@@ -30,9 +30,9 @@ def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
                 yield rng.choice(legal) ^ 1 << bit
     for _ in range(UNIFORM_WORDS):
         yield rng.getrandbits(XLEN)
-    # Both update bits of a Mac&Load are the one exclusion that is no pattern.
+    # Both update bits of a Mac&Load: a row of their own, or the one exclusion that is no pattern.
     for insn in INSNS:
-        if insn.op == "pv.mlsdot":
+        if insn.is_nn_form:
             yield int(instruction_words(insn, 1, rng)[0]) | 0b11 << 23
 
 

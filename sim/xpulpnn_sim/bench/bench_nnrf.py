@@ -5,13 +5,15 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn.isa.machine import NNRF_WEIGHTS
+from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS
 from xpulpnn_sim.bench.cadence import Dut, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.stimuli import random_words
 
 _BEATS = 600
+_PARAMETERS = ("nn_kappa", "nn_lambda")
+"""Outputs of the entries behind the weights."""
 
 
 def _stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
@@ -23,16 +25,20 @@ def _stimulus(entries: int, rng: Random) -> dict[str, np.ndarray]:
         "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(_BEATS)]),
     }
     if entries > NNRF_WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(entries - NNRF_WEIGHTS) for _ in range(_BEATS)])
+        columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS) for _ in range(_BEATS)])
     return columns
 
 
 def _expected(entries: int, columns: dict[str, np.ndarray]) -> dict[str, list[int]]:
-    """Words read per beat: the entries after the write of the same beat, activations numbered before weights."""
+    """Words read per beat: activations and weights after the write of the same beat, parameters before it."""
     words = [0] * entries
-    first_weight = entries - NNRF_WEIGHTS
+    first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
+    parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
     reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
+    reads |= {name: [] for name in parameters}
     for beat in range(_BEATS):
+        for number, name in enumerate(parameters):
+            reads[name].append(words[FIRST_PARAMETER + number])
         if columns["we"][beat]:
             words[columns["waddr"][beat]] = int(columns["wdata"][beat])
         reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])

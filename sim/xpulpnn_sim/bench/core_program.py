@@ -224,6 +224,54 @@ _MAC_LOAD_CU = """
 1:  pv.cusdotup.n.1 x10, (x17!), x9
 """
 
+_MAC_LOAD_CROSS = """
+    addi x17, x8, 8
+    lp.setupi 0, 5, 1f
+    pv.mlsdotsup.b x9, (x17!), 24
+    pv.mlsdotup.n x10, (x17!), 31
+1:  pv.mlsdotsp.h x11, (x17!), 1
+    add x9, x9, x10
+"""
+
+_MAC_LOAD_DOT = """
+    addi x17, x8, 12
+    pv.mldotsup.c x10, (x17!), 16
+    lp.setupi 0, 3, 1f
+    pv.mlsdotsup.c x10, (x17!), 8
+1:  pv.mldotup.b x9, (x17!), 0
+    add x9, x9, x10
+"""
+
+_REQUANTISATION = """
+    addi x17, x8, 4
+    li x18, 22
+    pv.rqld 0, (x17!)
+    pv.rqld 1, (x17!)
+    pv.rqu.b x9, x12, x18, 1
+    add x10, x10, x9
+    lp.setupi 0, 6, 1f
+    pv.rqs.n x11, x10, x18, 7
+    pv.rqld 1, (x17!)
+    pv.rqu.n x11, x10, x18, 0
+1:  pv.rqs.b x10, x9, x18, 2
+    lw x9, 4(x8)
+    pv.rqs.c x9, x11, x18, 15
+    sw x9, 40(x8)
+    pv.rqld 0, (x17!)
+    fence.i
+    pv.rqu.c x9, x11, x18, 3
+    c.beqz x9, 2f
+    pv.rqu.b x9, x9, x18, 3
+2:  add x9, x9, x17
+    # a word that fails, between two results
+    li x5, {failing}
+    pv.rqs.b x9, x11, x18, 0
+    pv.rqld 1, (x5!)
+    pv.rqu.b x9, x12, x18, 1
+    ecall
+    pv.rqs.b x9, x10, x18, 2
+"""
+
 _END = """
     csrr x5, minstret
     csrr x6, minstreth
@@ -271,6 +319,9 @@ def program(config: CoreConfig, rng: Random) -> Executable:
         (_NARROW, config.xpulpnn),
         (_MAC_LOAD_NN, config.mac_load_nn),
         (_MAC_LOAD_CU, config.mac_load_cu),
+        (_MAC_LOAD_CROSS, config.mac_load_cross),
+        (_MAC_LOAD_DOT, config.mac_load_dot),
+        (_REQUANTISATION, config.requantise),
     )
     sections += [text for text, present in optional if present]
     rng.shuffle(sections)

@@ -1,8 +1,9 @@
 """When ID takes each instruction, with a memory that grants at once and answers in the next cycle.
 
 The costs are those of :class:`xpulpnn.isa.machine.Cost`: this is when they are due. A value that arrives in WB (loaded
-word, base and entry of a Mac&Load) can be used one cycle later than a result of EX, and jalr uses both one cycle later
-than other readers. fence.i and wfi wait until EX and WB are empty. What acts in ID waits until no access is in EX.
+word, base and entry of a Mac&Load, parameter and result of a requantisation) can be used one cycle later than a result
+of EX, and jalr uses both one cycle later than other readers. fence.i and wfi wait until EX and WB are empty. What acts
+in ID waits until no access is in EX.
 """
 
 from collections.abc import Sequence
@@ -41,6 +42,11 @@ def execution_cycles(item: Retired) -> int:
     return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
 
+def _writes_late(insn: Insn) -> bool:
+    """Whether the register in field rd is written in WB."""
+    return insn.is_load or insn.requantises
+
+
 class PipelineTiming:
     """Cycle in which each instruction of a stream is taken by ID."""
 
@@ -48,6 +54,7 @@ class PipelineTiming:
         self._forwarded: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._entries: dict[int, int] = {}
+        self._parameters = 0
         self._drained = 0
         self._accessed = 0
 
@@ -68,8 +75,8 @@ class PipelineTiming:
                 self._drained = max(self._drained, leaves)
                 continue
             self._results(fetched, leaves)
-            # WB writes loaded registers and the bases of Mac&Loads, EX everything else
-            writes_late = fetched.destination if fetched.insn.is_load else 0
+            # WB writes loaded registers, the bases of Mac&Loads and what pv.rq* makes, EX everything else
+            writes_late = fetched.destination if _writes_late(fetched.insn) else 0
             if fetched.insn.is_mac_load:
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
             self._drained = max(self._drained, leaves + (2 if writes_late else 1))
@@ -84,6 +91,8 @@ class PipelineTiming:
         ready = [times.get(registers[name], 0) for name in insn.reads]
         entries = (fetched.nn_activation, fetched.nn_weight)
         ready += [self._entries.get(entry, 0) for entry in entries if entry is not None]
+        if insn.requantises:
+            ready.append(self._parameters)
         return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
 
     def _write(self, register: int, forwarded: int) -> None:
@@ -95,6 +104,8 @@ class PipelineTiming:
         """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
         insn, late = fetched.insn, leaves + 1
         self._write(fetched.base, late if insn.is_mac_load else leaves)
-        self._write(fetched.destination, late if insn.is_load else leaves)
+        self._write(fetched.destination, late if _writes_late(insn) else leaves)
+        if insn.loads_parameter:
+            self._parameters = late
         if fetched.nn_loaded is not None:
             self._entries[fetched.nn_loaded] = late

@@ -40,6 +40,7 @@ from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.regfile import RegFile
+from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl, requantise_control
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
@@ -183,8 +184,24 @@ def _decoder(name: str) -> BenchedUnit:
     return BenchedUnit(
         "decoder",
         lambda: Decoder(config),
-        lambda: {"preset": name, "rows": _rows(config, IdCtrl, control_fields), **counts},
+        lambda: {"preset": name, "rows": _decoded_rows(config), **counts},
     )
+
+
+def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
+    """The 32-bit rows of a configuration with all control words that they are decoded to."""
+    prefix = "requantise."
+    rows: list[ControlledRow] = []
+    for insn in enabled(config.extensions, config.widths):
+        if insn.size == WORD_BYTES:
+            fields = control_fields(insn)
+            own = {key.removeprefix(prefix): value for key, value in fields.items() if key.startswith(prefix)}
+            rest = {key: value for key, value in fields.items() if not key.startswith(prefix)}
+            words = {"ctrl": _constant(IdCtrl, rest)}
+            if config.requantise:
+                words["requantise"] = _constant(RequantiseCtrl, own)
+            rows.append((insn.mnemonic, insn.operands, words))
+    return rows
 
 
 def _backend(name: str, pairs: int, *simulators: str) -> BenchedUnit:
@@ -222,6 +239,19 @@ def _quantiser(operations: int, *simulators: str, **settings: Any) -> BenchedUni
     rows = [insn.mnemonic for insn in enabled(config.extensions, config.widths) if insn.op == "pv.qnt"]
     data = {"rows": rows, "operations": operations}
     return BenchedUnit("quantiser", lambda: Quantiser(config), lambda: data, simulators)
+
+
+def _requantiser(vectors: int, *simulators: str, **settings: Any) -> BenchedUnit:
+    config = CoreConfig(requantise=True, **settings)
+
+    def control(insn: Insn) -> Mapping[str, Any] | None:
+        return requantise_control(insn) if insn.requantises else None
+
+    def describe() -> Mapping[str, Any]:
+        valid = _constant(RequantiseCtrl, {"valid": True})
+        return {"rows": _rows(config, RequantiseCtrl, control), "valid": valid, "vectors_per_row": vectors}
+
+    return BenchedUnit("requantiser", lambda: Requantiser(config), describe, simulators)
 
 
 def _loop_ops() -> Mapping[str, Any]:
@@ -299,6 +329,7 @@ _SOME_PAIRS = 200
 UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _nnrf(6),
     "nnrf-4": _nnrf(4),
+    "nnrf-8": _nnrf(8),
     "regfile": BenchedUnit("regfile", RegFile),
     "regfile-array": BenchedUnit("regfile", lambda: RegFile("array")),
     "dotp-shared": _dotp(DotpConfig()),
@@ -315,11 +346,14 @@ UNITS: Mapping[str, BenchedUnit] = {
     "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),
     "quantiser": _quantiser(150, *SIMULATORS),
     "quantiser-crumbs": _quantiser(60, "icarus", dotp=DotpConfig(widths=frozenset({16, 8, 2}))),
+    "requantiser": _requantiser(400, *SIMULATORS),
+    "requantiser-part": _requantiser(200, "icarus", dotp=DotpConfig(widths=frozenset({16, 8, 2}))),
     "lsu": BenchedUnit("lsu", Lsu, _lsu),
     "ex-stage": _ex_stage(FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder("xpulpnn-full"),
+    "decoder-2": _decoder("xpulpnn2"),
     "compressed-decoder": _compressed_decoder(1, "verilator"),
     "compressed-decoder-part": _compressed_decoder(16, "icarus"),
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
@@ -335,7 +369,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "csr-file-plain": _csr_file(_PLAIN, "icarus"),
     "backend-full": _backend("xpulpnn-full", _EVERY_PAIR, "verilator"),
     "backend-ri5cy": _backend("ri5cy", _SOME_PAIRS, "verilator"),
-    "backend-nn": _backend("xpulpnn", _SOME_PAIRS, *SIMULATORS),
+    "backend-2": _backend("xpulpnn2", _SOME_PAIRS, *SIMULATORS),
     "backend-cu": _backend("xpulpnn-cu", _SOME_PAIRS, "verilator"),
     "event-unit": _event_unit(6, "icarus", dma=True),
     "event-unit-3": _event_unit(6, "verilator", cores=3, mutexes=2, sw_events=3, dispatch_depth=2),
@@ -372,7 +406,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
     "cluster-axi": _cluster_axi(*SIMULATORS, cores=2, banks=4, tcdm_bytes=1 << 11, icache_shared=512),
     "core-ri5cy": _core("ri5cy", 1, "icarus"),
-    "core-nn": _core("xpulpnn", 1, "icarus"),
+    "core-2": _core("xpulpnn2", 1, "icarus"),
     "core-full": _core("xpulpnn-full", 2, "verilator"),
 }
 """The units by name."""

@@ -116,13 +116,13 @@ def simulated_configuration(arguments: argparse.Namespace) -> CoreConfig:
     return simulated(config)
 
 
-def require_writable(path: Path | None) -> None:
+def require_writable(path: Path | None, option: str = "--json") -> None:
     """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
     if path is None:
         return
     if path.is_dir():
-        raise InputError(f"--json must be a file, not the folder {path}")
-    require_folder(path.parent, "--json")
+        raise InputError(f"{option} must be a file, not the folder {path}")
+    require_folder(path.parent, option)
 
 
 def write_json(path: Path | None, result: Any) -> None:

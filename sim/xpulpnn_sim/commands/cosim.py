@@ -8,8 +8,16 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, run_cases
+from xpulpnn.errors import ConfigError, InputError
+from xpulpnn_sim.api.configuration import able_variants
+from xpulpnn_sim.api.cosimulation import (
+    BEYOND_CONFIG,
+    DEFAULT_CONFIG,
+    DEFAULT_WIDTHS,
+    MOST_CYCLES,
+    kernel_cases,
+    run_cases,
+)
 from xpulpnn_sim.api.kernel_campaign import covered, random_cases, turns
 from xpulpnn_sim.commands import cosim_bnn, cosim_cifar10, cosim_cluster, cosim_ulppack
 from xpulpnn_sim.commands.channelwise_table import channelwise_table
@@ -40,7 +48,8 @@ from xpulpnn_sim.commands.kernel import (
 from xpulpnn_sim.harness.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.harness.machine import Machine, Waves
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp
-from xpulpnn_sw.kernels.kinds import PAPER_VARIANTS, kind
+from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer
@@ -72,8 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variant",
         metavar="LIST",
-        help=f"conv and matmul: out of {','.join(VARIANTS)} (default {','.join(PAPER_VARIANTS)}); other kernels have "
-        "others, which an unknown name lists; or all",
+        help=f"conv and matmul: out of {','.join(VARIANTS)} (default {','.join(USUAL_VARIANTS)}); other kernels have "
+        "others, which an unknown name lists; or all. Of the default and of all those that the core can run",
     )
     add_requantise(parser)
     parser.add_argument(
@@ -83,7 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="N random layers of the kernel instead of --layer, each with a precision, variant and rule out of those "
         "given, or of all; one in four with random memory timing",
     )
-    add_configuration(parser, DEFAULT_CONFIG, BOTH_FORMS)
+    add_configuration(parser, DEFAULT_CONFIG, f"{BOTH_FORMS}; {BEYOND_CONFIG} for variants that need it")
+    # what was not asked for may differ between variants
+    parser.set_defaults(preset=None)
     add_exact(parser)
     parser.add_argument(
         "--engine",
@@ -118,12 +129,17 @@ def run(arguments: argparse.Namespace) -> int:
     for one in _OTHERS:
         if arguments.kernel != one.NAME:
             one.refuse_its_options(arguments)
+    is_open = arguments.preset is None
+    if is_open:
+        arguments.preset = DEFAULT_CONFIG
     for one in _OTHERS:
         if arguments.kernel == one.NAME:
             return one.run(arguments, _usual(arguments.kernel))
     cosim_cluster.require_its_options(arguments)
     cluster = None if arguments.cores is None else cosim_cluster.configured(arguments)
-    cases = _cases(arguments, simulated_configuration(arguments) if cluster is None else cluster.core)
+    config = simulated_configuration(arguments) if cluster is None else cluster.core
+    beyond = _beyond(arguments) if is_open else None
+    cases = _cases(arguments, config, beyond)
     window = None if arguments.wave_window is None else Waves.window(arguments.wave_window)
     if arguments.engine == "core" and arguments.waves is not None:
         raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
@@ -134,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_folder(arguments.waves.parent, "--waves")
     if cluster is not None:
         code = cosim_cluster.run(arguments, cluster, cases)
-        _print_coverage(arguments, cases)
+        _print_coverage(arguments, cases, config, beyond)
         return code
     with progress_bar("kernels", len(cases)) as (progress, task):
         results = []
@@ -148,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(f"{name}\n{report}\n", markup=False, soft_wrap=True)
     shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
     console.print(shown([result.record for result in results]))
-    _print_coverage(arguments, cases)
+    _print_coverage(arguments, cases, config, beyond)
     write_json(arguments.json, [result.record for result in results])
     if arguments.waves is not None:
         _write_waves(arguments.waves, window, cases, results)
@@ -159,10 +175,29 @@ def _usual(kernel: str) -> argparse.Namespace:
     """The options where none are given."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return parser.parse_args([kernel])
+    usual = parser.parse_args([kernel])
+    usual.preset = DEFAULT_CONFIG
+    return usual
 
 
-def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
+def _beyond(arguments: argparse.Namespace) -> CoreConfig | None:
+    """The core of variants that need more than the default preset; None if the settings leave nothing of it."""
+    asked = argparse.Namespace(**vars(arguments) | {"preset": BEYOND_CONFIG})
+    try:
+        return simulated_configuration(asked)
+    except ConfigError:
+        return None
+
+
+def _variants(arguments: argparse.Namespace, chosen: Kind, config: CoreConfig, beyond: CoreConfig | None) -> list[str]:
+    """The variants asked for; of all those that the core can run."""
+    if arguments.variant is None:
+        return []
+    names = comma_list(arguments.variant, tuple(chosen.variants), "--variant")
+    return names if arguments.variant != "all" else list(able_variants(chosen, names, config, beyond))
+
+
+def _cases(arguments: argparse.Namespace, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {arguments.jobs}")
     machine = Machine(
@@ -175,13 +210,14 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     )
     chosen = kind(arguments.kernel)
     if arguments.random is not None:
-        return _random_cases(arguments, config, machine)
+        return _random_cases(arguments, config, beyond, machine)
     return kernel_cases(
         arguments.kernel,
         layers=arguments.layer or [chosen.usual if arguments.cores is None else chosen.usual_in_cluster],
         precisions=precisions(arguments),
-        variants=comma_list(arguments.variant, tuple(chosen.variants), "--variant") if arguments.variant else (),
+        variants=_variants(arguments, chosen, config, beyond),
         config=config,
+        beyond=beyond,
         machine=machine,
         check=not arguments.no_check,
         specialise=arguments.specialise,
@@ -189,12 +225,13 @@ def _cases(arguments: argparse.Namespace, config: CoreConfig) -> list[Case]:
     )
 
 
-def _print_coverage(arguments: argparse.Namespace, cases: list[Case]) -> None:
+def _print_coverage(
+    arguments: argparse.Namespace, cases: list[Case], config: CoreConfig, beyond: CoreConfig | None
+) -> None:
     """With random layers: how much of all that was asked for they have met."""
     if arguments.random is None:
         return
-    config, asked = cases[0].config, _asked(arguments)
-    every = len(turns(arguments.kernel, config, **asked._asdict()))
+    every = len(turns(arguments.kernel, config, **_asked(arguments)._asdict(), beyond=beyond))
     output().print(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
 
 
@@ -214,13 +251,16 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     return _Asked(() if is_open else precisions(arguments), variants, rules)
 
 
-def _random_cases(arguments: argparse.Namespace, config: CoreConfig, machine: Machine) -> list[Case]:
+def _random_cases(
+    arguments: argparse.Namespace, config: CoreConfig, beyond: CoreConfig | None, machine: Machine
+) -> list[Case]:
     if arguments.layer is not None:
         raise InputError("--layer must be left out with --random")
     return random_cases(
         arguments.kernel,
         arguments.random,
         config=config,
+        beyond=beyond,
         machine=machine,
         **_asked(arguments)._asdict(),
         check=not arguments.no_check,

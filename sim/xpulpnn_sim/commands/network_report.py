@@ -132,7 +132,8 @@ def _layers(record: dict[str, Any]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for layer in layers:
         table.add_row(
-            *(layer[name] for name in ("name", "layer", "precision", "variant")),
+            *(layer[name] for name in ("name", "layer", "precision")),
+            f"{layer['variant']}{', folded' * layer['folded']}",
             str(layer["cycles"]),
             *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
             *(str(layer["stalls"][cause]) for cause in causes),

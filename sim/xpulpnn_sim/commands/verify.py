@@ -209,6 +209,8 @@ def _summary(results: list[Result], plans: list[Plan]) -> dict[str, Any]:
         "loop_ends": total.loop_ends,
         "taken_branches": total.taken,
         "misaligned": total.misaligned,
+        "requantised": total.requantised,
+        "requantised_inside": total.inside,
         "compressed": total.compressed,
         "stalls": cycles - instructions,
         "instructions_per_s": round(instructions / wall) if wall else 0,
@@ -231,5 +233,8 @@ def _print(summary: dict[str, Any], console: Console) -> None:
     events.add_row("interrupts", f"{sum(lines.values())} on {len(lines)} lines")
     for name in ("loop_ends", "taken_branches", "misaligned", "compressed", "stalls"):
         events.add_row(name.replace("_", " "), str(summary[name]))
+    if summary["requantised"]:
+        inside = f"{summary['requantised']}, {summary['requantised_inside']} of them within the bounds"
+        events.add_row("results of pv.rq*", inside)
     events.add_row("differences", str(summary["differences"]))
     console.print(events)

@@ -56,7 +56,8 @@ def _depthwise(layer: DepthwiseLayer, tensors: DepthwiseTensors, precision: Prec
 
 
 def _maxpool(layer: MaxPoolLayer, tensors: PoolTensors, _: Precision) -> Results:
-    return golden.max_pool(tensors.activations, _window(layer))
+    greatest = golden.max_pool(tensors.activations, _window(layer))
+    return golden.relu(greatest) if layer.relu else greatest
 
 
 def _relu(_: ReluLayer, tensors: ReluTensors, __: Precision) -> Results:

@@ -14,11 +14,10 @@ from xpulpnn_sim.golden.layers import Pads, conv
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.png import read_png
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
-from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layers.channelwise import MaxPoolLayer, ReluLayer
+from xpulpnn_sw.layers.channelwise import MaxPoolLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layout import Ints
@@ -185,7 +184,7 @@ def _shapes() -> list[tuple[int, ...]]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """A convolution, its ReLU if the results are signed, and its pooling, whose windows the edge cuts off."""
+    """A convolution, and its pooling, with ReLU if the results are signed; the edge cuts windows off."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
@@ -204,20 +203,15 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
         kernel_width=_POOL,
         stride=(_STRIDE, _STRIDE),
         padding=(0, 1, 0, 1),
+        relu=precision.y_signed,
     )
     results = np.zeros((side, side, filters), np.int64)
     bits, signed = precision.y, precision.y_signed
     same = Precision(bits, bits, bits, x_signed=signed, y_signed=signed)
-    stages = [Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors)]
-    if signed:
-        layer = ReluLayer(height=side, width=side, channels=filters)
-        stages.append(
-            Stage(name=f"relu{number + 1}", layer=layer, precision=same, tensors=ReluTensors(activations=results))
-        )
-    stages.append(
-        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results))
-    )
-    return stages
+    return [
+        Stage(name=f"conv{number + 1}", layer=convolution, precision=precision, tensors=tensors),
+        Stage(name=f"pool{number + 1}", layer=pooling, precision=same, tensors=PoolTensors(activations=results)),
+    ]
 
 
 def _random_pixels(rng: np.random.Generator) -> NDArray[np.uint8]:

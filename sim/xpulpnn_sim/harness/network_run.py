@@ -25,7 +25,7 @@ def run_network(case: NetworkCase, progress: Callable[[int], None] | None = None
     """
     if isinstance(case.config, ClusterConfig):
         return run_deployed(case, case.config, progress)
-    made = chain(case.network, case.image, case.variants)
+    made = chain(case.computed, case.image, case.variants)
     function, text = made.function, made.function.function
     program = bare_program(function)
     executable = executable_of(program, function.name)

@@ -8,7 +8,7 @@ from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.labels import Labels
 from xpulpnn_sim.verify.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER, SLOTS, SP
 from xpulpnn_sim.verify.loop_writer import INNER, LONGEST_BODY, OUTER, Loop, LoopWriter, SharedEndLoop
-from xpulpnn_sim.verify.memory_run import QUANTISING, STYLES, MemoryRun
+from xpulpnn_sim.verify.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verify.system import Features, System
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -288,7 +288,7 @@ class Control:
             loops=context.loops - {number},
             exits=(*context.exits, after),
         )
-        body = self.blocks(inside, children)
+        body = (*self._first(inside), *self.blocks(inside, children))
         inner_body: tuple[Block, ...] | None = None
         if number == OUTER and INNER in context.loops and self._draw.chance(0.3):
             inner = self._loops.count(self._affordable(inside, 1))
@@ -300,13 +300,21 @@ class Control:
         before, last = self._last(number, after, inside)
         return self._loops.loop(Loop(number, count, body + before, last, after))
 
+    def _first(self, context: Context) -> tuple[Block, ...]:
+        """Now and then a requantisation as the first instruction of a loop body."""
+        draw = self._draw
+        if not draw.decks[Group.REQUANTISE] or draw.chance(0.7):
+            return ()
+        self.left -= context.scale
+        return (Block("arithmetic", (draw.arithmetic(group=Group.REQUANTISE),)),)
+
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[Block, ...], str]:
         """The last instruction of a loop body, and what must be executed before it."""
         draw, rng = self._draw, self._rng
         self.left -= context.scale
         match rng.randrange(12):
             case 0 | 1:
-                styles = [style for style in STYLES if draw.decks[Group.QUANTISE] or style not in QUANTISING]
+                styles = [style for style in STYLES if style not in OPTIONAL or draw.decks[OPTIONAL[style]]]
                 run = MemoryRun(draw, rng.choice(styles)).block(rng.randrange(1, 4))
                 if run.children:
                     return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]

@@ -101,7 +101,7 @@ def _instance(insn: Insn, **registers: str) -> str:
 def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Every row that computes: a chain of instructions that depend on each other."""
     for insn in rows:
-        if group_of(insn) not in ARITHMETIC or insn.op in _DIVISIONS:
+        if group_of(insn) not in ARITHMETIC or insn.op in _DIVISIONS or insn.requantises:
             continue
         text = _instance(insn)
         is_dot = insn.op.startswith(("pv.dot", "pv.sdot"))
@@ -306,11 +306,22 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield CostRow(f"Mac&Load, {use} in the next instruction", name, code, waits, setup=setup, is_extra=True)
     for insn in rows:
         if insn.is_mac_load:
-            registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": "16"}
-            yield CostRow("Mac&Load", insn.mnemonic, _instance(insn, **registers), _FREE, setup=setup)
+            selector = "24" if insn.reloads_other else "16"
+            registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": selector}
+            name = f"{insn.mnemonic} {selector}" if insn.is_nn_form else insn.mnemonic
+            yield CostRow("Mac&Load", name, _instance(insn, **registers), _FREE, setup=setup)
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
         yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), _FREE, setup=setup)
+    if config.mac_load_cross:
+        cross = "pv.mlsdotsup.b a4, (a1!), 24"
+        for use, selector, waits in (
+            ("reloaded entry used", 1, _due(Cost.MAC_LOAD_USE)),
+            ("entry used that another one is reloaded for", 0, _FREE),
+        ):
+            code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
+            group = f"Mac&Load, {use} in the next instruction"
+            yield CostRow(group, "nn, other activation", code, waits, setup, is_extra=True)
 
 
 def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -321,6 +332,32 @@ def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             text = f"{_instance(insn, rd='a2', rs2='a1')}\n addi a3, a2, 1"
             waits = {WaitCause.MULTICYCLE: cycles(insn).most - 1}
             yield CostRow(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, setup=setup)
+
+
+def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+    """pv.rqld and pv.rq*: alone, and each result used by the next instruction and by the one after it."""
+    setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
+    late, parameter = _due(Cost.REQUANTISE_USE), _due(Cost.PARAMETER_USE)
+    for insn in rows:
+        if insn.requantises:
+            texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
+            name = insn.mnemonic
+            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), _FREE, setup)
+            for group, code, waits in (
+                ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", late),
+                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", _FREE),
+                ("same register as the one before", "\n".join([texts["a3"]] * 2), late),
+                ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
+                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", _FREE),
+            ):
+                yield CostRow(f"pv.rq*, {group}", name, code, waits, setup, is_extra=True)
+        if insn.loads_parameter:
+            crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
+            group, once = "load, store, post-increment", _instance(insn, rs1="a1")
+            yield CostRow(group, insn.mnemonic, once, _FREE, setup)
+            yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
+            group = "use of the incremented base in the next instruction"
+            yield CostRow(group, insn.mnemonic, f"{once}\n addi a5, a1, 1", _FREE, setup, is_extra=True)
 
 
 def _system() -> Iterator[CostRow]:
@@ -342,4 +379,4 @@ def cost_rows(config: CoreConfig) -> list[CostRow]:
     found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
         found += _loops()
-    return [*found, *_mac_load(config, rows), *_quantisation(rows), *_system()]
+    return [*found, *_mac_load(config, rows), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -45,6 +45,8 @@ class Coverage:
         Accesses that cross a word.
     compressed : int
         Compressed instructions.
+    requantised, inside : int
+        Results of pv.rq*, and those of them that are neither of the bounds to which sums are clipped.
     """
 
     rows: Counter[Key] = field(default_factory=Counter[Key])
@@ -54,6 +56,8 @@ class Coverage:
     taken: int = 0
     misaligned: int = 0
     compressed: int = 0
+    requantised: int = 0
+    inside: int = 0
 
     def add(self, records: Records, config: CoreConfig) -> None:
         """Count the events of a block of records of a core with this configuration."""
@@ -75,6 +79,20 @@ class Coverage:
         self.compressed += int(np.count_nonzero(sizes == 2))
         size = np.bitwise_count(records["mem_rmask"] | records["mem_wmask"])
         self.misaligned += int(np.count_nonzero((records["mem_addr"] & 3) + size > 4))
+        written = ~trapped & (records["rd_we"] != 0)
+        for number, row in enumerate(found):
+            if row is not None and row.requantises:
+                self._elements(row, int(words[number]), records["rd_wdata"][written & (which == number)])
+
+    def _elements(self, row: Insn, word: int, results: Records) -> None:
+        """Count elements that pv.rq* has written into registers."""
+        assert row.fmt is not None
+        width = row.fmt.width
+        elements = results >> np.uint32(width * row.decode(word)["lane"]) & np.uint32((1 << width) - 1)
+        least = 1 << width - 1 if row.a_signed else 0
+        bounds = least, (least - 1) % (1 << width)
+        self.requantised += len(elements)
+        self.inside += int(np.count_nonzero(~np.isin(elements, bounds)))
 
     @staticmethod
     def _count(counter: Counter[int], values: Records) -> None:
@@ -90,6 +108,8 @@ class Coverage:
         self.taken += other.taken
         self.misaligned += other.misaligned
         self.compressed += other.compressed
+        self.requantised += other.requantised
+        self.inside += other.inside
 
     def missing(self, config: CoreConfig) -> list[Key]:
         """Rows of the configuration that were never executed."""

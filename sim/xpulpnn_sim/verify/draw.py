@@ -14,7 +14,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verify.layout import POOL, RARE
+from xpulpnn_sim.verify.layout import POOL, RARE, SHIFTS
 from xpulpnn_sw.disasm import render
 
 _XPULPV2_WIDTH = 8
@@ -26,6 +26,8 @@ _RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
 _CORNER_CHANCE = 0.35
 _IGNORED_CHANCE = 0.1
 """How often bits without meaning are set."""
+_SHIFT_CHANCE = 0.85
+"""How often pv.rq shifts by a register of :data:`SHIFTS`."""
 
 
 class Group(Enum):
@@ -41,13 +43,23 @@ class Group(Enum):
     STORE = "store"
     MAC_LOAD = "Mac&Load"
     QUANTISE = "threshold quantisation"
+    REQUANTISE = "requantisation"
+    PARAMETER = "load of a parameter of the requantisation"
     SHORT_MEMORY = "compressed load and store"
     BRANCH = "branch"
     SHORT_BRANCH = "compressed branch"
     CSR = "CSR"
 
 
-ARITHMETIC = (Group.INTEGER, Group.MULDIV, Group.COMPRESSED, Group.SCALAR, Group.SIMD, Group.NARROW)
+ARITHMETIC = (
+    Group.INTEGER,
+    Group.MULDIV,
+    Group.COMPRESSED,
+    Group.SCALAR,
+    Group.SIMD,
+    Group.NARROW,
+    Group.REQUANTISE,
+)
 """Groups whose rows change nothing but their destination."""
 
 _SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi"})
@@ -66,6 +78,10 @@ def group_of(insn: Insn) -> Group | None:
         return Group.SHORT_BRANCH if is_short else Group.BRANCH
     if insn.is_mac_load:
         return Group.MAC_LOAD
+    if insn.requantises:
+        return Group.REQUANTISE
+    if insn.loads_parameter:
+        return Group.PARAMETER
     if insn.extension is Extension.XPULPQNT:
         return Group.QUANTISE
     if insn.is_load or insn.is_store:
@@ -168,6 +184,8 @@ class Draw:
         self._ignored = tables.ignored
         self._pool = POOL
         self._recent = POOL[0]
+        shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
+        self._rare = [register for register in RARE if register not in shifts]
 
     @property
     def has_xpulp(self) -> bool:
@@ -207,7 +225,7 @@ class Draw:
         usual = [register for register in self._pool if low <= register <= high and register not in keep]
         usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
         if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
-            return self.rng.choice(RARE)
+            return self.rng.choice(self._rare)
         if not low and self.chance(_ZERO_CHANCE):
             return 0
         return self.rng.choice(usual)
@@ -234,6 +252,8 @@ class Draw:
         """
         chosen = dict(pins or {})
         written = written_fields(insn)
+        if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
+            chosen.setdefault("rs2", SHIFTS[insn.fmt.width])
         for token in insn.tokens:
             name = token.field.name
             if name in chosen:

@@ -7,11 +7,12 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.stimuli import random_word
 from xpulpnn_sim.verify.blocks import Block, count_statements
 from xpulpnn_sim.verify.control import Context, Control
-from xpulpnn_sim.verify.draw import Draw
+from xpulpnn_sim.verify.draw import Draw, Group
 from xpulpnn_sim.verify.handlers import Handlers, random_handlers
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SIGNATURE
+from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verify.memory_run import MemoryRun
+from xpulpnn_sim.verify.parameters import aimed_lines, shift_register
 from xpulpnn_sim.verify.program import Program
 from xpulpnn_sim.verify.system import Features
 from xpulpnn_sw.registers import ABI_NAMES
@@ -44,6 +45,9 @@ _BASE: Mapping[str, float] = {
 
 _QUANTISING: Mapping[str, float] = {"quantise": 4}
 """The same of those only for cores with pv.qnt."""
+
+_REQUANTISING: Mapping[str, float] = {"requantise": 6}
+"""And for cores with pv.rq*."""
 
 STYLES: Mapping[str, Mapping[str, float]] = {
     "balanced": {},
@@ -79,6 +83,8 @@ _FUNCTION_SCALE = 4
 def _registers(draw: Draw) -> Block:
     """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
+    if draw.decks[Group.REQUANTISE]:
+        words |= {register: shift_register(draw.rng, width) for width, register in SHIFTS.items()}
     return Block(
         "registers",
         (),
@@ -122,7 +128,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
         hwloops=config.xpulpv2,
         performance=getattr(config, "performance_counters", False),
     )
-    weights = {**_BASE, **(_QUANTISING if config.qnt else {}), **STYLES[style]}
+    optional = {**(_QUANTISING if config.qnt else {}), **(_REQUANTISING if config.requantise else {})}
+    weights = {**_BASE, **optional, **STYLES[style]}
     control = Control(draw, labels, features, weights, budget)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(_function(control, labels, loops) for _ in range(rng.randrange(_FUNCTIONS + 1)))
@@ -131,6 +138,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     main += [_enabling()] if interrupts else []
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
+    if config.requantise:
+        main.append(Block("parameters", aimed_lines(draw)))
     control.left = budget
     length = 0
     while control.left > 0 and length < _LONGEST:

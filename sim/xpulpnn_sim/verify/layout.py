@@ -44,3 +44,7 @@ POOL = tuple(range(8, 15))
 """Registers of the random instructions: few, for many dependences, and within reach of compressed forms."""
 RARE = tuple(range(16, 30))
 """Registers used now and then."""
+SHIFTS = {8: 16, 4: 17, 2: 18}
+"""Registers that hold a shift after which many words lie in the range of results of so many bits, in programs of cores
+that requantise; no random instruction writes them.
+"""

@@ -8,6 +8,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.verify.blocks import Block
 from xpulpnn_sim.verify.draw import Draw, Group, written_fields
 from xpulpnn_sim.verify.layout import BASE, LOW_SIZE, MASK, POOL, SLOTS, SP
+from xpulpnn_sim.verify.parameters import aimed_lines
 from xpulpnn_sw.registers import ABI_NAMES
 
 _NEAR = 16
@@ -17,12 +18,16 @@ _DRIFT_LIMIT = 0x800
 """How far increments may move a base; with the largest offset still within the margin of the window."""
 _SMALL = 0x7F
 """Largest value of an offset register."""
+_BOTH = 0b11000
+"""Both update bits of a Mac&Load."""
 _INCREMENT = 4
 """Bytes a Mac&Load moves its base."""
 _ZERO_BASE_CHANCE = 0.05
 _LOST_CHANCE = 0.15
 """How often an access may overwrite its own base."""
 _ATTEMPTS = 20
+_AIMED_CHANCE = 0.2
+"""How often the next in a run of requantisations is one whose result is aimed at."""
 _IMMEDIATE_OFFSETS = frozenset({"imm12", "stimm12", "cl7"})
 _LOADS_AND_STORES = (Group.LOAD, Group.STORE, Group.SHORT_MEMORY)
 
@@ -31,11 +36,22 @@ STYLES: dict[str, tuple[Group, ...]] = {
     "Mac&Load": (Group.MAC_LOAD,),
     "mixed": (Group.MAC_LOAD, Group.LOAD, Group.STORE),
     "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
+    "requantise": (
+        *(Group.REQUANTISE,) * 6,
+        *(Group.PARAMETER,) * 4,
+        Group.MAC_LOAD,
+        Group.LOAD,
+        Group.STORE,
+    ),
 }
 """Rows of a run by its name."""
 
-QUANTISING = frozenset({"quantise"})
-"""Those only for cores with pv.qnt."""
+OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
+"""Those only for cores that have rows of a group."""
+
+_SYSTEM_CHANCE = 0.04
+_SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")
+"""What may stand between two requantisations."""
 
 
 @dataclass(slots=True)
@@ -97,6 +113,12 @@ class MemoryRun:
                 if draw.chance(0.3):
                     children.append(Block("arithmetic", (draw.arithmetic(self._known.registers),)))
                     continue
+                if self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
+                    children.append(Block("system", (rng.choice(_SYSTEM),)))
+                    continue
+                if self._style == "requantise" and draw.chance(_AIMED_CHANCE):
+                    children.append(Block("aimed", aimed_lines(draw, self._known.registers)))
+                    continue
                 text = self._access()
                 if text is not None:
                     children.append(Block("access", (text,)))
@@ -128,7 +150,7 @@ class MemoryRun:
         draw, known = self._draw, self._known
         for _ in range(_ATTEMPTS):
             insn = draw.deal(*self._groups)
-            pins = self._pins(insn)
+            pins = {} if insn.requantises else self._pins(insn)
             if pins is None:
                 continue
             keep = () if draw.chance(_LOST_CHANCE) else known.registers - {pins.get("rs1", 0)}
@@ -145,8 +167,8 @@ class MemoryRun:
             return {}
         base_field = operand.base.field
         pins: dict[str, int] = {}
-        if insn.op == "pv.mlsdot":
-            pins["nnimm5"] = rng.choice((0, 8, 8, 16, 16)) | rng.randrange(8)
+        if insn.is_nn_form:
+            pins["nnimm5"] = (_BOTH if insn.reloads_other else rng.choice((0, 8, 8, 16, 16))) | rng.randrange(8)
             if pins["nnimm5"] < _NEAR // 2:
                 return pins
         base = rng.choice([*known.bases])
@@ -198,6 +220,9 @@ class MemoryRun:
     def _note(self, insn: Insn, values: dict[str, int]) -> None:
         """Update what is known after the instruction."""
         known = self._known
+        if insn.requantises:
+            known.forget(values["rd"])
+            return
         operand = _memory_operand(insn)
         base = values.get(operand.base.field.name, 0) if operand.base else 0
         moves = operand.increment and values.get("nnimm5", 8) >= 8

@@ -18,6 +18,14 @@ _COUNTS = ("lpcount0", "lpcount1")
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
 _CLEARS = ("csrrc", "csrrci")
+_NN_LOADS = (
+    ("pv.rqld", "uimm1,(rs1!)", "0, ({1}!)"),
+    ("pv.rqld", "uimm1,(rs1!)", "1, ({1}!)"),
+    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "{0}, ({1}!), 25"),
+    ("pv.mldotsp.c", "rd,(rs1!),nnimm5", "{0}, ({1}!), 8"),
+    ("pv.mldotup.h", "rd,(rs1!),nnimm5", "{0}, ({1}!), 18"),
+)
+"""Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
 _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")
 """Rows for instructions written into the code."""
 
@@ -137,22 +145,32 @@ class System:
         forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]
         if draw.has_xpulp:
             forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
+        forms += [f"{name} {text}" for name, operands, text in _NN_LOADS if (name, operands) in draw.rows]
         behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
         behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
-        lines = (f"li {X6}, 0x{address:x}", rng.choice(forms).format(value, X6), *rng.choice(behind))
+        behind += [self._requantised()] * 2
+        access = rng.choice(forms).format(value, X6)
+        lines = (f"li {X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
         return Block("failing", lines)
 
     def wait(self) -> Block:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
         if not self._features.interrupts:
             return self.fence()
-        lines = (f"addi {X6}, zero, -1", f"csrrw zero, mie, {X6}", "wfi")
+        lines = (f"addi {X6}, zero, -1", f"csrrw zero, mie, {X6}", *self._requantised(), "wfi")
         return Block("wfi", lines)
 
     def fence(self) -> Block:
         """fence or fence.i without a purpose."""
         row = self._draw.rows[self._rng.choice((("fence", "pred,succ"), ("fence.i", "")))]
-        return Block("fence", (self._draw.text(row, self._draw.values(row)),))
+        return Block("fence", (*self._requantised(), self._draw.text(row, self._draw.values(row))))
+
+    def _requantised(self) -> tuple[str, ...]:
+        """Now and then a requantisation, whose result is under way when what follows begins."""
+        draw = self._draw
+        if not draw.decks[Group.REQUANTISE] or draw.chance(0.5):
+            return ()
+        return (draw.arithmetic(group=Group.REQUANTISE),)
 
     def vectors(self) -> Block:
         """Move mtvec between the two tables and the two modes; the bits in between are ignored."""

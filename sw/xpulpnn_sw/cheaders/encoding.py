@@ -14,8 +14,6 @@ from xpulpnn.isa.insn import Insn
 
 _WORD_BITS = 32
 BRANCH_OFFSET, LOAD_OFFSET, STORE_OFFSET = "boff13", "imm12", "stimm12"
-BOTH_UPDATES = 0b11000
-"""Update bits of a Mac&Load immediate; one word has at most one of them."""
 
 
 class Slot(NamedTuple):
@@ -66,8 +64,8 @@ def checked(field: Field, bits: str) -> str:
     """C expression of ``bits``, or of a number no slot takes if the operand of this field is out of range."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
-    if name == "nnimm5":
-        rule += f" && (({name}) & {BOTH_UPDATES}) != {BOTH_UPDATES}"
+    if field.not_both:
+        rule += f" && XP_UPDATES({name}, {field.not_both})"
     elif field.step > 1:
         rule += f" && ({name}) % {field.step} == 0"
     return f"XP_CHECKED({rule}, {bits})"
@@ -100,7 +98,11 @@ def is_whole(field: Field) -> bool:
     """Whether the number that stands for an operand in a directive is its value, so that a string can be put there."""
     if field.name in (LOAD_OFFSET, STORE_OFFSET):
         return True
-    return len(field.parts) == 1 and field.low == 0 and field.step == 1 and field.parts[0][2] <= RS2.width
+    (low, value_low, width), *others = field.parts
+    # the number of a slot counts from the slot's lowest bit
+    return (
+        not (others or value_low or field.low) and width <= RS2.width and low in (RD.low, RS1.low, RS2.low, FUNCT7.low)
+    )
 
 
 def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Piece], str]) -> str:

@@ -21,6 +21,9 @@ _MACROS = {
     Extension.XPULPML_NN: "XP_HAVE_MAC_LOAD_NN",
     Extension.XPULPML_CU: "XP_HAVE_MAC_LOAD_CU",
     Extension.XPULPQNT: "XP_HAVE_QNT",
+    Extension.XPULPML_CROSS: "XP_HAVE_MAC_LOAD_CROSS",
+    Extension.XPULPML_DOT: "XP_HAVE_MAC_LOAD_DOT",
+    Extension.XPULPRQ: "XP_HAVE_REQUANTISE",
 }
 
 _CONFIG = """\
@@ -60,6 +63,12 @@ typedef uint8_t v4u __attribute__((vector_size(4)));
 #define XP_WITHIN(value, low, high) ((int)(value) >= (low) && (int)(value) <= (high))
 #define XP_CHECKED(rule, bits) ((rule) ? (bits) : XP_OUT_OF_RANGE)
 #define XP_BITS(value, shift, mask) ((int)(value) >> (shift) & (mask))
+/* Both update bits of a Mac&Load reload the activation it does not use, where the core has that. */
+#ifdef XP_HAVE_MAC_LOAD_CROSS
+#define XP_UPDATES(selector, both) 1
+#else
+#define XP_UPDATES(selector, both) (((selector) & (both)) != (both))
+#endif
 
 {sections}{includes}
 #endif
@@ -94,8 +103,8 @@ _CU_LOAD = """\
 
 
 def _entry_loads(items: list[Intrinsic]) -> str:
-    """The macro that fills entries of the NN-RF, by means of the first Mac&Load among ``items``."""
-    first = next((item.insn for item in items if item.insn.is_mac_load), None)
+    """The macro that fills entries of the NN-RF, by means of the first accumulating Mac&Load among ``items``."""
+    first = next((item.insn for item in items if item.insn.is_mac_load and item.insn.accumulates), None)
     if first is None:
         return ""
     opcode, funct3 = piece(first, OPCODE).constant, piece(first, FUNCT3).constant

@@ -94,14 +94,14 @@ class Intrinsic:
 
     @property
     def is_volatile(self) -> bool:
-        """Whether it has effects beyond its result: memory, NN-RF, loop state."""
+        """Whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
         insn = self.insn
-        return insn.is_load or insn.is_store or insn.is_mac_load or insn.op == "pv.qnt" or insn.op in _STEPS_OF_LOOPS
+        return insn.is_load or insn.is_store or insn.uses_nnrf or insn.op == "pv.qnt" or insn.op in _STEPS_OF_LOOPS
 
     @property
     def touches_memory(self) -> bool:
         """Whether it loads or stores."""
-        return self.is_volatile and self.insn.op not in _STEPS_OF_LOOPS
+        return self.is_volatile and self.insn.op not in _STEPS_OF_LOOPS and not self.insn.requantises
 
     @property
     def has_result(self) -> bool:
@@ -215,5 +215,5 @@ class Intrinsic:
 
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
-    """The instructions of ``insns`` that need one."""
-    return [Intrinsic(insn) for insn in insns if insn.extension not in BASE_EXTENSIONS]
+    """The instructions of ``insns`` that need one; that of a Mac&Load takes all selectors of the core."""
+    return [Intrinsic(insn) for insn in insns if insn.extension not in BASE_EXTENSIONS and not insn.reloads_other]

@@ -160,6 +160,16 @@ class Builder:
         elif value or rd != rs:
             self("srai", rd, rs, value)
 
+    def add_shifted(self, rd: int, rs: int, value: Value) -> None:
+        """``rd = (rd + rs) >> value``, arithmetic, of a sum of 32 bits."""
+        if not self.xpulp:
+            self("add", rd, rd, rs)
+            self.shift_right(rd, rd, value)
+        elif isinstance(value, Held):
+            self("p.addN", rd, rs, value.register)
+        else:
+            self("p.addNi", rd, rd, rs, value)
+
     def below(self, rd: int, register: int, bound: Value) -> None:
         """``rd = register < bound`` as unsigned numbers: false for every negative value too."""
         if isinstance(bound, Held):

@@ -51,17 +51,52 @@ class KernelCode:
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
+        self._planes = variant.planes(precision)
+        self._step = ZERO if variant.xpulp else registers.one()
+        # one output pointer that walks through the pixels saves registers where there are many
+        self._walks = variant.npx > len(("out_stride", "out_back"))
+        homes = self._take_results(registers)
+        homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
+        if isinstance(inner, ScalarLoop | ScalarCountLoop):
+            homes["row_end"] = inner.end
+        scratch = [register for accumulators in inner.acc for register in accumulators]
+        scratch += [*inner.weights, *inner.activations, *self._temporaries, self._parameters]
+        # each once
+        self._scratch = list(dict.fromkeys(scratch))
+        missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
+        self._scratch += registers.take(missing)
+        spare = registers.rest()
+        if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
+            homes["iterations"] = spare.pop(0)
+        repeated = "steps" if blocking.by_channels else "group"
+        wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
+        wanted += [] if im2col is None else WANTED
+        names = [field.name for field in structure.fields]
+        used: set[int] | None = None
+        if im2col is None:
+            used = {*FREE} - {*spare}
+            if blocking.by_channels:
+                # set once for good, but for those that the arguments are in
+                once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
+                once["parameters"] = self._parameters
+                taken = (ARGUMENTS_POINTER, CORE, CORES)
+                homes |= {name: register for name, register in once.items() if register not in taken}
+        passing = _PASSING if im2col is None else ()
+        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
+        self._scratch += spare
+
+    def _take_results(self, registers: Registers) -> dict[str, int]:
+        """Take the registers of what follows the inner loop; those in which numbers live are returned."""
+        blocking, inner = self._blocking, self._inner
+        variant, precision = blocking.variant, blocking.precision
         needed = temporaries(blocking.rule, xpulp=variant.xpulp, signed=precision.y_signed, by_sign=blocking.by_sign)
         # where many are needed, after the block also the pointers that are set anew in each
         pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
         taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
         self._temporaries = [*inner.temporaries, *taken, *pointers]
         self._parameters = registers.one()
-        # one output pointer that walks through the pixels saves registers where there are many
-        self._walks = variant.npx > len(("out_stride", "out_back"))
         self._out = registers.take(1 if self._walks else variant.npx)
         steps = registers.take(2) if self._walks else []
-        self._step = ZERO if variant.xpulp else registers.one()
         held = 1 if blocking.by_sign else variant.npx
         partial = registers.take(held) if blocking.channel_step > variant.nch else []
         self._store = Store(
@@ -78,35 +113,7 @@ class KernelCode:
             skipped=variant.nch * WORD,
             partial=partial,
         )
-        homes = {f"out{pixel}": register for pixel, register in enumerate(self._out)}
-        homes |= dict(zip(("out_stride", "out_back"), steps, strict=False))
-        if isinstance(inner, ScalarLoop | ScalarCountLoop):
-            homes["row_end"] = inner.end
-        self._scratch = [register for accumulators in inner.acc for register in accumulators]
-        pointers = [*inner.weights, *inner.activations]
-        self._scratch += [*pointers, *(one for one in self._temporaries if one not in pointers), self._parameters]
-        missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
-        self._scratch += registers.take(missing)
-        spare = registers.rest()
-        if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
-            homes["iterations"] = spare.pop(0)
-        repeated = "steps" if blocking.by_channels else "group"
-        wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
-        self._planes = variant.planes(precision)
-        wanted += [] if im2col is None else WANTED
-        names = [field.name for field in structure.fields]
-        used: set[int] | None = None
-        if im2col is None:
-            used = {*FREE} - {*spare}
-            if blocking.by_channels:
-                # set once for good, but for those that the arguments are in
-                once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
-                once["parameters"] = self._parameters
-                taken = (ARGUMENTS_POINTER, CORE, CORES)
-                homes |= {name: register for name, register in once.items() if register not in taken}
-        passing = _PASSING if im2col is None else ()
-        self._frame = Frame(b, names, known, self._terms(), homes, wanted, spare, used, passing)
-        self._scratch += spare
+        return dict(zip(("out_stride", "out_back"), steps, strict=False))
 
     def _terms(self) -> dict[str, Term]:
         """All numbers of the kernel, from its arguments."""
@@ -127,10 +134,10 @@ class KernelCode:
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
-            terms["iterations"] = words
+            terms["iterations"] = self._iterations(words)
         else:
             terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
-        plane_words = (Name("iterations") if variant.xpulp else words) * variant.unrolled
+        plane_words = (self._turns if variant.xpulp else words) * variant.unrolled
         if self._planes > 1:
             terms["plane_words"], plane_words = plane_words, Name("plane_words")
         row_bytes = plane_words * (WORD * blocking.rows_per_stream)
@@ -160,8 +167,17 @@ class KernelCode:
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
         if self._walks:
-            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (npx - 1)
+            terms["out_back"] = Number(blocking.store_bytes) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    def _iterations(self, turns: Term) -> Term:
+        """Of the inner loop, for so many turns over words of the rows."""
+        return turns
+
+    @property
+    def _turns(self) -> Term:
+        """Turns that a block takes over words of the rows."""
+        return Name("iterations")
 
     def _shares(self) -> dict[str, Term]:
         """What the core computes: groups of pixels from the first of the layer or its own on, or channel steps."""
@@ -186,13 +202,17 @@ class KernelCode:
     def _of_first_step(self) -> dict[str, Term]:
         """Where the core's channel steps begin, but for weights."""
         blocking, first = self._blocking, Name("first_step")
-        parameters = self._store.skipped + self._store.parameter_bytes
         terms: dict[str, Term] = {
             "out0": Argument("output") + first * blocking.step_bytes,
-            "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
+            "parameters": Argument("parameters") + first * (self._block_parameters * blocking.blocks),
             "shift": Argument("shift"),
         }
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    @property
+    def _block_parameters(self) -> int:
+        """Bytes of parameters of a block."""
+        return self._store.skipped + self._store.parameter_bytes
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -212,9 +232,8 @@ class KernelCode:
         with b.region("matmul"):
             for register, lane in zip(inner.weights, inner.lanes, strict=True):
                 frame.load(f"weights{lane}", register)
-            frame.load("parameters", self._parameters)
-            for operation in inner.group_prefetch:
-                b(*operation)
+            self._begin_parameters()
+            self._begin_blocks()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
                 self._next_rows()
@@ -237,6 +256,15 @@ class KernelCode:
         b.place(end)
         frame.end()
         return b.finish()
+
+    def _begin_blocks(self) -> None:
+        """Fetch the first words of filter rows."""
+        for operation in self._inner.group_prefetch:
+            self._b(*operation)
+
+    def _begin_parameters(self) -> None:
+        """The parameters of the first block are next."""
+        self._frame.load("parameters", self._parameters)
 
     def _channels(self) -> None:
         blocking, b = self._blocking, self._b

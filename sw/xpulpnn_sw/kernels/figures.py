@@ -53,15 +53,15 @@ class Estimate:
 
     Parameters
     ----------
-    cycles_per_sdotp : float
-        MatMul alone; per scalar MAC in RV32IM.
+    cycles_per_sdotp : float or None
+        MatMul alone; per scalar MAC in RV32IM; None if only the whole was estimated.
     kilocycles : float
         The whole convolution, in thousands.
     macs_per_cycle : float
         The whole convolution.
     """
 
-    cycles_per_sdotp: float
+    cycles_per_sdotp: float | None
     kilocycles: float
     macs_per_cycle: float
 
@@ -77,6 +77,7 @@ _ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {
             "cu_4x2": Estimate(1.299, 1700, 2.78),
             "nn_4x2": Estimate(1.167, 1544, 3.06),
             "nn_4x4": Estimate(1.092, 1446, 3.26),
+            "x2_4x4": Estimate(None, 1279, 3.69),
         },
         4: {
             "rv32im_2x2": Estimate(3.792, 18284, 0.26),
@@ -86,6 +87,7 @@ _ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {
             "cu_4x2": Estimate(1.347, 935, 5.05),
             "nn_4x2": Estimate(1.208, 853, 5.53),
             "nn_4x4": Estimate(1.122, 792, 5.96),
+            "x2_4x4": Estimate(None, 663, 7.12),
         },
         2: {
             "rv32im_2x2": Estimate(3.651, 17616, 0.27),
@@ -95,6 +97,7 @@ _ESTIMATES: Mapping[str, Mapping[int, Mapping[str, Estimate]]] = {
             "cu_4x2": Estimate(1.444, 553, 8.54),
             "nn_4x2": Estimate(1.292, 508, 9.30),
             "nn_4x4": Estimate(1.181, 465, 10.15),
+            "x2_4x4": Estimate(None, 353, 13.36),
         },
     },
     PAPER_LARGE_LAYER: {

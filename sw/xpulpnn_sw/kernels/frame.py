@@ -44,6 +44,10 @@ class Registers:
         assert len(taken) == count
         return taken
 
+    def give_back(self, registers: list[int]) -> None:
+        """Those taken first are the next again."""
+        self._free = [*registers, *self._free]
+
     def one(self) -> int:
         """The next register."""
         return self.take(1)[0]

@@ -11,6 +11,7 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.row_words import RowForm, RowWords
+from xpulpnn_sw.kernels.same_row import LOST, Places, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.precision import Precision
@@ -56,8 +57,9 @@ class Im2col:
         self.form = form = RowForm(variant, precision)
         self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
         self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
-        # those of _Group by name, and temporaries to copy with
-        self.registers = 13 + self.temporaries
+        self.by_groups = variant.xpulp and variant.npx > 1 and form.is_plain and not dilated
+        # those of the state and of _Group by name, and temporaries to copy with
+        self.registers = 4 + LOST + self.temporaries
 
     @property
     def run_words(self) -> Term:
@@ -108,7 +110,13 @@ class Im2col:
             "x_end": out_width * stride_x - Argument("pad_left"),
             "x_back": Number(0) - out_width * stride_x,
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
+            **self._group_terms(),
         }
+
+    def _group_terms(self) -> dict[str, Term]:
+        if not self.by_groups:
+            return {}
+        return group_terms(self.variant.npx, interleaved=self.variant.interleaved, inside=self.inside)
 
     def _written(self, words: Term) -> Term:
         """Bytes from the first to behind the last word written for so many words read, in each plane."""
@@ -132,29 +140,60 @@ class _Group:
         self.target, self.pixels, *registers = registers
         self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
         self._work, self._counter, *registers = registers
+        self._more, registers = registers[: LOST - 9], registers[LOST - 9 :]
         temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
         self._words = RowWords(b, im2col.form, temporaries)
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        b, frame = self.b, self.frame
+        frame = self.frame
         state = dict(zip(_STATE, (self.y, self.x, self.source), strict=True))
         for name, register in state.items():
             frame.load(name, register)
         frame.load("row0", self.target)
         self._words.prepare(frame)
-        for name in _PER_PIXEL:
+        for name in () if self.im2col.by_groups else _PER_PIXEL:
             if self._spare and frame.value(name, self._spare[0]) == Held(self._spare[0]):
                 self._held[name] = Held(self._spare.pop(0))
         if self.im2col.variant.npx == 1:
             # the only one there is
             self._pixel()
             return
-        with b.loop(self.im2col.variant.npx, self.pixels):
-            self._pixel()
-            self._next_pixel()
+        if self.im2col.by_groups:
+            self._in_one_row()
+        else:
+            self._one_by_one()
         for name, register in state.items():
             frame.store(name, register)
+
+    def _in_one_row(self) -> None:
+        """The group in one go if its pixels are in one row and nothing but the input is read, else pixel by pixel."""
+        b, variant, apart, done = self.b, self.im2col.variant, Label(), Label()
+
+        def write_apart() -> None:
+            b.place(apart)
+            self._one_by_one()
+            b.jump(done)
+
+        lost = [self._pointer, self._place, self._rows, self._columns, self._top, self._left]
+        lost += [self._work, self._counter, self.pixels, *self._more]
+        group = SameRow(
+            b,
+            self.frame,
+            self._words,
+            variant.npx,
+            interleaved=variant.interleaved,
+            inside=self.im2col.inside,
+            places=Places(y=self.y, x=self.x, source=self.source, target=self.target, free=lost),
+        )
+        group.emit(apart)
+        b.aside(write_apart)
+        b.place(done)
+
+    def _one_by_one(self) -> None:
+        with self.b.loop(self.im2col.variant.npx, self.pixels):
+            self._pixel()
+            self._next_pixel()
 
     def _value(self, name: str, temporary: int) -> Value:
         return self._held.get(name) or self.frame.value(name, temporary)

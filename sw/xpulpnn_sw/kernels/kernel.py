@@ -8,7 +8,7 @@ import numpy as np
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.arguments import Structure
-from xpulpnn_sw.kernels.code import KernelCode
+from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.operands import Blocking
@@ -112,7 +112,8 @@ def kernel_run(
     memory.place("arguments", np.array([arguments[field.name] for field in structure.fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
-    name = f"{kind}_{precision}_{variant.name}"
+    code = code_of(blocking)
+    name = f"{kind}{'_folded' * blocking.folded}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
         name += f"_{blocking.rule.value}"
     return KernelRun(
@@ -121,7 +122,7 @@ def kernel_run(
         precision=precision,
         variant=variant,
         specialised=specialise,
-        function=KernelCode(blocking, structure, known, im2col).write(),
+        function=code(blocking, structure, known, im2col).write(),
         structure=structure,
         arguments=arguments,
         image=memory.finish(),

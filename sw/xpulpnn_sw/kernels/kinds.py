@@ -26,6 +26,9 @@ from xpulpnn_sw.precision import Precision
 PAPER_VARIANTS = ("xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 """The XpulpNN paper's, and its baseline."""
 
+USUAL_VARIANTS = ("x2_4x4", "x2_4x2", *PAPER_VARIANTS)
+"""Those with the instructions beyond the paper, and the paper's."""
+
 
 def _uniform_accumulators(bits: int) -> Precision:
     return Precision.uniform(bits).accumulators
@@ -42,7 +45,7 @@ KINDS: Mapping[str, Kind] = {
             usual=PAPER_LAYER,
             usual_in_cluster=PAPER_LAYER,
             variants=VARIANTS,
-            usual_variants=PAPER_VARIANTS,
+            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
             random=random_tensors,
             build=conv_kernel,
@@ -55,7 +58,7 @@ KINDS: Mapping[str, Kind] = {
             usual="256x32:64x9:p=4",
             usual_in_cluster="256x32:64x9:p=4",
             variants=VARIANTS,
-            usual_variants=PAPER_VARIANTS,
+            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
             random=random_conv1d,
             build=conv1d_kernel,
@@ -68,7 +71,7 @@ KINDS: Mapping[str, Kind] = {
             usual="16x16x32:64",
             usual_in_cluster="16x16x32:64",
             variants=VARIANTS,
-            usual_variants=PAPER_VARIANTS,
+            usual_variants=USUAL_VARIANTS,
             rules=tuple(Rule),
             random=random_tensors,
             build=pointwise_kernel,
@@ -81,7 +84,7 @@ KINDS: Mapping[str, Kind] = {
             usual="512:64",
             usual_in_cluster="512:64",
             variants=ONE_PIXEL,
-            usual_variants=("xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
+            usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
             precision=linear_precision,
             rules=tuple(Rule),
             random=random_linear,
@@ -95,7 +98,7 @@ KINDS: Mapping[str, Kind] = {
             usual="64x288x256",
             usual_in_cluster="64x288x128",
             variants=VARIANTS,
-            usual_variants=PAPER_VARIANTS,
+            usual_variants=USUAL_VARIANTS,
             uniform=_uniform_accumulators,
             rules=tuple(Rule),
             random=random_tensors,

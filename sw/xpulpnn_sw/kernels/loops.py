@@ -1,6 +1,7 @@
 """The inner loop of a kernel."""
 
 from xpulpnn_sw.kernels.counting import CountLoop, ScalarCountLoop
+from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.inner import ComputeUpdateLoop, InnerLoop, NnLoop, ScalarLoop, SimdLoop, UnpackLoop
 from xpulpnn_sw.kernels.variants import Style, Variant
@@ -12,6 +13,7 @@ _LOOPS: dict[Style, type[InnerLoop]] = {
     Style.SIMD: SimdLoop,
     Style.CU: ComputeUpdateLoop,
     Style.NN: NnLoop,
+    Style.CROSS: CrossLoop,
 }
 
 

@@ -5,15 +5,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.folding import FOLDED_COLUMNS
+from xpulpnn_sw.kernels.quant import stored_bits
 from xpulpnn_sw.kernels.requantisation import (
+    ONE_FACTOR,
+    SCALING_RULES,
     SEARCHED_BITS,
     SEARCHED_CHANNELS,
     Rule,
     Thresholds,
     block_parameters,
+    one_factor_parameters,
     parameter_alignment,
+    scaled_parameters,
 )
+from xpulpnn_sw.kernels.requantised_store import REQUANTISED_WIDTHS
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
 from xpulpnn_sw.layer import ProductLayer
@@ -45,20 +53,66 @@ class Blocking:
         Of the layer.
     rule : Rule or None
         How results come of the accumulators; None: they are the accumulators.
+    has_biases : bool
+        Whether accumulators may have to start with something else than 0.
+    folded : bool
+        Whether the results of four pixels leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
     """
 
     variant: Variant
     precision: Precision
     rule: Rule | None
+    has_biases: bool = True
+    folded: bool = False
 
     def __post_init__(self) -> None:
-        """Reject what pv.qnt cannot do."""
+        """Reject what pv.qnt cannot do, and blocks whose columns cannot be folded."""
         check_rule(self.variant, self.precision, self.rule)
+        if self.folded and not self.folds:
+            raise LayerError(f"variant of folded results must be one that requantises, not {self.variant.name}")
 
     @property
     def by_channels(self) -> bool:
         """Whether the cores share the channels of the only pixel, not the pixels."""
         return self.variant.npx == 1
+
+    @property
+    def requantises(self) -> bool:
+        """Whether the core requantises: with ``pv.rq``, and products that need no start."""
+        able = Extension.XPULPRQ in self.variant.extensions and self.precision.y in REQUANTISED_WIDTHS
+        # bytes with results of several blocks are put together in software
+        return able and self.rule in SCALING_RULES and self.channel_step == self.variant.nch
+
+    @property
+    def folds(self) -> bool:
+        """Whether results of four pixels in a row are in words before they are stored."""
+        return self.requantises and self.variant.npx == FOLDED_COLUMNS
+
+    @property
+    def stored_pixels(self) -> int:
+        """Pixels of a block that are stored."""
+        return self.variant.npx - self.folded
+
+    @property
+    def has_one_factor(self) -> bool:
+        """Whether the core requantises all channels of the only pixel by the same factor."""
+        return self.requantises and self.by_channels and self.rule in ONE_FACTOR
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the first products do not accumulate, so that accumulators need no start."""
+        is_unbiased = not self.has_biases and Extension.XPULPML_DOT in self.variant.extensions
+        is_scaled = self.requantises and not self.has_one_factor
+        return is_scaled or (is_unbiased and not self.precision.requantised)
+
+    @property
+    def least_turns(self) -> int:
+        """Turns of the inner loop for a filter row, at least."""
+        return self.variant.turns_around + 1 if self.is_fresh else 1
+
+    def filled(self, words: int) -> int:
+        """Words of a filter row in memory, of so many that are not zeros."""
+        return max(self.least_turns, -(-words // self.variant.unrolled)) * self.variant.unrolled
 
     @property
     def blocks(self) -> int:
@@ -93,7 +147,9 @@ class Blocking:
     @property
     def store_bytes(self) -> int:
         """Output bytes of a pixel written at a time."""
-        return max(self.precision.y, BYTE_BITS) // BYTE_BITS
+        if self.requantises:
+            return min(self.variant.nch * self.precision.y, WORD_BITS) // BYTE_BITS
+        return stored_bits(self.rule, self.precision.y, self.variant.nch, xpulp=self.variant.xpulp) // BYTE_BITS
 
 
 def place_operands(
@@ -112,8 +168,7 @@ def place_operands(
     """
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
-    unrolled = blocking.variant.unrolled
-    filled = pad_axis(rows, 1, -(-rows.shape[1] // unrolled) * unrolled)
+    filled = pad_axis(rows, 1, blocking.filled(rows.shape[1]))
     blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
     stream_words = banked_words(streams.shape[1], placement)
@@ -121,7 +176,13 @@ def place_operands(
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
-    parameters = block_parameters(_starts(blocking, layer, tensors), None if blocking.by_sign else after, channels, nch)
+    starts = _starts(blocking, layer, tensors)
+    if blocking.has_one_factor:
+        parameters = one_factor_parameters(starts, after, channels, nch)
+    elif blocking.requantises:
+        parameters = scaled_parameters(starts, after, channels, nch)
+    else:
+        parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
         "parameters": memory.place(

@@ -59,7 +59,7 @@ class Program:
         bits are multiplied where those that differ are counted.
         """
         products = [
-            insn.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot")) and insn.decode(int(word))["rd"] != 0
+            insn.op.startswith(("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot")) and insn.decode(int(word))["rd"] != 0
             for insn, word in zip(self.insns, self.words, strict=True)
         ]
         return np.array(products, dtype=np.bool_) | self._is_count

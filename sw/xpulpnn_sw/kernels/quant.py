@@ -15,7 +15,7 @@ _STORES = {8: ("p.sb", "sb"), 16: ("p.sh", "sh"), 32: ("p.sw", "sw")}
 _HALF = 2
 """Bytes of a threshold."""
 
-_REGISTERS = {Rule.BN32: 3, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
+_REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
 """Registers of a rule: for parameters, and for a result on its way."""
 
 _LEAST = 3
@@ -44,6 +44,16 @@ def temporaries(rule: Rule | None, *, xpulp: bool, signed: bool, by_sign: bool =
     elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
     return max(_LEAST, count)
+
+
+def stored_bits(rule: Rule | None, bits: int, channels: int, *, xpulp: bool) -> int:
+    """Bits of one store of results of ``bits`` bits: with XpulpV2 all of a block's channels of a pixel, up to a word.
+
+    Without it, and of results that come as bytes, a byte at least.
+    """
+    if not xpulp or rule in (None, Rule.QNT):
+        return max(bits, BYTE_BITS)
+    return min(max(channels * bits, BYTE_BITS), WORD_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +107,7 @@ class Store:
     @property
     def stored_bits(self) -> int:
         """Bits of one store."""
-        return max(self.bits, BYTE_BITS)
+        return stored_bits(self.rule, self.bits, len(self.acc[0]), xpulp=self.xpulp)
 
     @property
     def parameter_bytes(self) -> int:
@@ -146,7 +156,6 @@ class Store:
         held = [accumulators[0] for accumulators in self.acc] if whole else self.partial
         if self.rule is Rule.MULTIPLY:
             self._read(b, self.temporaries[0], 0)
-        last_pixel = len(self.acc) - 1
         waiting: list[Callable[[], None]] = []
         for channel in range(len(self.acc[0])):
             results = [accumulators[channel] for accumulators in self.acc]
@@ -156,16 +165,14 @@ class Store:
                 # meanwhile the channel's kappa arrives
                 waiting.pop()()
             for pixel, accumulator in enumerate(results):
-                value = accumulator
                 if position == 0 and whole:
                     held[pixel] = accumulator
                 if self.rule is Rule.BN32:
-                    lam, kappa, work = self._lambda(channel), *self.temporaries[1:3]
-                    # lambda itself may be overwritten by the last pixel
-                    value = lam if pixel == last_pixel and self.xpulp else work
-                    self._scale(b, value, accumulator, lam, kappa, shift)
-                target = held[pixel] if per_store > 1 else value
-                finish = partial(self._finish, b, pixel, target, value, position, stored)
+                    lam, kappa = self.temporaries[:2]
+                    b("mul", accumulator, accumulator, kappa)
+                    b.add_shifted(accumulator, lam, shift)
+                target = held[pixel] if per_store > 1 else accumulator
+                finish = partial(self._finish, b, pixel, channel, target, position, stored)
                 if self._is_pipelined:
                     waiting.append(finish)
                 else:
@@ -179,16 +186,14 @@ class Store:
         """Whether a result is finished while the parameters of the next are on their way: there is no other pixel."""
         return self.rule is Rule.BN32 and self.xpulp and len(self.acc) == 1
 
-    def _lambda(self, channel: int) -> int:
-        """Register of a channel's lambda, which becomes its result."""
-        return self.temporaries[2 if self._is_pipelined and channel % 2 else 0]
-
-    def _finish(self, b: Builder, pixel: int, target: int, value: int, position: int, stored: list[int]) -> None:
+    def _finish(self, b: Builder, pixel: int, channel: int, target: int, position: int, stored: list[int]) -> None:
         """Clip a result to its place and, if that is full, store it."""
-        if self.stored_bits > self.bits:
-            self._merge(b, target, value, position)
+        value = self.acc[pixel][channel]
+        if self.bits >= BYTE_BITS:
+            self._clip(b, value, value)
+            self._pack(b, target, self.acc[pixel], channel, position)
         else:
-            self._clip(b, target, value)
+            self._merge(b, target, value, position)
         if (position + 1) * self.bits == self.stored_bits:
             self._store(b, pixel, target, stored)
 
@@ -217,7 +222,7 @@ class Store:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                self._load(b, self._lambda(channel), self.temporaries[1], channel)
+                self._load(b, *self.temporaries[:2], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:
@@ -253,8 +258,7 @@ class Store:
                 b("mul", product, accumulator, kappa_high)
                 b("add", work, work, product)
             b("mulhsu", accumulator, accumulator, kappa)
-            b("add", accumulator, accumulator, work)
-            b.shift_right(accumulator, accumulator, shift)
+            b.add_shifted(accumulator, work, shift)
 
     def _search(self, b: Builder, channel: int, results: list[int]) -> None:
         """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""
@@ -304,11 +308,11 @@ class Store:
                     self._store(b, pixel, held, stored)
 
     def _load(self, b: Builder, lam: int, kappa: int, channel: int) -> None:
+        # kappa is needed first
         if self.xpulp:
-            b("p.lw", lam, WORD, self.parameters)
-            b("p.lw", kappa, WORD, self.parameters)
+            b("lw", kappa, WORD, self.parameters)
+            b("p.lw", lam, 2 * WORD, self.parameters)
         else:
-            # kappa is needed first
             place = self.skipped + channel * 2 * WORD
             b("lw", kappa, place + WORD, self.parameters)
             b("lw", lam, place, self.parameters)
@@ -326,16 +330,6 @@ class Store:
     def _move(self, b: Builder, pointer: int, distance: int) -> None:
         if distance:
             b.add(pointer, distance, self.temporaries[0])
-
-    def _scale(self, b: Builder, rd: int, accumulator: int, lam: int, kappa: int, shift: Value) -> None:
-        if self.xpulp:
-            if rd != lam:
-                b.mv(rd, lam)
-            b("p.mac", rd, accumulator, kappa)
-        else:
-            b("mul", rd, accumulator, kappa)
-            b("add", rd, rd, lam)
-        b.shift_right(rd, rd, shift)
 
     def _clip(self, b: Builder, rd: int, value: int) -> None:
         """Clip to the range of the results; without ``p.clip`` by masks made from comparisons, free of branches."""
@@ -380,6 +374,16 @@ class Store:
         else:
             b("slli", value, value, position * self.bits)
             b("or", held, held, value)
+
+    def _pack(self, b: Builder, held: int, accumulators: list[int], channel: int, position: int) -> None:
+        """Put every other result, with the one before, into the word."""
+        if position % 2 == 0:
+            return
+        upper, lower = accumulators[channel], accumulators[channel - 1]
+        if self.bits > BYTE_BITS:
+            b("pv.pack.h", held, upper, lower)
+        else:
+            b("pv.packlo.b" if position < 2 else "pv.packhi.b", held, upper, lower)
 
     def _store(self, b: Builder, pixel: int, register: int, stored: list[int]) -> None:
         size = self.stored_bits // BYTE_BITS

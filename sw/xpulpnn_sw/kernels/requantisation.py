@@ -220,6 +220,16 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
+def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
+    """A rule of one factor, or of none, with this factor for each channel instead; other rules as they are."""
+    if isinstance(after, Multiplication | Shifting):
+        factor = after.factor if isinstance(after, Multiplication) else 1
+        return Requantisation(
+            kappa=np.full(channels, factor, np.int64), lam=np.zeros(channels, np.int64), shift=after.shift
+        )
+    return after
+
+
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 
@@ -242,3 +252,42 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
         fields.append(filled(after.channel_words()))
     return np.concatenate(fields, axis=1)
+
+
+SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
+"""Those that ``pv.rq`` computes: a factor, a summand, a shift."""
+
+
+ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})
+"""Those of them with the same factor for all channels."""
+
+
+def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+    """Parameters for ``pv.rq`` by block of ``nch`` channels, ``channels`` together, those missing zeros.
+
+    Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`.
+    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``. The
+    rule must be one of :data:`SCALING_RULES`.
+    """
+    missing, blocks = (0, channels - bias.shape[0]), channels // nch
+    if isinstance(after, Requantisation):
+        kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
+        words = np.stack([kappa, lam + kappa * bias], axis=-1)
+        return np.pad(words, (missing, (0, 0))).reshape(blocks, -1)
+    offsets = np.pad(_factor(after) * bias, missing).reshape(blocks, nch)
+    return np.pad(offsets, ((0, 0), (1, 0)), constant_values=_factor(after))
+
+
+def one_factor_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+    """Parameters for ``pv.rq`` by block where accumulators begin with the bias: kappa, a lambda of 0, the biases.
+
+    The rule must be one of :data:`ONE_FACTOR`.
+    """
+    starts = np.pad(bias, (0, channels - bias.shape[0])).reshape(channels // nch, nch)
+    common = np.tile([_factor(after), 0], (channels // nch, 1))
+    return np.concatenate([common, starts], axis=1)
+
+
+def _factor(after: AnyRequantisation | None) -> int:
+    """The factor of a rule out of :data:`ONE_FACTOR`."""
+    return after.factor if isinstance(after, Multiplication) else 1

@@ -142,6 +142,14 @@ class RowWords:
             for moved in (pointer, place):
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
+    def spread(self, pointer: int, places: list[int]) -> None:
+        """Copy the next two words at ``pointer``, as they are, to each of ``places``, all of which are moved."""
+        pair = self._temporaries[:PAIR]
+        for register in pair:
+            self._b("p.lw", register, WORD, pointer)
+        for place in places:
+            self._write(pair, place)
+
     @property
     def outside(self) -> int:
         """The register with a word of what lies around the map."""

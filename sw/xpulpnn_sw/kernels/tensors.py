@@ -53,12 +53,16 @@ class LayerTensors:
         Start of each output channel's accumulator, int32.
     requantisation : AnyRequantisation, optional
         Without it the results are the 32-bit accumulators.
+    folded : bool
+        Whether a convolution leaves its results as :func:`~xpulpnn_sw.kernels.folding.fold` says, for the pooling
+        behind it.
     """
 
     activations: Ints
     weights: Ints
     bias: Ints | None = None
     requantisation: AnyRequantisation | None = None
+    folded: bool = False
 
     @property
     def rule(self) -> Rule | None:

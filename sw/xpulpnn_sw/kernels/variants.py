@@ -22,6 +22,12 @@ class Style(Enum):
     SIMD = "packed words of the layer's width"
     CU = "Compute&Update: weights in the NN-RF"
     NN = "both factors in the NN-RF"
+    CROSS = "the same, every word loaded by a product; the core requantises"
+
+    @property
+    def is_nn(self) -> bool:
+        """Whether both factors are in the NN-RF."""
+        return self in (Style.NN, Style.CROSS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +95,32 @@ class Variant(Level):
     def interleaved(self) -> bool:
         """Whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
 
-        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream.
+        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
+        where none is loaded by itself also with two.
         """
-        return self.style is Style.NN and self.npx > 2 and not self.in_place
+        least = {Style.NN: 2 * _PAIR, Style.CROSS: _PAIR}.get(self.style)
+        return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
         """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
 
-        A pointer moved by a Mac&Load is not ready for the next instruction.
+        A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
+        another between two that move it, which four pixels leave room for.
         """
-        return 2 if self.style is Style.NN and self.npx > 2 else self.nch
+        if self.style is Style.CROSS and self.npx > 1:
+            return 1 if self.npx > _PAIR else _PAIR
+        return _PAIR if self.style is Style.NN and self.npx > _PAIR else self.nch
+
+    @property
+    def turns_around(self) -> int:
+        """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
+        return 1 if self.npx == 1 else 2
 
     @property
     def unrolled(self) -> int:
         """Words of a row per inner iteration: with one pixel two, so that none waits for its activation."""
-        return 2 if self.npx == 1 and self.style in (Style.CU, Style.NN) else 1
+        return 2 if self.npx == 1 and (self.style is Style.CU or self.style.is_nn) else 1
 
     @property
     def unpacks(self) -> bool:
@@ -166,12 +182,14 @@ class Variant(Level):
             raise LayerError(f"weights of {self.name} must be signed where inputs are, not {precision}")
 
 
+_PAIR = 2
 _HALF_BITS = 16
 _CRUMB_BITS = 2
 _NARROW = frozenset({8, 4, 2, SIGN_BITS})
 _ALL = _NARROW | {_HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
+_X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}
 
 
 def _variant(
@@ -191,6 +209,8 @@ VARIANTS: Mapping[str, Variant] = {
         _variant("cu", Style.CU, 4, 2, _NN | {Extension.XPULPML_CU}, _ALL),
         _variant("nn", Style.NN, 4, 2, _NN | {Extension.XPULPML_NN}, _ALL),
         _variant("nn", Style.NN, 4, 4, _NN | {Extension.XPULPML_NN}, _ALL),
+        _variant("x2", Style.CROSS, 4, 2, _X2, _ALL),
+        _variant("x2", Style.CROSS, 4, 4, _X2, _ALL),
     )
 }
 """All variants by name, slowest first."""
@@ -203,6 +223,7 @@ ONE_PIXEL: Mapping[str, Variant] = {
         (("simd", Style.SIMD), _NN, _ALL),
         (("cu", Style.CU), _NN | {Extension.XPULPML_CU}, _ALL),
         (("nn", Style.NN), _NN | {Extension.XPULPML_NN}, _ALL),
+        (("x2", Style.CROSS), _X2, _ALL),
     )
     for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
 }

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer_text import check_elements, check_size, number
@@ -10,8 +10,10 @@ from xpulpnn_sw.windows import Windows
 
 WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
 AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
+MAXIMUM_FORM = "HxWxC:KyxKx[:s=,p=][:relu]"
 MAP_FORM = "HxWxC"
 _SCALED = ":scaled"
+_RELU = ":relu"
 ADD_FORM = "HxWxC[:shift]"
 
 
@@ -90,7 +92,37 @@ class DepthwiseLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPoolLayer(WindowLayer):
-    """Greatest element of each window; what lies outside the map is not looked at."""
+    """Greatest element of each window; what lies outside the map is not looked at.
+
+    Parameters
+    ----------
+    height, width, channels, kernel_height, kernel_width, stride, padding
+        As of :class:`WindowLayer`.
+    relu : bool
+        Whether results that are negative become 0.
+    """
+
+    relu: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:KyxKx[:s=S,p=P][:relu]``."""
+        return cls(**_marked(text, _RELU, MAXIMUM_FORM), relu=text.endswith(_RELU))
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        return WindowLayer.__str__(self) + (_RELU if self.relu else "")
+
+
+def _marked(text: str, mark: str, form: str) -> dict[str, Any]:
+    """The fields of a layer written like any with windows, maybe with a mark behind; in errors it has this form."""
+    plain = text.removesuffix(mark)
+    try:
+        layer = WindowLayer.parse(plain)
+    except LayerError as error:
+        known = str(error).replace(WINDOW_FORM, form)
+        raise LayerError(known.removesuffix(plain) + text if plain != text else known) from None
+    return {item.name: getattr(layer, item.name) for item in fields(layer)}
 
 
 MAX_AREA = 4096
@@ -120,13 +152,7 @@ class AvgPoolLayer(WindowLayer):
     @classmethod
     def parse(cls, text: str) -> Self:
         """The layer written ``HxWxC:KyxKx[:s=S,p=P][:scaled]``."""
-        scaled = text.endswith(_SCALED)
-        try:
-            plain = WindowLayer.parse(text.removesuffix(_SCALED))
-        except LayerError as error:
-            known = str(error).replace(WINDOW_FORM, AVERAGE_FORM)
-            raise LayerError(known.removesuffix(text.removesuffix(_SCALED)) + text if scaled else known) from None
-        return cls(**{item.name: getattr(plain, item.name) for item in fields(plain)}, scaled=scaled)
+        return cls(**_marked(text, _SCALED, AVERAGE_FORM), scaled=text.endswith(_SCALED))
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""

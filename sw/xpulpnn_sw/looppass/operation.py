@@ -94,7 +94,7 @@ class Operation:
     def is_load(self) -> bool:
         """Whether memory is read, into a register or the NN-RF."""
         insn = self.insn
-        return insn is not None and (insn.is_load or insn.is_mac_load or insn.op == "pv.qnt")
+        return insn is not None and (insn.is_load or insn.is_mac_load or insn.loads_parameter or insn.op == "pv.qnt")
 
     @property
     def is_store(self) -> bool:
@@ -106,7 +106,7 @@ class Operation:
         """Whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
         if self.kind is not Kind.PLAIN:
             return True
-        return self.insn is not None and (self.insn.is_mac_load or self.insn.op == "elw")
+        return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
 
     @property
     def name(self) -> str:
@@ -122,8 +122,8 @@ class Operation:
             return values.get("imm12")
         if not insn.writes_base or values["rs1"] != register:
             return None
-        if insn.is_mac_load:
-            return 4 if values["rd"] != register else None
+        if insn.is_mac_load or insn.loads_parameter:
+            return 4 if values.get("rd") != register else None
         if insn.is_load:
             return values.get("imm12") if values["rd"] != register else None
         return values.get("stimm12")

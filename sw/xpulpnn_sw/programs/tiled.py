@@ -19,7 +19,7 @@ from xpulpnn.isa.cluster import (
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS
-from xpulpnn_sw.kernels.code import KernelCode
+from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
@@ -328,7 +328,8 @@ def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[St
     constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
     dilated = run.structure is CONV1D_ARGUMENTS
     im2col = Im2col(run.variant, run.precision, dilated=dilated) if run.form is Form.MAP else None
-    function = KernelCode(Blocking(run.variant, run.precision, rule), run.structure, constants, im2col).write()
+    blocking = Blocking(run.variant, run.precision, rule)
+    function = code_of(blocking)(blocking, run.structure, constants, im2col).write()
     return replace(run, function=function, specialised=True)
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from enum import Enum
 
+import numpy as np
+
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, LINEAR_ARGUMENTS, MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.builder import WORD
@@ -77,7 +79,7 @@ class Product(KernelRun):
         """Words of a packed filter."""
         if self.form is not Form.MAP:
             words = self.arguments["row_words"]
-            return -(-words // self.variant.unrolled) * self.variant.unrolled
+            return Blocking(self.variant, self.precision, self.rule).filled(words)
         row = self.arguments["row_stride"] // WORD
         widened = self.variant.row_bits(self.precision.w) // self.precision.w
         return row // (widened * self.variant.planes(self.precision))
@@ -176,9 +178,10 @@ def footprint_of(run: Product, fixed: int) -> Footprint:
 def rates_of(run: Product) -> Rates:
     """About how fast a kernel is."""
     variant = run.variant
-    # an innermost loop for each block of a channel step
-    loops = run.channel_step // variant.nch
-    inner = int(run.function.inner.sum()) // loops
+    is_inner = run.function.inner
+    # written once for each block of a channel step or of a word of results, and for each plane of a block
+    loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
+    inner = int(is_inner.sum()) // loops * variant.planes(run.precision)
     iterations = run.filter_words // variant.unrolled
     copied = run.arguments["row_stride"] // WORD if run.form is Form.MAP else 0
     return Rates(

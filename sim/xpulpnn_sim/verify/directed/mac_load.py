@@ -4,7 +4,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.verify.directed.case import Directed, stored, words_at
 from xpulpnn_sim.verify.layout import FAILING, WINDOW
 
-_WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))
+WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))
 """Arbitrary words."""
 
 
@@ -14,21 +14,22 @@ def _elements(word: int, width: int, *, signed: bool) -> list[int]:
     return [value - (1 << width) if signed and value >> (width - 1) else value for value in values]
 
 
-def _dot(first: int, second: int, width: int, first_signed: bool, second_signed: bool) -> int:
+def dot(first: int, second: int, width: int, first_signed: bool, second_signed: bool) -> int:
+    """Sum of the products of the elements, not cut to a word."""
     pairs = zip(
         _elements(first, width, signed=first_signed), _elements(second, width, signed=second_signed), strict=True
     )
     return sum(a * b for a, b in pairs)
 
 
-def _sup(weight: int, activation: int, width: int) -> int:
+def sup(weight: int, activation: int, width: int) -> int:
     """Signed weight, unsigned activation."""
-    return _dot(weight, activation, width, True, False)
+    return dot(weight, activation, width, True, False)
 
 
-_DATA = words_at(WINDOW, _WORDS)
+_DATA = words_at(WINDOW, WORDS)
 _POINT = f"li t1, 0x{WINDOW:x}"
-_FILL = f"""
+FILL = f"""
 {_DATA}
 {_POINT}
 pv.mlsdotup.b zero, (t1!), 8
@@ -43,10 +44,10 @@ pv.mlsdotup.b zero, (t1!), 22
 
 def _same_entry() -> Directed:
     """Each instruction multiplies what the one before has loaded into the same entry."""
-    weights = (_WORDS[2], *_WORDS[6:10])
-    total = sum(_sup(weight, _WORDS[0], 8) for weight in weights)
+    weights = (WORDS[2], *WORDS[6:10])
+    total = sum(sup(weight, WORDS[0], 8) for weight in weights)
     text = f"""
-    {_FILL}
+    {FILL}
     li a0, 0
     pv.mlsdotsup.b a0, (t1!), 16
     pv.mlsdotsup.b a0, (t1!), 16
@@ -62,11 +63,11 @@ def _same_entry() -> Directed:
 
 def _activation_entry() -> Directed:
     """Activations reloaded and used at once, by the other Mac&Load of the pair too."""
-    first = _sup(_WORDS[2], _WORDS[0], 4)
-    second = _sup(_WORDS[3], _WORDS[6], 4)
-    third = _sup(_WORDS[3], _WORDS[7], 4)
+    first = sup(WORDS[2], WORDS[0], 4)
+    second = sup(WORDS[3], WORDS[6], 4)
+    third = sup(WORDS[3], WORDS[7], 4)
     text = f"""
-    {_FILL}
+    {FILL}
     li a0, 0
     li a1, 100
     pv.mlsdotsup.n a0, (t1!), 8
@@ -87,21 +88,21 @@ def _formats() -> Directed:
         "sup": (True, False),
         "sp": (True, True),
     }
-    lines, total = [_FILL, "li a0, 0"], 0
+    lines, total = [FILL, "li a0, 0"], 0
     for width, letter in ((16, "h"), (8, "b"), (4, "n"), (2, "c")):
         for name, (weight_signed, activation_signed) in signs.items():
             lines.append(f"pv.mlsdot{name}.{letter} a0, (t1!), 7")
-            total += _dot(_WORDS[5], _WORDS[1], width, weight_signed, activation_signed)
+            total += dot(WORDS[5], WORDS[1], width, weight_signed, activation_signed)
     lines += ["sub a1, t1, tp", stored("a0 a1")]
     return Directed("Mac&Load: every format and sign, no load", "\n".join(lines), (total, 24), ("mac_load_nn",))
 
 
 def _registers() -> Directed:
     """rd = rs1, rd = x0, rs1 = x0; the base used by the next instruction; a misaligned address."""
-    dot = _sup(_WORDS[2], _WORDS[0], 8)
-    misaligned = (_WORDS[6] >> 16 | _WORDS[7] << 16) & WORD_MASK
+    product = sup(WORDS[2], WORDS[0], 8)
+    misaligned = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
     text = f"""
-    {_FILL}
+    {FILL}
     {words_at(0, (0x01020304,))}
     li t1, 0x{WINDOW + 24:x}
     mv a0, t1
@@ -119,20 +120,20 @@ def _registers() -> Directed:
     {stored("a1 a2 a3 a4 a5")}
     """
     expected = (
-        dot,
+        product,
         0,
-        _dot(0x01020304, _WORDS[0], 8, False, False),
+        dot(0x01020304, WORDS[0], 8, False, False),
         30,
-        _dot(misaligned, _WORDS[0], 8, False, False),
+        dot(misaligned, WORDS[0], 8, False, False),
     )
     return Directed("Mac&Load: rd = rs1, x0 and misaligned addresses", text, expected, ("mac_load_nn",))
 
 
 def _neighbours() -> Directed:
     """Loads, stores, branches and divisions that use a Mac&Load's results in the next instruction."""
-    dot = _sup(_WORDS[2], _WORDS[0], 8) & WORD_MASK
+    product = sup(WORDS[2], WORDS[0], 8) & WORD_MASK
     text = f"""
-    {_FILL}
+    {FILL}
     li a0, 0
     pv.mlsdotsup.b a0, (t1!), 0
     sw a0, 0(s11)
@@ -158,7 +159,7 @@ def _neighbours() -> Directed:
     return Directed(
         "Mac&Load: results used by loads, stores, branches and divisions",
         text,
-        (dot, _WORDS[7], _WORDS[8], 6, 1),
+        (product, WORDS[7], WORDS[8], 6, 1),
         ("mac_load_nn",),
     )
 
@@ -167,11 +168,11 @@ def _compute_and_update() -> Directed:
     """The C&U form on one entry, with rs2 = rd and rs2 = rs1."""
 
     def usp(entry: int, operand: int) -> int:
-        return _dot(entry, operand, 8, True, False)
+        return dot(entry, operand, 8, True, False)
 
-    first = usp(_WORDS[0], 0x01020304)
-    second = first + usp(_WORDS[1], first & WORD_MASK)
-    third = second + usp(_WORDS[2], WINDOW + 12)
+    first = usp(WORDS[0], 0x01020304)
+    second = first + usp(WORDS[1], first & WORD_MASK)
+    third = second + usp(WORDS[2], WINDOW + 12)
     text = f"""
     {_DATA}
     {_POINT}
@@ -193,7 +194,7 @@ def _in_a_loop() -> Directed:
     """The inner loop of a MatMul, interrupted anywhere: nothing is lost."""
     rounds = 64
     words = [(0x61C88647 * (number + 7)) & WORD_MASK for number in range(rounds + 6)]
-    total = sum(_sup(words[number + 2], words[0], 8) for number in range(rounds))
+    total = sum(sup(words[number + 2], words[0], 8) for number in range(rounds))
     # beyond the words that fail
     begin = FAILING[0] + FAILING[1]
     filling = "\n".join(
@@ -218,10 +219,10 @@ def _in_a_loop() -> Directed:
 
 def _dependent_dot_products() -> Directed:
     """Accumulators and factors produced by the instruction before."""
-    first, second = _WORDS[0], _WORDS[1]
-    total = _dot(first, second, 8, False, True)
-    total = (total + _dot(total & WORD_MASK, second, 8, True, True)) & WORD_MASK
-    total += _dot(first, total, 16, False, False)
+    first, second = WORDS[0], WORDS[1]
+    total = dot(first, second, 8, False, True)
+    total = (total + dot(total & WORD_MASK, second, 8, True, True)) & WORD_MASK
+    total += dot(first, total, 16, False, False)
     text = f"""
     li a0, 0x{first:x}
     li a1, 0x{second:x}

@@ -6,10 +6,21 @@ from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
+from xpulpnn_sim.verify.directed.mac_load_forms import MAC_LOAD_FORMS
 from xpulpnn_sim.verify.directed.quantisation import QUANTISATION
+from xpulpnn_sim.verify.directed.requantisation import REQUANTISATION
 from xpulpnn_sim.verify.directed.system import SYSTEM
 
-DIRECTED = (*BASE, *LOOPS, *MAC_LOAD, *SYSTEM, *ACCESS_FAULTS, *QUANTISATION)
+DIRECTED = (
+    *BASE,
+    *LOOPS,
+    *MAC_LOAD,
+    *MAC_LOAD_FORMS,
+    *SYSTEM,
+    *ACCESS_FAULTS,
+    *QUANTISATION,
+    *REQUANTISATION,
+)
 """Every program, by group."""
 
 

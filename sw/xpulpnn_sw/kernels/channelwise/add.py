@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.arguments import Field, Structure
+from xpulpnn_sw.kernels.builder import ZERO
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.requantiser import Requantiser
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -185,6 +187,9 @@ class _Addition:
         # factors or tables; shift
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
+        self._requantiser: Requantiser | None = None
+        if level.requantises:
+            self._requantiser = Requantiser(self._code, precision.y, signed=precision.y_signed)
 
     def write(self, known: Mapping[str, int]) -> Program:
         """The whole function."""
@@ -212,6 +217,8 @@ class _Addition:
             code.load(self._work, table)
             frame.store(f"own_{name}", self._work)
             frame.address(f"own_{name}", table)
+        if self._requantiser is not None:
+            self._requantiser.set(1, 0, self._work)
         with code.b.region("body"):
             code.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
@@ -240,6 +247,9 @@ class _Addition:
                 self._products()
             else:
                 self._scaled()
+            if self._requantiser is not None:
+                self._requantised(self._requantiser, lane)
+                continue
             for number in pair:
                 value, place = self._firsts[number], (lane + number) * precision.y
                 target = value if place else self._out
@@ -247,19 +257,33 @@ class _Addition:
                 code.insert(self._out, target, precision.y, place)
         code.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
+    def _requantised(self, requantiser: Requantiser, lane: int) -> None:
+        """The last step of both sums, and their places in the results: not one right behind the other."""
+        code = self._code
+        for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):
+            if self._shifted:
+                code.accumulate(value, other, self._scales[1], self._work)
+            else:
+                code.b("add", value, value, other)
+            requantiser.put(self._out, value, lane + number, self._shift if self._shifted else ZERO)
+
     def _scaled(self) -> None:
-        """The sums of the scaled elements."""
+        """The sums of the scaled elements, or what is to be added up."""
         code = self._code
         for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
             for value in values:
                 code.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
+        if self._requantiser is not None:
+            return
         for value, other in zip(self._firsts, self._seconds, strict=True):
             code.b("add", value, value, other)
 
     def _products(self) -> None:
-        """The shifted sums of the products."""
+        """The shifted sums of the products, or the first products."""
         code = self._code
         for value, other in zip(self._firsts, self._seconds, strict=True):
             code.b("mul", value, value, self._scales[0])
+            if self._requantiser is not None:
+                continue
             code.accumulate(value, other, self._scales[1], self._work)
             code.b("sra", value, value, self._shift)

@@ -11,12 +11,13 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
-from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
 from xpulpnn_sw.kernels.channelwise.division import Division
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.packed import FORMATS, IMMEDIATE_FORMATS, repeated
 from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
+from xpulpnn_sw.kernels.channelwise.requantiser import Requantiser
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -166,6 +167,9 @@ class _AvgPooling(Pooling):
         self._pending: int | None = None
         # elements of two words that take turns
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
+        self._requantiser: Requantiser | None = None
+        if level.requantises and not self._is_shifted:
+            self._requantiser = Requantiser(self.code, precision.y, signed=precision.y_signed)
 
     @property
     def extra_terms(self) -> dict[str, Term]:
@@ -183,6 +187,13 @@ class _AvgPooling(Pooling):
     def _is_folded(self) -> bool:
         return self._scaled and not self._half and self._division.shift is not None
 
+    @property
+    def _is_shifted(self) -> bool:
+        """Whether all quotients of a word come of shifts of the sums, whole words of them at once."""
+        precision = self.precision
+        is_plain = not self._scaled and not self._half and not precision.y_signed
+        return is_plain and self._division.shift is not None and precision.x == precision.y
+
     def begin(self) -> None:
         b = self.code.b
         # where words are shuffled, no field needs a mask
@@ -190,6 +201,28 @@ class _AvgPooling(Pooling):
         if self._half:
             b.li(self._flip, repeated(self._half, self._bits))
         self._division.begin()
+        if self._requantiser is not None:
+            self._set(self._requantiser)
+
+    def _set(self, requantiser: Requantiser) -> None:
+        """What the requantiser multiplies sums or quotients with, and adds to them."""
+        factor, summand, work, *_ = self.values
+        kappa: Value = 1
+        lam: Value = 0
+        if not self._scaled:
+            kappa = 1 if self._quotient is None else self._quotient[0]
+        elif self._is_folded:
+            kappa = Held(self.frame.register("factor", factor))
+        if self._scaled:
+            lam = Held(self.frame.register("summand", summand))
+        requantiser.set(kappa, lam, work)
+
+    @property
+    def _quotient(self) -> tuple[int, int] | None:
+        """Factor and shift with which the requantiser divides sums, if it can."""
+        if self._scaled or self._half:
+            return None
+        return self._division.by_product
 
     def start(self, pointer: int) -> None:
         for register in self._sums:
@@ -266,12 +299,11 @@ class _AvgPooling(Pooling):
 
     def _results(self, out: int) -> None:
         """Divide, and store."""
-        b, precision = self.code.b, self.precision
+        b = self.code.b
         if self._is_split:
             b("slli", self._work, self._sums[1], self._bits)
             b("sub", self._sums[0], self._sums[0], self._work)
-        is_shift = self._division.shift is not None
-        if is_shift and not self._scaled and not self._half and not precision.y_signed and precision.x == precision.y:
+        if self._is_shifted:
             self._shifted(self._division.shift or 0)
             self.store(self._sums[0], out)
         else:
@@ -302,33 +334,55 @@ class _AvgPooling(Pooling):
         signed = precision.y_signed
         lanes, bits = WORD_BITS // self._bits, precision.y
         per_word = min(lanes, WORD_BITS // bits)
+        last = ZERO if self._requantiser is None else self._last_shift(third)
         for lane in range(lanes):
             number, place = lane % len(self._sums), lane // len(self._sums) * self._width
             code.extract(value, self._sums[number], self._width, place, signed=False)
             if self._half:
                 b("sub", value, value, self._offset)
-            if self._is_folded:
+            if self._requantiser is not None:
+                self._divide(value, work, other)
+                self._requantiser.put(word, value, lane % per_word, last)
+            elif self._is_folded:
                 factor = self.frame.register("factor", work)
-                code.multiply_add(other, value, factor, self.frame.register("summand", third))
-                b("sra", value, other, self.frame.register("shift", work))
+                summand = self.frame.register("summand", third)
+                b("mul", value, value, factor)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             elif self._scaled:
                 b("mul", value, value, self.frame.register("factor", work))
                 self._division.emit(value, work, other)
-                b("add", value, value, self.frame.register("summand", work))
-                b("sra", value, value, self.frame.register("shift", work))
+                summand = self.frame.register("summand", other)
+                b.add_shifted(value, summand, Held(self.frame.register("shift", work)))
             else:
                 self._division.emit(value, work, other)
-            position = lane % per_word * bits
-            target = value if position else word
-            if self._scaled or (precision.x, precision.x_signed) != (bits, signed):
-                code.clip(target, value, bits, work, signed=signed)
-            elif target != value:
-                b.mv(target, value)
-            code.insert(word, target, bits, position)
+            if self._requantiser is None:
+                position = lane % per_word * bits
+                target = value if position else word
+                if self._scaled or (precision.x, precision.x_signed) != (bits, signed):
+                    code.clip(target, value, bits, work, signed=signed)
+                elif target != value:
+                    b.mv(target, value)
+                code.insert(word, target, bits, position)
             if lane == lanes - 1:
                 self._store_last(word, out, lanes * bits)
             elif lane % per_word == per_word - 1:
                 b("sw", word, lane // per_word * WORD, out)
+
+    def _divide(self, value: int, work: int, other: int) -> None:
+        """What is left to do before the requantiser: ``value`` becomes what it takes."""
+        if self._scaled and not self._is_folded:
+            self.code.b("mul", value, value, self.frame.register("factor", work))
+        if not self._is_folded and self._quotient is None:
+            self._division.emit(value, work, other)
+
+    def _last_shift(self, register: int) -> int:
+        """The register with the requantiser's shift: ``register`` unless it has one."""
+        if self._scaled:
+            return self.frame.register("shift", register)
+        if self._quotient is None or self._quotient[1] == 0:
+            return ZERO
+        self.code.b.li(register, self._quotient[1])
+        return register
 
     def _store_last(self, word: int, out: int, bits: int) -> None:
         """Store the last word of the results, which have so many bits together."""

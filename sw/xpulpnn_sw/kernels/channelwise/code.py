@@ -152,15 +152,6 @@ class Code:
 
     # -- arithmetic and control
 
-    def multiply_add(self, rd: int, a: int, b: int, summand: int) -> None:
-        """``rd = a * b + summand``; ``rd`` is none of the three."""
-        if self.xpulp:
-            self.b.mv(rd, summand)
-            self.b("p.mac", rd, a, b)
-        else:
-            self.b("mul", rd, a, b)
-            self.b("add", rd, rd, summand)
-
     def accumulate(self, rd: int, a: int, b: int, work: int) -> None:
         """``rd = rd + a * b``; without XpulpV2 ``work`` is lost."""
         if self.xpulp:

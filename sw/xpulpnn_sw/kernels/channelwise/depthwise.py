@@ -1,6 +1,6 @@
 """Operands of depthwise convolutions, and their kernels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Rule,
     Thresholds,
     block_parameters,
+    normalising,
 )
 from xpulpnn_sw.kernels.tensors import Spreading, check_shape
 from xpulpnn_sw.kernels.variants import BYTE_BITS
@@ -31,8 +32,8 @@ DEPTHWISE_ARGUMENTS = Structure(
         Field("weights", "filter rows, each of whole words of bytes", pointer=True),
         Field(
             "parameters",
-            "of each channel lambda, the bias's share included, and kappa; by other rules than bn32 its bias and "
-            "what the rule needs",
+            "of each channel lambda, the bias's share included, and kappa; by other rules than bn32, with the "
+            "requantiser than bn32, multiply and shift, its bias and what the rule needs",
             pointer=True,
         ),
         Field("output", "results", pointer=True),
@@ -170,6 +171,9 @@ def depthwise_kernel(
     maps = Maps(memory, layer.channels, precision.y)
     top, bottom, left, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
+    rule = tensors.requantisation.rule
+    if level.requantises:
+        tensors = replace(tensors, requantisation=normalising(tensors.requantisation, layer.channels))
     after = tensors.requantisation
     parameters = tensors.parameters() & 0xFFFF_FFFF
     pitch = row_pitch(layer.width, left, right)
@@ -206,5 +210,5 @@ def depthwise_kernel(
         arguments,
         maps.pixel_bytes(precision.y),
         lambda known: DepthwiseCode(level, precision, DEPTHWISE_ARGUMENTS, known, kept, after.rule).write(),
-        rule=after.rule,
+        rule=rule,
     )

@@ -3,8 +3,9 @@
 With ``bn32`` lambda holds the bias's share. By all other rules accumulators start with the bias.
 """
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import Code
+from xpulpnn_sw.kernels.channelwise.requantiser import KAPPA, LAMBDA, Requantiser
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.precision import Precision
@@ -55,6 +56,8 @@ class ChannelResults:
     ) -> None:
         self._code, self._rule, self._precision, self._shift = code, rule, precision, shift
         self._parameters, self._temporaries = parameters, temporaries
+        is_normalised = rule is Rule.BN32 and code.level.requantises
+        self._requantiser = Requantiser(code, precision.y, signed=precision.y_signed) if is_normalised else None
 
     @property
     def start(self) -> int:
@@ -62,22 +65,32 @@ class ChannelResults:
         return ZERO if self._rule is Rule.BN32 else self._parameters[0]
 
     def load(self, pointer: int) -> None:
-        """Load the parameters at ``pointer``."""
+        """Load the parameters at ``pointer``, which is lost."""
         b = self._code.b
+        if self._requantiser is not None:
+            self._requantiser.load(LAMBDA, pointer)
+            self._requantiser.load(KAPPA, pointer)
+            return
         for number, register in enumerate(self._parameters[: _WORDS[self._rule]]):
             b("lw", register, number * WORD, pointer)
         if self._rule is Rule.THRESHOLDS:
             b("addi", self._parameters[1], pointer, WORD)
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
-        """The results before :meth:`finish`; the accumulators are lost."""
-        code, b = self._code, self._code.b
+        """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
+        b = self._code.b
+        if self._requantiser is not None:
+            for result, accumulator in zip(results, accumulators, strict=True):
+                self._requantiser.put(result, accumulator, 0, self._shift)
+            return
         pairs = list(zip(results, accumulators, strict=True))
         match self._rule:
             case Rule.BN32:
                 lam, kappa = self._parameters
                 for result, accumulator in pairs:
-                    code.multiply_add(result, accumulator, kappa, lam)
+                    b("mul", result, accumulator, kappa)
+                for result in results:
+                    b.add_shifted(result, lam, Held(self._shift))
             case Rule.BN64:
                 for result, accumulator in pairs:
                     self._upper_word(result, accumulator)
@@ -93,9 +106,9 @@ class ChannelResults:
     def finish(self, results: list[int], work: int) -> None:
         """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
         precision = self._precision
-        if self._rule is Rule.THRESHOLDS:
+        if self._rule is Rule.THRESHOLDS or self._requantiser is not None:
             return
-        if self._rule is not Rule.SHIFT:
+        if self._rule is Rule.MULTIPLY:
             for result in results:
                 self._code.b("sra", result, result, self._shift)
         for result in results:
@@ -113,7 +126,7 @@ class ChannelResults:
         b("add", work, work, lam_high)
         code.accumulate(work, accumulator, kappa_high, product)
         b("mulhsu", result, accumulator, kappa)
-        b("add", result, result, work)
+        b.add_shifted(result, work, Held(self._shift))
 
     def _search(self, pairs: list[tuple[int, int]]) -> None:
         """Count the thresholds below each accumulator: a step of half the levels left wherever one lies below."""

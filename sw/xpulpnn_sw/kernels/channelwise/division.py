@@ -47,6 +47,7 @@ class Division:
         """Decide how."""
         self._code, self._divisor, self._signed = code, divisor, signed
         self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
+        self._greatest = greatest or 0
         self._reciprocal = None if greatest is None else reciprocal(divisor, greatest)
         self._constant = ZERO if self.shift is not None else registers.one()
 
@@ -54,6 +55,15 @@ class Division:
         """Load the constant."""
         if self.shift is None:
             self._code.b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
+
+    @property
+    def by_product(self) -> tuple[int, int] | None:
+        """Factor and right shift that divide numbers that are not negative, if their product has 31 bits."""
+        if self.shift is not None:
+            return 1, self.shift
+        if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (WORD_BITS - 1):
+            return None
+        return self._reciprocal
 
     def emit(self, number: int, work: int, other: int) -> None:
         """Divide ``number``; ``work`` and ``other`` are lost."""

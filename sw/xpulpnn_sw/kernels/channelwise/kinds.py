@@ -3,7 +3,7 @@
 from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
 from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_depthwise
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import check_maxpool, maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import check_relu, random_relu, relu_kernel, relu_precision
 from xpulpnn_sw.kernels.kind import Kind
@@ -12,6 +12,7 @@ from xpulpnn_sw.layers.channelwise import (
     ADD_FORM,
     AVERAGE_FORM,
     MAP_FORM,
+    MAXIMUM_FORM,
     WINDOW_FORM,
     AddLayer,
     AvgPoolLayer,
@@ -77,12 +78,12 @@ CHANNELWISE = (
     ),
     Kind(
         name="maxpool",
-        help="maximum pooling",
+        help="maximum pooling, with or without ReLU",
         layer=MaxPoolLayer,
-        form=WINDOW_FORM,
+        form=MAXIMUM_FORM,
         usual=_MAXPOOL_LAYER,
         usual_in_cluster=_MAXPOOL_LAYER,
-        variants=LEVELS,
+        variants=PLAIN_LEVELS,
         usual_variants=_USUAL,
         uniform=unsigned,
         precision=check_maxpool,
@@ -96,7 +97,7 @@ CHANNELWISE = (
         form=MAP_FORM,
         usual="16x16x32",
         usual_in_cluster="16x16x32",
-        variants=LEVELS,
+        variants=PLAIN_LEVELS,
         usual_variants=_USUAL,
         uniform=relu_precision,
         precision=check_relu,

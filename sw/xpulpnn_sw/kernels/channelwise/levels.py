@@ -8,6 +8,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, Level
 from xpulpnn_sw.precision import Precision
 
 _NARROW = frozenset({8, 4, 2})
+_XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,11 @@ class ElementLevel(Level):
     def has_vectors(self, bits: int) -> bool:
         """Whether there are SIMD instructions on elements of so many bits."""
         return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
+
+    @property
+    def requantises(self) -> bool:
+        """Whether ``pv.rqu`` and ``pv.rqs`` may be used."""
+        return Extension.XPULPRQ in self.extensions
 
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the SIMD instructions in the kernel, which the core must have."""
@@ -29,7 +35,11 @@ LEVELS: Mapping[str, ElementLevel] = {
     for level in (
         ElementLevel(name="rv32im", extensions=frozenset(), widths=_NARROW),
         ElementLevel(name="xpulpv2", extensions=frozenset({Extension.XPULPV2}), widths=_NARROW),
-        ElementLevel(name="xpulpnn", extensions=frozenset({Extension.XPULPV2, Extension.XPULPNN}), widths=_NARROW),
+        ElementLevel(name="xpulpnn", extensions=_XPULPNN, widths=_NARROW),
+        ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_NARROW),
     )
 }
 """All by name, slowest first."""
+
+PLAIN_LEVELS: Mapping[str, ElementLevel] = {name: level for name, level in LEVELS.items() if not level.requantises}
+"""Those of kernels whose results are elements of their inputs: nothing is requantised."""

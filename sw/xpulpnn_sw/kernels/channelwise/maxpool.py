@@ -1,28 +1,21 @@
-"""Maximum pooling; the input stays as it is.
+"""Operands of maximum poolings, and their kernels; the input stays as it is."""
 
-Windows inside that overlap share the maxima of the columns they have in common. At the upper and lower edge, a row that
-is off the map is replaced by one of the window's others.
-"""
-
-from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import Structure, window_arguments
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
-from xpulpnn_sw.kernels.channelwise.packed import Packed
-from xpulpnn_sw.kernels.channelwise.pooling import POOL_FIELDS, Pooling, window_name
+from xpulpnn_sw.kernels.arguments import window_arguments
+from xpulpnn_sw.kernels.channelwise.levels import PLAIN_LEVELS
+from xpulpnn_sw.kernels.channelwise.maxpool_code import MAXPOOL_ARGUMENTS, MaxPooling
+from xpulpnn_sw.kernels.channelwise.maxpool_folded import FoldedMaxPooling
+from xpulpnn_sw.kernels.channelwise.pooling import window_name
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
+from xpulpnn_sw.kernels.folding import check_folded, fold
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
 from xpulpnn_sw.precision import Precision
-
-MAXPOOL_ARGUMENTS = Structure("xp_maxpool_arguments", POOL_FIELDS)
-"""Of a maximum pooling."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,9 +26,12 @@ class PoolTensors:
     ----------
     activations : array of int
         The map, ``[height][width][channel]``.
+    folded : bool
+        Whether the map is in memory as :func:`~xpulpnn_sw.kernels.folding.fold` leaves it.
     """
 
     activations: Ints
+    folded: bool = False
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
@@ -49,8 +45,10 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
     return np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
 
 
-def check_maxpool(_: MaxPoolLayer, precision: Precision) -> Precision:
+def check_maxpool(layer: MaxPoolLayer, precision: Precision) -> Precision:
     """The precision; raises :class:`LayerError` unless a maximum pooling can have it."""
+    if layer.relu and not precision.x_signed:
+        raise LayerError(f"precision of maxpool with relu must be signed, not {precision}")
     if (precision.x, precision.x_signed) != (precision.y, precision.y_signed):
         raise LayerError(f"precision of maxpool must be inputs and outputs of one width and sign, not {precision}")
     return precision
@@ -76,13 +74,15 @@ def maxpool_kernel(
     The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
     ``arguments``, ``stack``.
     """
-    level = LEVELS[name]
+    level = PLAIN_LEVELS[name]
     level.check_precision(precision)
     check_maxpool(layer, precision)
+    if tensors.folded:
+        check_folded(layer)
     memory = ImageBuilder()
     maps = Maps(memory, layer.channels, precision.x)
     arguments = {
-        "input": maps.place("input", tensors.activations, precision.x),
+        "input": maps.place("input", fold(tensors.activations) if tensors.folded else tensors.activations, precision.x),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
         "pixel_bytes": maps.pixel_bytes(precision.x),
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
@@ -92,86 +92,15 @@ def maxpool_kernel(
         layer,
         precision,
         level,
-        Options(name=f"maxpool_{window_name(layer)}", cores=cores, specialise=specialise, placement=placement),
+        Options(
+            name=f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}",
+            cores=cores,
+            specialise=specialise,
+            placement=placement,
+        ),
         MAXPOOL_ARGUMENTS,
         memory,
         arguments,
         maps.pixel_bytes(precision.y),
-        lambda known: _MaxPooling(level, precision, layer, known).write(),
+        lambda known: (FoldedMaxPooling if tensors.folded else MaxPooling)(level, precision, layer, known).write(),
     )
-
-
-class _MaxPooling(Pooling):
-    """Writes the function."""
-
-    def __init__(self, level: ElementLevel, precision: Precision, layer: WindowLayer, known: Mapping[str, int]) -> None:
-        super().__init__(level, precision, layer, MAXPOOL_ARGUMENTS, known, repeats_rows=True)
-        self._best = self.registers.one()
-        common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
-        self._common = self.registers.take(common)
-        self._packed = Packed(self.code, precision.x, self.registers, signed=precision.x_signed)
-
-    def begin(self) -> None:
-        self._packed.begin()
-
-    def start(self, pointer: int) -> None:
-        self.code.load(self._best, pointer)
-
-    def take(self, word: int) -> None:
-        self._packed.max(self._best, self._best, word)
-
-    def finish(self, out: int, rows: int, columns: int) -> None:
-        self.store(self._best, out)
-
-    def prepare(self, pointers: list[int]) -> None:
-        for register in self._common:
-            (column,) = self.load_columns(pointers, 1, skips=False)
-            self._reduce(column, register)
-
-    def inside(self, pointers: list[int], out: int) -> None:
-        result = self._greatest(None, self._common)
-        missing = self.layer.kernel_width - len(self._common)
-        last: list[int] = []
-        while missing:
-            count = min(missing, self.most_columns)
-            missing -= count
-            # overlapping windows are narrow, so that their new columns are loaded together
-            *columns, last = self.load_columns(pointers, count, skips=not missing and not self._common)
-            for column in columns:
-                result = self._greatest(result, [self._reduce(column)])
-            if self._common and result == self._best:
-                self._shift()
-                result = self._greatest(result, [self._reduce(last, self._common[-1])])
-            else:
-                result = self._greatest(result, [self._reduce(last)])
-        assert result is not None
-        self.store(result, out)
-        if len(self._common) == 1 == self.layer.kernel_width - 1:
-            self.code.b.mv(self._common[0], last[0])
-
-    def _shift(self) -> None:
-        """Make the last of the common columns free."""
-        for register, following in pairwise(self._common):
-            self.code.b.mv(register, following)
-
-    def _reduce(self, column: list[int], result: int | None = None) -> int:
-        """The maximum of a column in the register ``result``, or in its first one."""
-        first, *others = column
-        if not others:
-            if result is not None:
-                self.code.b.mv(result, first)
-            return first if result is None else result
-        for number, register in enumerate(others, 1):
-            target = first if result is None or number < len(others) else result
-            self._packed.max(target, first, register)
-        return first if result is None else result
-
-    def _greatest(self, result: int | None, words: list[int]) -> int | None:
-        """The register with the maximum of ``result``, if there is one, and ``words``, none of which changes."""
-        for word in words:
-            if result is None:
-                result = word
-            else:
-                self._packed.max(self._best, result, word)
-                result = self._best
-        return result

@@ -254,6 +254,12 @@ class Pooling(ABC):
         b("add", self._row, second, frame.register("source", third))
         frame.load("x", self._x)
         frame.load("target", self._out)
+        self._windows()
+
+    def _windows(self) -> None:
+        """All windows of a unit, whose first row is known, and how many rows of it are inside."""
+        b, frame = self.code.b, self.frame
+        first, second, *_ = self.values
         if not self.is_unrolled:
             self._at_edge("out_width")
             return

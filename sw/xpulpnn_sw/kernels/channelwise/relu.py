@@ -9,7 +9,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import Field, Structure
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, ElementLevel
+from xpulpnn_sw.kernels.channelwise.levels import PLAIN_LEVELS, ElementLevel
 from xpulpnn_sw.kernels.channelwise.packed import Packed
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished, piece
 from xpulpnn_sw.kernels.frame import Registers
@@ -81,7 +81,7 @@ def relu_kernel(
 
     Memory symbols: ``input`` and ``output`` (HWC), ``arguments``, ``stack``.
     """
-    level = LEVELS[name]
+    level = PLAIN_LEVELS[name]
     level.check_precision(precision)
     check_relu(layer, precision)
     memory = ImageBuilder()

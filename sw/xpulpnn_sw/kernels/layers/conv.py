@@ -57,9 +57,9 @@ def receptive_fields(
     channels = padded_channels(layer.channels, min(precision.x, precision.w))
     pixel_bytes = channels * precision.x // WORD_BITS * WORD
     words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
-    plane_words = -(-words // chosen.unrolled) * chosen.unrolled
-    row_stride = plane_words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision) * WORD
-    blocking = Blocking(chosen, precision, tensors.rule)
+    blocking = Blocking(chosen, precision, tensors.rule, folded=tensors.folded)
+    widened = chosen.row_bits(precision.w) // precision.w
+    row_stride = blocking.filled(words) * widened * chosen.planes(precision) * WORD
     memory = ImageBuilder()
     # a word to spare: odd runs are copied in pairs
     source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)

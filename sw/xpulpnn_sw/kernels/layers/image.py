@@ -41,8 +41,8 @@ def image_kernel(
     tensors.check(layer, precision)
     run_words = -(-layer.kernel_width * layer.channels // WORD)
     words = layer.kernel_height * run_words
-    row_stride = -(-words // chosen.unrolled) * chosen.unrolled * WORD
-    blocking = Blocking(chosen, precision, tensors.rule)
+    blocking = Blocking(chosen, precision, tensors.rule, folded=tensors.folded)
+    row_stride = blocking.filled(words) * WORD
     memory = ImageBuilder()
     top, bottom, left, right = layer.padding
     stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)))

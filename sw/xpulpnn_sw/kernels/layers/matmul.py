@@ -37,10 +37,10 @@ def matmul_kernel(
     order = element_order(chosen, precision)
     rows = pack_words(ordered(tensors.weights, order), precision.w)
     words = rows.shape[1]
-    plane_words = -(-words // chosen.unrolled) * chosen.unrolled
+    blocking = Blocking(chosen, precision, tensors.rule)
+    plane_words = blocking.filled(words)
     activations = activation_rows(tensors.activations, chosen, precision, plane_words)
     row_words = plane_words * (chosen.row_bits(precision.w) // precision.w) * chosen.planes(precision)
-    blocking = Blocking(chosen, precision, tensors.rule)
     memory = ImageBuilder()
     arguments = {
         # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0

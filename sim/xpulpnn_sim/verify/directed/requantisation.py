@@ -1,0 +1,418 @@
+"""Directed programs of pv.rqld and pv.rq*: bounds, lanes, dependences, faults, interrupts."""
+
+from typing import NamedTuple
+
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.verify.directed.case import HANDLERS, Directed, stored, words_at
+from xpulpnn_sim.verify.layout import FAILING, WINDOW
+
+_NEEDS = ("requantise",)
+_SUFFIX = {8: "b", 4: "n", 2: "c"}
+_LOAD_FAULT = 5
+_OLD = 0xA5C3_96E1
+"""In rd before."""
+
+
+class _Case(NamedTuple):
+    """One requantisation and its operands."""
+
+    width: int
+    signed: bool
+    kappa: int
+    lam: int
+    accumulator: int
+    shift: int
+    lane: int = 0
+
+    @property
+    def mnemonic(self) -> str:
+        return f"pv.rq{'s' if self.signed else 'u'}.{_SUFFIX[self.width]}"
+
+    @property
+    def code(self) -> int:
+        """The clipped value, before it is cut to its bits."""
+        total = (self.kappa * self.accumulator + self.lam) % (1 << XLEN)
+        total -= (1 << XLEN) if total >= 1 << (XLEN - 1) else 0
+        low = -(1 << self.width - 1) if self.signed else 0
+        return sorted((low, total // (1 << self.shift % XLEN), low + (1 << self.width) - 1))[1]
+
+    def result(self, old: int = _OLD) -> int:
+        """What rd becomes."""
+        digits = [old // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
+        digits[self.lane] = self.code % (1 << self.width)
+        return sum(digit << at * self.width for at, digit in enumerate(digits))
+
+    def lines(self, target: str = "a5") -> str:
+        """Both parameters, accumulator, shift and old value made, then the instruction, into ``target``."""
+        return f"""
+        {words_at(WINDOW, (self.kappa, self.lam))}
+        pv.rqld 0, (t1!)
+        pv.rqld 1, (t1!)
+        li a0, 0x{self.accumulator & WORD_MASK:x}
+        li a1, 0x{self.shift & WORD_MASK:x}
+        li {target}, 0x{_OLD:x}
+        {self.mnemonic} {target}, a0, a1, {self.lane}
+        """
+
+
+def _bounds() -> Directed:
+    """Sums at both bounds of every format and one beyond, what is shifted out all zeros and all ones."""
+    cases: list[_Case] = []
+    for width in _SUFFIX:
+        for signed in (False, True):
+            low = -(1 << width - 1) if signed else 0
+            high = low + (1 << width) - 1
+            for number, code in enumerate((low - 1, low, low + 1, high - 1, high, high + 1)):
+                for dropped, shift in ((0, 7), ((1 << 11) - 1, 11)):
+                    kappa, accumulator = 0x0001_2345 + number, -0x0765_4321
+                    lam = (code << shift) + dropped - kappa * accumulator
+                    lane = (number + shift) % (XLEN // width)
+                    cases.append(_Case(width, signed, kappa, lam, accumulator, shift, lane))
+    return _results("pv.rq: bounds", cases)
+
+
+def _extremes() -> Directed:
+    """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
+    most, least = WORD_MASK >> 1, 1 << (XLEN - 1)
+    cases = [
+        _Case(8, False, 1, 0, 200, 0),
+        _Case(8, True, 1, 0, -100, 0, 3),
+        _Case(8, True, 1, 0, least, 31, 1),
+        _Case(8, False, 1, most, 1, 31, 2),
+        _Case(2, True, most, least, most, 31, 15),
+        _Case(2, False, least, 0, 3, 30, 8),
+        _Case(4, False, WORD_MASK, 1, WORD_MASK, 0, 7),
+        _Case(4, True, WORD_MASK, WORD_MASK, 5, 0, 4),
+        _Case(4, True, 0x1_0001, 0xFFFF, 0xFFFF_0001, 32 + 16, 5),
+        _Case(8, False, 3, -5, 100, 0xFFFF_FFE2, 1),
+        _Case(8, False, 0, 77, 12345, 0, 0),
+        _Case(8, True, 0x4000_0000, 0, 2, 24, 0),
+        _Case(8, True, 0x4000_0000, -1, 2, 24, 0),
+    ]
+    return _results("pv.rq: extremes", cases)
+
+
+def _results(name: str, cases: list[_Case]) -> Directed:
+    text = "\n".join(f"{case.lines()}\n{stored('a5', number)}" for number, case in enumerate(cases))
+    return Directed(name, text, tuple(case.result() for case in cases), _NEEDS)
+
+
+_PARAMETERS = f"""
+{words_at(WINDOW, (3, -40))}
+pv.rqld 0, (t1!)
+pv.rqld 1, (t1!)
+li a1, 1
+"""
+"""kappa = 3, lambda = -40, a shift of 1 in a1."""
+
+
+def _code(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
+    return _Case(width, signed, 3, -40, accumulator, shift).code
+
+
+def _lanes() -> Directed:
+    """A register filled lane by lane, each instruction on the result of the one before."""
+    lines, expected = [_PARAMETERS, "li a0, 20\n li a2, 32\n li a3, 5"], list[int]()
+    registers = {"a0": 20, "a2": 32, "a3": 5}
+    for number, (width, suffix) in enumerate(_SUFFIX.items()):
+        for signed in (False, True):
+            target, total = f"s{2 + len(expected)}", 0
+            lines.append(f"li {target}, 0x{_OLD:x}")
+            for lane in range(XLEN // width):
+                name = [*registers][(lane + number) % len(registers)]
+                lines.append(f"pv.rq{'s' if signed else 'u'}.{suffix} {target}, {name}, a1, {lane}")
+                total |= _code(registers[name], width, signed) % (1 << width) << lane * width
+            expected.append(total)
+    lines.append(stored("s2 s3 s4 s5 s6 s7"))
+    return Directed("pv.rq: every lane of one register, back to back", "\n".join(lines), tuple(expected), _NEEDS)
+
+
+def _producers() -> Directed:
+    """Operands made right before by every kind of instruction."""
+    text = f"""
+    {_PARAMETERS}
+    li a2, 33
+    li a3, 7
+    sw a2, 16(tp)
+    sw a1, 20(tp)
+    sw zero, 24(tp)
+    addi t1, tp, 16
+    li s2, 0
+    lw a4, 16(tp)
+    pv.rqu.b s2, a4, a1, 0
+    p.lw a5, 4(t1!)
+    pv.rqu.b s2, a5, a1, 1
+    lw a6, 20(tp)
+    pv.rqu.b s2, a2, a6, 2
+    li s3, -1
+    lw s3, 24(tp)
+    pv.rqu.b s3, a2, a1, 3
+    li a7, 0
+    li s4, 0x01010101
+    pv.sdotup.b a7, s4, s4
+    pv.rqs.b s2, a7, a1, 3
+    divu s5, a2, a1
+    pv.rqu.b s3, s5, a1, 0
+    mulh s6, a2, a2
+    pv.rqs.n s3, s6, a1, 2
+    mul s7, a3, a3
+    pv.rqu.b s3, s7, a1, 2
+    csrrw zero, mscratch, a2
+    csrrs s8, mscratch, zero
+    pv.rqs.n s3, s8, a1, 3
+    {stored("s2 s3")}
+    """
+    first = _code(33) | _code(33) << 8 | _code(33) << 16 | _code(4, signed=True) % 256 << 24
+    second = _code(33) << 24 | _code(49) << 16 | _code(33, 4, True) % 16 << 12 | _code(0, 4, True) % 16 << 8 | _code(33)
+    return Directed("pv.rq: operands made right before", text, (first, second), _NEEDS)
+
+
+def _readers() -> Directed:
+    """The result used right behind by every kind of instruction."""
+    code = _code(33)
+    text = f"""
+    {_PARAMETERS}
+    li a2, 33
+    {_rq("s2")}
+    addi a3, s2, 1
+    {_rq("s2")}
+    sw s2, 0(s11)
+    addi a4, tp, 0
+    sw a2, {code}(a4)
+    {_rq("s3")}
+    add s3, s3, tp
+    lw s3, 0(s3)
+    {_rq("s4")}
+    {_rq("s4", "pv.rqs.b", "s4", "a1", 1)}
+    {_rq("s5")}
+    {_rq("s5", "pv.rqs.b", "a2", "s5", 1)}
+    li s6, {code}
+    li s7, 1
+    {_rq("s8")}
+    beq s8, s6, 1f
+    li s7, 2
+    1: la s9, 2f
+    andi s10, s9, 255
+    xori s9, s9, 4
+    li a5, {WORD_BYTES * 20}
+    pv.rqld 0, (a5!)
+    pv.rqld 1, (a5!)
+    pv.rqu.b s9, s10, zero, 0
+    jalr ra, 0(s9)
+    li s7, 3
+    2: addi s7, s7, 16
+    {stored("a3 s3 s4 s5 s7", 1)}
+    """
+    # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
+    text = f"{words_at(WORD_BYTES * 20, (1, 0))}\n{text}"
+    chained = code | _code(code, signed=True) % 256 << 8
+    shifted = code | _code(33, signed=True, shift=code) % 256 << 8
+    return Directed("pv.rq: results used right behind", text, (code, code + 1, 33, chained, shifted, 17), _NEEDS)
+
+
+def _rq(rd: str, mnemonic: str = "pv.rqu.b", rs1: str = "a2", rs2: str = "a1", lane: int = 0) -> str:
+    """An instruction of one line; the register is 0 before if it is no operand and the lane is 0."""
+    first = f"li {rd}, 0\n" if rd not in (rs1, rs2) and not lane else ""
+    return f"{first}{mnemonic} {rd}, {rs1}, {rs2}, {lane}"
+
+
+def _order() -> Directed:
+    """The register written by something else right before and right behind: the last write stays."""
+    text = f"""
+    {_PARAMETERS}
+    li a2, 33
+    li a3, 0x1234
+    sw a3, 16(tp)
+    pv.rqu.b s2, a2, a1, 0
+    li s2, 5
+    pv.rqu.b s3, a2, a1, 0
+    lw s3, 16(tp)
+    lw s4, 16(tp)
+    pv.rqu.b s4, a2, a1, 3
+    pv.rqu.b s5, a2, a1, 0
+    mulh s5, a3, a3
+    pv.rqu.b s6, a2, a1, 0
+    divu s6, a3, a1
+    addi t1, tp, 16
+    pv.rqu.b s7, a2, a1, 0
+    p.lw s7, 4(t1!)
+    pv.rqu.b t1, a2, a1, 0
+    addi t1, tp, 16
+    p.lw s8, 4(t1!)
+    li s9, 33
+    pv.rqu.b s9, s9, s9, 1
+    pv.rqu.b zero, a2, a1, 0
+    addi s10, zero, 0
+    la a5, 1f
+    pv.rqu.b a4, a2, a1, 1
+    jal a4, 1f
+    1: sub a4, a4, a5
+    {stored("s2 s3 s4 s5 s6 s7 s8 s9 s10 a4")}
+    """
+    mixed = 33 | _Case(8, False, 3, -40, 33, 33).code << 8
+    expected = (5, 0x1234, 0x1234 | _code(33) << 24, 0, 0x1234, 0x1234, 0x1234, mixed, 0, 0)
+    return Directed("pv.rq: the last write of a register stays", text, expected, _NEEDS)
+
+
+def _parameters() -> Directed:
+    """Parameters used right behind, loaded twice, from x0 and from a misaligned address; the base used at once."""
+    text = f"""
+    {words_at(WINDOW, (1, 0, 2, 100, 0x0000_0300, 0xFF00_0000))}
+    {words_at(WORD_BYTES * 8, (4,))}
+    li a0, 10
+    li s2, 0
+    li s3, 0
+    pv.rqld 1, (t1!)
+    li t1, 0x{WINDOW:x}
+    pv.rqld 0, (t1!)
+    pv.rqu.b s2, a0, zero, 0
+    pv.rqld 1, (t1!)
+    pv.rqld 0, (t1!)
+    pv.rqu.b s2, a0, zero, 1
+    pv.rqld 1, (t1!)
+    pv.rqu.b s2, a0, zero, 2
+    sub a2, t1, tp
+    li a3, {WORD_BYTES * 8}
+    pv.rqld 0, (a3!)
+    addi a4, a3, 0
+    pv.rqu.b s2, a0, zero, 3
+    addi t1, t1, 1
+    pv.rqld 0, (t1!)
+    pv.rqu.b s3, a0, zero, 0
+    sub a5, t1, tp
+    addi t1, tp, 4
+    pv.rqld 1, (t1!)
+    pv.rqs.b s3, a0, zero, 1
+    sw zero, 0(zero)
+    pv.rqld 0, (zero!)
+    pv.rqu.b s3, a0, zero, 2
+    {stored("s2 s3 a2 a4 a5")}
+    """
+
+    def code(kappa: int, lam: int, signed: bool = False) -> int:
+        return _Case(8, signed, kappa, lam, 10, 0).code % 256
+
+    first = code(1, 4) | code(2, 0) << 8 | code(2, 100) << 16 | code(4, 100) << 24
+    # across the words: 0x00000003
+    second = code(3, 100) | code(3, 0, True) << 8 | code(0, 0) << 16
+    return Directed("pv.rqld: parameters used right behind", text, (first, second, 16, 36, 21), _NEEDS)
+
+
+def _faults() -> Directed:
+    """A pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost."""
+    fails, _ = FAILING
+    text = f"""
+    {_PARAMETERS}
+    li a0, 0x{fails:x}
+    li a2, 33
+    li s2, 0
+    li s3, 0
+    csrrw zero, mcause, zero
+    pv.rqld 0, (a0!)
+    pv.rqu.b s2, a2, a1, 0
+    csrrs a3, mcause, zero
+    pv.rqld 1, (a0!)
+    pv.rqu.b s2, a2, a1, 1
+    addi a4, a0, -2
+    pv.rqld 1, (a4!)
+    pv.rqu.b s2, a2, a1, 2
+    pv.rqu.b s2, a2, a1, 3
+    lw s2, 0(a0)
+    sub a4, a4, a0
+    lw s3, 0(a0)
+    pv.rqu.b s3, a2, a1, 3
+    pv.rqu.b s3, a2, a1, 0
+    ecall
+    pv.rqu.b s3, a2, a1, 1
+    .word 0
+    csrrw zero, mscratch, s3
+    csrrs a5, mscratch, zero
+    sub a0, a0, tp
+    {stored("s2 s3 a0 a3 a4 a5")}
+    """
+    code = _code(33)
+    second = code << 24 | code | code << 8
+    expected = (code * 0x0101_0101, second, fails - WINDOW, _LOAD_FAULT, -2, second)
+    return Directed("pv.rqld and pv.rq: access faults and traps", text, expected, _NEEDS)
+
+
+def _in_loops() -> Directed:
+    """First, last and only instruction of loops, interrupts at any point."""
+    rounds = 60
+    text = f"""
+    {_PARAMETERS}
+    {words_at(WINDOW, (3, -40))}
+    li a2, 0
+    li s2, 0
+    li s3, 0
+    lp.setupi 0, {rounds}, 1f
+    pv.rqu.b s2, a2, a1, 0
+    add s3, s3, s2
+    addi a2, a2, 1
+    li t1, 0x{WINDOW:x}
+    pv.rqld 0, (t1!)
+    pv.rqu.n s4, a2, a1, 3
+    pv.rqs.b s2, a2, a1, 3
+    1: pv.rqld 1, (t1!)
+    li s5, 0
+    lp.setupi 0, 4, 2f
+    2: pv.rqu.b s5, a2, a1, 2
+    csrrs s6, lpcount0, zero
+    lp.setupi 1, 3, 3f
+    pv.rqu.n s5, a2, a1, 7
+    nop
+    3: fence
+    wfi
+    addi s6, s6, 1
+    {stored("s2 s3 s5 s6")}
+    """
+    total = value = 0
+    for number in range(rounds):
+        value = value & ~0xFF | _code(number)
+        total += value
+        value = value & 0xFF_FFFF | _code(number + 1, signed=True) % 256 << 24
+    fifth = _code(rounds) << 16 | _code(rounds, 4) << 28
+    expected = (value, total, fifth, 2)
+    return Directed("pv.rq: in loops under interrupts", text, expected, _NEEDS, interrupts=True, handlers=HANDLERS)
+
+
+def _mac_load() -> Directed:
+    """The sum of a Mac&Load requantised at once, and parameters and entries reloaded next to each other."""
+    text = f"""
+    {words_at(WINDOW, (0x01010101, 0x02020202, 3, -40, 0x01010101))}
+    li a1, 1
+    pv.mlsdotup.b zero, (t1!), 8
+    pv.mlsdotup.b zero, (t1!), 16
+    li a0, 30
+    li s2, 0
+    pv.rqld 0, (t1!)
+    pv.rqld 1, (t1!)
+    pv.mlsdotup.b a0, (t1!), 16
+    pv.rqu.b s2, a0, a1, 0
+    pv.mlsdotup.b a0, (t1!), 0
+    pv.rqu.b s2, a0, a1, 1
+    addi t1, tp, 8
+    pv.rqld 1, (t1!)
+    pv.mlsdotup.b s2, (t1!), 0
+    pv.rqu.n s2, a0, a1, 7
+    {stored("s2 a0")}
+    """
+    # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
+    low = (_code(38) | _code(42) << 8) + 4
+    last = _Case(4, False, 3, 3, 42, 1).code << 28
+    return Directed("pv.rq: Mac&Load around it", text, (low & (1 << 28) - 1 | last, 42), _NEEDS)
+
+
+REQUANTISATION = (
+    _bounds(),
+    _extremes(),
+    _lanes(),
+    _producers(),
+    _readers(),
+    _order(),
+    _parameters(),
+    _faults(),
+    _in_loops(),
+    _mac_load(),
+)
+"""The programs of this module."""

@@ -1,0 +1,377 @@
+"""im2col of a group whose pixels lie in one row of the output, inputs as wide as the rows: bounds are tested once.
+
+Neighbours share most of their fields. Where the stride is 1, a word is read once and written to the rows of all pixels
+whose fields it is in; a column of the input, in pairs of words so that no store waits for its data. Otherwise each row
+is copied run by run.
+
+At a border whole runs are copied as well, also of pixels that lie beside the input, where the words are those of the
+rows above or below; then what does not belong to the field is replaced by what lies around the map. Filter rows
+outside the input are not copied at all.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.row_words import PAIR, RowWords
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
+
+_UNROLLED_PAIRS = 5
+"""Up to so many pairs of words are copied without a loop, if their number is known."""
+
+LOST = 11
+"""Registers of the copy, besides those with the state, the target and the words."""
+
+_NO_BORDER = -1
+"""In place of the number of filter rows above the input."""
+
+
+def group_terms(npx: int, *, interleaved: bool, inside: bool) -> dict[str, Term]:
+    """What the copy of a group needs, of arguments and of names of the copy pixel by pixel."""
+    stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
+    kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
+    terms: dict[str, Term] = {
+        # left of row_end all pixels are in the same row
+        "row_end": Name("x_end") - stride_x * (npx - 1),
+        "group_x": stride_x * npx,
+        "group_source": stride_x_bytes * npx,
+        "pixel_gap": Number(WORD) if interleaved else Argument("row_stride"),
+    }
+    if inside:
+        return terms
+    pixel_words, beside = Name("pixel_words"), Argument("stride_x") - 1
+    return terms | {
+        "pixel_words": pixel_bytes // WORD,
+        # 0 if pixels share columns, and these are pairs of words
+        "apart": positive(Number(npx - 1) - kernel_width) + beside * beside + (pixel_words & 1),
+        "column_pairs": pixel_words // PAIR,
+        "middle_pairs": (kernel_width - (npx - 1)) * Name("column_pairs"),
+        "shared_gap": line_bytes - (kernel_width + (npx - 1)) * pixel_bytes,
+        "group_columns": positive(Name("columns") - stride_x * (npx - 1)),
+        "input": Argument("input"),
+        "input_end": Argument("input") + Name("height") * line_bytes,
+        "reach": stride_x_bytes * (npx - 1) + kernel_width * pixel_bytes,
+        "last_column": Argument("width") - kernel_width,
+        "written_run": kernel_width * Name("written_pixel"),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Registers of the copy.
+
+    Parameters
+    ----------
+    y, x, source : int
+        Row, column and address at which the first field starts; moved to those of the next group.
+    target : int
+        Where the first row begins; lost.
+    free : list of int
+        :data:`LOST` that are lost.
+    """
+
+    y: int
+    x: int
+    source: int
+    target: int
+    free: list[int]
+
+
+class SameRow:
+    """Writes the copy of a group.
+
+    Parameters
+    ----------
+    b : Builder
+        Takes the instructions.
+    frame : Frame
+        With the terms of :func:`group_terms` and those that they are made of.
+    words : RowWords
+        Copies words.
+    npx : int
+        Pixels of a group.
+    interleaved : bool
+        Whether their rows alternate word by word.
+    inside : bool
+        Whether all fields lie inside the input.
+    places : Places
+        Registers.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        frame: Frame,
+        words: RowWords,
+        npx: int,
+        *,
+        interleaved: bool,
+        inside: bool,
+        places: Places,
+    ) -> None:
+        self._b, self._frame, self._words, self._npx = b, frame, words, npx
+        self._interleaved, self._inside = interleaved, inside
+        self._y, self._x, self._source, self._target = places.y, places.x, places.source, places.target
+        self._pointer, self._place, self._rows, self._above, self._first, self._start, *rest = places.free
+        self._work, self._counter, self._pixels, *self._spare = rest
+        self._step = WORD * npx if interleaved else WORD
+
+    def emit(self, other: Label) -> None:
+        """Copy the group; go to ``other`` with everything as before if it must be done pixel by pixel."""
+        b, frame = self._b, self._frame
+        border, ready, replace, moved = Label(), Label(), Label(), Label()
+        end = frame.register("row_end", self._work)
+        if not self._inside:
+            rows, columns = frame.value("rows", self._rows), frame.value("group_columns", self._above)
+            b.branch("bge", self._x, end, other)
+            b.below(self._rows, self._y, rows)
+            b.below(self._above, self._x, columns)
+            b("and", self._above, self._rows, self._above)
+            frame.load("kernel_height", self._rows)
+            b.branch("beq", self._above, ZERO, border)
+            b.li(self._above, _NO_BORDER)
+        else:
+            frame.load("kernel_height", self._rows)
+            b.branch("bge", self._x, end, other)
+        b.mv(self._first, self._source)
+        b.mv(self._start, self._target)
+        b.place(ready)
+        self._copy()
+        if not self._inside:
+            b.branch("bge", self._above, ZERO, replace)
+
+            def write_border() -> None:
+                b.place(border)
+                self._border(other)
+                b.jump(ready)
+                b.place(replace)
+                self._replace()
+                b.jump(moved)
+
+            b.aside(write_border)
+            b.place(moved)
+        self._move()
+
+    def _move(self) -> None:
+        """Go on to the next group, in the next row if this one is complete."""
+        b, frame, next_row, same_row = self._b, self._frame, Label(), Label()
+        moves = ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step"))
+        temporaries = (self._rows, self._first, self._start)
+
+        def write_next_row() -> None:
+            b.place(next_row)
+            values = [frame.value(name, one) for (_, name), one in zip(moves, temporaries, strict=True)]
+            for (register, _), value in zip(moves, values, strict=True):
+                b.add(register, value, self._work)
+            b.jump(same_row)
+
+        steps = [(self._x, "group_x"), (self._source, "group_source")]
+        values = [frame.value(name, one) for (_, name), one in zip(steps, temporaries, strict=False)]
+        end = frame.register("x_end", self._start)
+        for (register, _), value in zip(steps, values, strict=True):
+            b.add(register, value, self._work)
+        b.branch("beq", self._x, end, next_row)
+        b.aside(write_next_row)
+        b.place(same_row)
+
+    def _copy(self) -> None:
+        """Copy ``_rows`` filter rows of all pixels, from ``_first`` to ``_start``, both lost."""
+        b, apart, done = self._b, Label(), Label()
+        if self._inside:
+            self._copy_apart()
+            return
+        is_apart = self._frame.value("apart", self._counter)
+        if isinstance(is_apart, int):
+            (self._copy_apart if is_apart else self._copy_shared)()
+            return
+
+        def write_apart() -> None:
+            b.place(apart)
+            self._copy_apart()
+            b.jump(done)
+
+        gap = self._frame.value("shared_gap", self._pixels)
+        b.branch("bne", is_apart.register, ZERO, apart)
+        b.aside(write_apart)
+        self._copy_shared(gap)
+        b.place(done)
+
+    def _copy_apart(self) -> None:
+        """Pixel by pixel, in pairs of words; what an odd run writes too much is written again later."""
+        b, frame = self._b, self._frame
+        pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
+        overrun, gap = (frame.value(name, one) for name, one in zip(("overrun", "row_gap"), self._spare, strict=True))
+        for pixel in range(self._npx):
+            b.mv(self._pointer, self._first)
+            b.mv(self._place, self._start)
+            with b.loop(Held(self._rows), self._rows, level=1):
+                if isinstance(pairs, int) and pairs <= _UNROLLED_PAIRS:
+                    self._words.copy(pairs, self._pointer, self._place)
+                else:
+                    with b.loop(pairs, self._counter, level=0, short=True):
+                        self._words.copy(1, self._pointer, self._place)
+                b.add(self._place, overrun, self._work)
+                b.add(self._pointer, gap, self._work)
+            if pixel < self._npx - 1:
+                b.add(self._first, stride, self._work)
+                b.add(self._start, frame.value("pixel_gap", self._work), self._work)
+
+    def _copy_shared(self, gap: Value | None = None) -> None:
+        """Column by column, each to the pixels that it belongs to; runs of all are complete at the same time."""
+        b, frame, last = self._b, self._frame, self._npx - 1
+        middle, back = Label(), Label()
+        gap = frame.value("shared_gap", self._pixels) if gap is None else gap
+        pairs = frame.value("column_pairs", self._counter)
+        rest = frame.value("middle_pairs", self._work)
+        rows = [self._place, self._pointer, *self._spare][: self._npx]
+        distance = frame.value("pixel_gap", rows[-1])
+        b.mv(rows[0], self._start)
+        for before, row in pairwise(rows):
+            if isinstance(distance, Held):
+                b("add", row, before, distance.register)
+            else:
+                b("addi", row, before, distance)
+        with b.loop(Held(self._rows), self._rows, level=1):
+            for column in range(last):
+                self._column(pairs, rows[: column + 1])
+            if isinstance(rest, Held):
+
+                def write_middle() -> None:
+                    b.place(middle)
+                    self._column(rest, rows)
+                    b.jump(back)
+
+                b.branch("bne", rest.register, ZERO, middle)
+                b.aside(write_middle)
+                b.place(back)
+            elif rest:
+                self._column(rest, rows)
+            for column in range(last):
+                self._column(pairs, rows[column + 1 :])
+            b.add(self._first, gap, self._work)
+
+    def _column(self, pairs: Value, rows: list[int]) -> None:
+        with self._b.loop(pairs, self._counter, level=0, short=True):
+            self._words.spread(self._first, rows)
+
+    def _border(self, other: Label) -> None:
+        """What is copied of a group some of whose fields reach beyond the input."""
+        b, frame = self._b, self._frame
+        first, rows, above, work, end = self._first, self._rows, self._above, self._work, self._counter
+        height, line_bytes = frame.register("height", work), frame.register("line_bytes", self._place)
+        # filter rows above the input, and those inside
+        b("sub", above, ZERO, self._y)
+        b("p.max", above, above, ZERO)
+        b("sub", end, height, self._y)
+        b("p.min", rows, rows, end)
+        b("sub", rows, rows, above)
+        b.branch("bge", ZERO, rows, other)
+        # what is read must be the input's
+        bound, reach = frame.register("input", work), frame.value("reach", self._pointer)
+        b("mul", first, above, line_bytes)
+        b("add", first, first, self._source)
+        b.branch("bltu", first, bound, other)
+        bound = frame.register("input_end", self._pixels)
+        b("addi", end, rows, -1)
+        b("mul", end, end, line_bytes)
+        b("add", end, end, first)
+        b.add(end, reach, work)
+        b.branch("bltu", bound, end, other)
+        self._set_start()
+
+    def _set_start(self) -> None:
+        """The rows begin behind those above the input."""
+        run = self._frame.register("written_run", self._start)
+        self._b("mul", self._start, self._above, run)
+        self._b("add", self._start, self._start, self._target)
+
+    def _replace(self) -> None:
+        """Replace what has been copied from beside the input, and the filter rows above and below it."""
+        b, frame, x, all_inside = self._b, self._frame, self._first, Label()
+        columns = frame.value("group_columns", self._work)
+        self._set_start()
+        b.below(self._work, self._x, columns)
+        b.branch("bne", self._work, ZERO, all_inside)
+        b.mv(x, self._x)
+        with b.loop(self._npx, self._pixels):
+            self._replace_columns(x)
+            for register, name in ((x, "stride_x"), (self._start, "pixel_gap")):
+                b.add(register, frame.value(name, self._counter), self._work)
+        b.place(all_inside)
+        self._replace_rows()
+
+    def _replace_columns(self, x: int) -> None:
+        """Those of one pixel."""
+        b, frame, work = self._b, self._frame, self._work
+        left, left_done, right, right_done = Label(), Label(), Label(), Label()
+
+        def write_left() -> None:
+            b.place(left)
+            b("sub", work, ZERO, x)
+            self._fill_columns(are_last=False)
+            frame.load("last_column", self._counter)
+            b.jump(left_done)
+
+        def write_right() -> None:
+            b.place(right)
+            b("sub", work, x, frame.register("last_column", work))
+            self._fill_columns(are_last=True)
+            b.jump(right_done)
+
+        last = frame.register("last_column", self._counter)
+        b.branch("blt", x, ZERO, left)
+        b.aside(write_left)
+        b.place(left_done)
+        b.branch("blt", last, x, right)
+        b.aside(write_right)
+        b.place(right_done)
+
+    def _fill_columns(self, *, are_last: bool) -> None:
+        """Replace the first or last pixels, ``_work`` but no more than there are, of each run of a row."""
+        b, frame, gap = self._b, self._frame, self._work
+        bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
+        b("p.min", gap, gap, bound)
+        b("mul", self._counter, gap, words)
+        run = frame.register("written_run", self._pointer)
+        b("slli", gap, self._counter, self._step.bit_length() - 1)
+        b("sub", gap, run, gap)
+        if are_last:
+            b("add", self._place, self._start, gap)
+        else:
+            b.mv(self._place, self._start)
+        with b.loop(Held(self._rows), self._rows, level=1):
+            with b.loop(Held(self._counter), self._counter, level=0):
+                b("p.sw", self._words.outside, self._step, self._place)
+            b("add", self._place, self._place, gap)
+
+    def _replace_rows(self) -> None:
+        """Replace the filter rows below the input, and those above it."""
+        b, frame = self._b, self._frame
+        none_below, none_above = Label(), Label()
+        below, begin, count = self._pointer, self._pixels, self._counter
+        kernel_height, run = frame.register("kernel_height", below), frame.register("written_run", self._start)
+        b("sub", below, kernel_height, self._rows)
+        b("sub", below, below, self._above)
+        b.branch("beq", below, ZERO, none_below)
+        b("mul", count, below, run)
+        b("add", begin, self._above, self._rows)
+        b("mul", begin, begin, run)
+        b("add", begin, begin, self._target)
+        self._fill(begin)
+        b.place(none_below)
+        b.branch("beq", self._above, ZERO, none_above)
+        b("mul", count, self._above, run)
+        self._fill(self._target)
+        b.place(none_above)
+
+    def _fill(self, begin: int) -> None:
+        """Replace ``_counter`` bytes of rows at ``begin``, which is lost, of all pixels."""
+        b, count, place = self._b, self._counter, self._place
+        b("srli", count, count, WORD.bit_length() - 1)
+        for pixel in range(1 if self._interleaved else self._npx):
+            if pixel:
+                b.add(begin, self._frame.value("pixel_gap", self._first), self._work)
+            b.mv(place, begin)
+            with b.loop(Held(count), count, level=0):
+                b("p.sw", self._words.outside, WORD, place)
