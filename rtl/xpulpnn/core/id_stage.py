@@ -377,8 +377,10 @@ class IdStage(wiring.Component):
             if self.config.requantise:
                 entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
                 loads |= decoder.requantise.load
+            parameter = id_ex.requantise.load if self.config.requantise else 0
+            m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
             with m.If(fires):
-                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(loads)]
+                m.d.sync += id_ex.nn_we.eq(loads)
                 with m.If(loads):
                     m.d.sync += id_ex.nn_addr.eq(entry)
         with m.If(fires):
