@@ -106,8 +106,8 @@ def test_folders_are_plain_and_distinct():
 @pytest.mark.parametrize(
     ("presets", "settings", "sweeps", "text"),
     [
-        (["arm"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full, not arm"),
-        (["xpulpnn,"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full, not empty"),
+        (["arm"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not arm"),
+        (["xpulpnn,"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not empty"),
         (["xpulpnn"], ["widths"], [], "--set must be KEY=VALUE, not widths"),
         (["xpulpnn"], [], ["widths"], "--sweep must be KEY=V1,V2,..., not widths"),
         (["xpulpnn"], [], ["=8"], "--sweep must be KEY=V1,V2,..., not =8"),

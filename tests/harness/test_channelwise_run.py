@@ -1,5 +1,7 @@
 """Channel-wise kernels on the RTL: every retirement and result right, whatever the memory and the interrupts do."""
 
+from dataclasses import replace
+
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
@@ -12,7 +14,8 @@ from xpulpnn_sw.kernels.kinds import kind
 FULL = simulated(preset("xpulpnn-full"))
 """As the command line runs kernels unless told otherwise, so that models are shared."""
 
-FOUR = ClusterConfig(core=FULL, cores=4, icache_private=0)
+EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
+FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 """A cluster that other tests use too."""
 
 LAYERS = {

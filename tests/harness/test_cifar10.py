@@ -27,7 +27,8 @@ from xpulpnn_sw.precision import Precision
 
 FULL = simulated(preset("xpulpnn-full"))
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
-FOUR = ClusterConfig(core=FULL, cores=4, icache_private=0)
+EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
+FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 MOST_CYCLES = {8: 2_300_000, 4: 1_700_000}
 MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
 NETS = os.environ.get("XPULPNN_NETS")

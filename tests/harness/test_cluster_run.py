@@ -16,7 +16,9 @@ from xpulpnn_sw.layer import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import cluster
 
-FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4, icache_private=0)
+FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
+EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
+FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 """One cluster for all tests, so that one model is compiled."""
 
 CONV = ConvLayer.parse("6x6x8:8x3x3")
@@ -45,7 +47,8 @@ def test_every_variant(number, name, layer):
     figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
     assert figures.mismatches == 0
     assert (figures.cores, figures.banks, figures.engine) == (4, 16, "cluster")
-    alone = run_case(replace(case(layer, figures.bits, name).case, checked=False), "core").figures
+    config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
+    alone = run_case(replace(case(layer, figures.bits, name).case, config=config, checked=False), "core").figures
     assert figures.sdotp == alone.sdotp
     assert 0.8 * alone.instructions <= figures.instructions <= 1.6 * alone.instructions
     assert figures.cycles < alone.cycles / 1.5
@@ -58,6 +61,8 @@ def test_every_variant(number, name, layer):
         ("conv", "6x7x8:8x3x3", "8x2x4", "nn_4x4"),
         ("conv1d", "30x8:4x3:d=3", "8x8x8", "nn_4x2"),
         ("pointwise", "5x6x16:8", "4x4xi8", "nn_4x4"),
+        ("conv", "6x7x8:36x3x3", "8x2x2", "x2_4x4"),
+        ("pointwise", "5x6x16:8", "4x4xi8", "x2_4x4"),
         ("linear", "64:22", "2x2x2", "nn_4x1"),
         ("linear", "48:21", "8x4x4", "cu_4x1"),
     ],

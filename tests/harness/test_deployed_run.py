@@ -23,7 +23,8 @@ from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import deployed_program
 
 FULL = simulated(preset("xpulpnn-full"))
-FOUR = ClusterConfig(core=FULL, cores=4, icache_private=0)
+EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
+FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 
 LAYERS = (
     ("conv", "8x8x16:16x3x3"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.harness.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.harness.machine import Machine, Waves
@@ -16,15 +16,22 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.precision import Precision
 
-FULL = simulated(preset("xpulpnn-full"))
-"""As the command line runs kernels unless told otherwise, so that models are shared."""
+FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
+"""As the command line runs kernels unless told otherwise, so that models are shared: on the second core what the first
+cannot."""
 CONV = ConvLayer.parse("5x6x8:8x3x3")
 MATMUL = MatmulLayer.parse("8x32x8")
 CALL = 16
 """Cycles between the two readings of mcycle that are not the function's."""
 
 
-def case(layer, bits: int, variant: str, *, checked: bool = False, config=FULL, **timing) -> Case:
+def config_of(variant: str) -> CoreConfig:
+    known = VARIANTS.get(variant)
+    return FULL if known is None or known.extensions <= FULL.extensions else BEYOND
+
+
+def case(layer, bits: int, variant: str, *, checked: bool = False, config=None, **timing) -> Case:
+    config = config or config_of(variant)
     kernel = "conv" if isinstance(layer, ConvLayer) else "matmul"
     machine = Machine(**timing)
     precision = short_precision(kernel, bits)
@@ -32,7 +39,9 @@ def case(layer, bits: int, variant: str, *, checked: bool = False, config=FULL, 
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize(("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8)])
+@pytest.mark.parametrize(
+    ("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8), ("x2_4x4", 2)]
+)
 def test_a_program_takes_the_cycles_of_its_stream(variant, bits):
     chosen = case(CONV, bits, variant)
     stream, program = run_case(chosen).record, run_case(chosen, "core").record
@@ -104,6 +113,9 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
         ("conv1d", "9x12:5x3:d=2", "4xu2x4", "simd_4x2", Rule.SHIFT),
         ("pointwise", "3x5x16:6", "4x4x2", "nn_4x4", Rule.THRESHOLDS),
         ("linear", "70:10", "i8x4xi8", "nn_4x1", Rule.BN32),
+        ("conv", "5x6x8:21x3x3", "8x4xi2", "x2_4x4", Rule.BN32),
+        ("conv1d", "9x12:5x3:d=2", "i4xu2xi4", "x2_4x2", Rule.SHIFT),
+        ("conv", "4x6x8:9x3x2", "8x8x4", "x2_4x4", Rule.THRESHOLDS),
         ("linear", "44:9:raw", "8x8x32", "cu_4x1", Rule.BN32),
         ("linear", "44:9", "4x2x2", "rv32im_4x1", Rule.BN64),
         ("conv", "4x5x40:9x3x2:p=1x0x1x2", "1x1x1", "xpulpv2_4x2", Rule.THRESHOLDS),
@@ -119,7 +131,7 @@ def test_kernels_of_other_layers_and_precisions(kernel, text, precision, variant
         layer=layer,
         precision=Precision.parse(precision),
         variant=variant,
-        config=FULL,
+        config=config_of(variant),
         machine=machine,
         rule=rule,
     )

@@ -19,7 +19,8 @@ from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs import tiled
 from xpulpnn_sw.programs.tiled import Tiling
 
-FOUR = ClusterConfig(core=simulated(preset("xpulpnn-full")), cores=4, icache_private=0)
+EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True))
+FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 """The cluster of the other kernels' tests, so that no further model is compiled."""
 
 
@@ -70,6 +71,7 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     [
         ("pointwise", "3x2x20:22", "8x2xi2", "xpulpv2_1x2", Tiling(rows=4, channels=16)),
         ("pointwise", "6x4x12:8:s=2,p=1", "8x8x8", "nn_4x4", Tiling(rows=1)),
+        ("conv", "7x6x8:24x3x3", "4x4x4", "x2_4x4", Tiling(rows=2, channels=16)),
         ("conv1d", "15x6:8x3:s=2,p=2,d=2", "4x8x8", "nn_4x4", Tiling(rows=3)),
         ("linear", "33:24", "8x4x8", "nn_4x1", Tiling(channels=8)),
         ("linear", "50:40:raw", "8x8x8", "cu_4x1", Tiling(channels=16, overlap=False)),

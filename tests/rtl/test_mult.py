@@ -117,9 +117,7 @@ def test_requantisation_takes_factor_and_summand_from_the_nnrf(multiplier: str) 
 
     async def testbench(ctx: SimulatorContext, dut: Mult) -> None:
         for number in range(20):
-            a, b, c, kappa, lam = (
-                rng.choice(CORNERS) if rng.random() < 0.4 else rng.getrandbits(32) for _ in range(5)
-            )
+            a, b, c, kappa, lam = (rng.choice(CORNERS) if rng.random() < 0.4 else rng.getrandbits(32) for _ in range(5))
             ctx.set(dut.nn_kappa, kappa)
             ctx.set(dut.nn_lambda, lam)
             requantises = number % 3 > 0

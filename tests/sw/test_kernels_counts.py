@@ -1,5 +1,6 @@
 """Instruction counts of the kernels, from their text and what the simulator executes."""
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
@@ -41,6 +42,12 @@ INNER = {
     ("nn_4x4", 8): (17, 16),
     ("nn_4x4", 4): (17, 16),
     ("nn_4x4", 2): (17, 16),
+    ("x2_4x2", 8): (8, 8),
+    ("x2_4x2", 4): (8, 8),
+    ("x2_4x2", 2): (8, 8),
+    ("x2_4x4", 8): (16, 16),
+    ("x2_4x4", 4): (16, 16),
+    ("x2_4x4", 2): (16, 16),
 }
 """Instructions and products of an inner iteration."""
 
@@ -105,8 +112,10 @@ def cycles(kernel: Counted, *regions: str) -> int:
 def test_inner_loop(name: str, bits: int):
     instructions, products = INNER[name, bits]
     program = kernel(name, bits).function
-    # narrow blocks are repeated until they fill an output byte
+    # narrow blocks are repeated until they fill an output byte, or a word and once more for what is left
     copies = max(1, 8 // bits // variant(name).nch)
+    if name.startswith("x2"):
+        copies = {8: 1, 4: 2 + 1, 2: 4 + 1}[bits]
     assert int(program.inner.sum()) == instructions * copies
     assert int((program.inner & (program.is_dotp | program.is_mul)).sum()) == products * copies
     assert variant(name).products_per_iteration(bits) == products
@@ -171,6 +180,30 @@ def test_products(name: str):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("name", ["x2_4x2", "x2_4x4"])
+def test_requantisation(name: str, bits: int):
+    """An instruction for each result, two loads for each channel of a block, a store for each word of a pixel.
+
+    What else belongs to a block are the pointer of the next one's activations and their first word.
+    """
+    this = counted(name, bits)
+    chosen, layer = this.run.variant, this.run.layer
+    results, groups = layer.pixels * layer.out_channels, layer.pixels // chosen.npx
+    blocks = groups * layer.out_channels // chosen.nch
+    executed_insns = [this.program.insns[position] for position in this.positions if position < len(this.run.function)]
+    ops = Counter(insn.op for insn in executed_insns)
+    assert ops["pv.rqu"] == results
+    assert ops["pv.rqld"] == 2 * chosen.nch * blocks
+    assert ops["pv.mldot"] == chosen.nch * chosen.npx * blocks
+    requantising = this.executions(this.program.region("quant"))
+    stores = results * bits // 32
+    # with four pixels also the way back from the last one's word to the first one's next
+    back = stores // chosen.npx if bits < 8 and chosen.npx > 2 else 0
+    assert requantising <= results + 2 * chosen.nch * blocks + stores + 2 * blocks + back + 4 * groups
+
+
+@pytest.mark.unit
 def test_only_the_needed_extensions():
     for name, chosen in VARIANTS.items():
         for bits in chosen.widths:
@@ -182,7 +215,7 @@ def test_only_the_needed_extensions():
 def test_rejected():
     layer, precision = ConvLayer.parse("4x4x4:4x3x3"), Precision.uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(0))
-    with pytest.raises(LayerError, match=r"^variant must be one of rv32im_2x2, .*, nn_4x4, not nn_8x8$"):
+    with pytest.raises(LayerError, match=r"^variant must be one of rv32im_2x2, .*, x2_4x4, not nn_8x8$"):
         conv_kernel(layer, precision, "nn_8x8", tensors)
     known = "precision of xpulpv2_4x2 must be widths out of 8,4,2,1"
     for wrong in (Precision.uniform(16), Precision(8, 16, 8), Precision(32, 8, 8, x_signed=True)):

@@ -17,6 +17,7 @@ from xpulpnn.core.pipeline import (
     FlowSignature,
     HwLoopSignature,
     InsnSignature,
+    IntentSignature,
     RedirectSignature,
     RetireInfoSignature,
     SystemSignature,
@@ -65,9 +66,12 @@ class Backend(wiring.Component):
     system : Out(SystemSignature)
         System instruction taken from the stream, to be executed by whoever feeds it.
     hwloop : Out(HwLoopSignature)
-        Hardware-loop set-up taken from the stream.
+        Hardware-loop set-up taken from the stream; of lp.setup and lp.setupi, which come right before the body, without
+        ``start``: the front end knows where it is.
     csr : Out(CsrSignature)
         CSR access of the instruction in EX.
+    intent : Out(IntentSignature)
+        What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
     flow : Out(FlowSignature)
         Progress of instructions through the stages.
     busy : Out(1)
@@ -93,6 +97,7 @@ class Backend(wiring.Component):
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
             "csr": Out(CsrSignature()),
+            "intent": Out(IntentSignature()),
             "flow": Out(FlowSignature()),
             "busy": Out(1),
         }
@@ -114,7 +119,7 @@ class Backend(wiring.Component):
         connect(m, lsu.data, flipped(self.data))
         connect(m, lsu.fault, flipped(self.fault))
         connect(m, wb_stage.wb, id_stage.wb)
-        for name in ("jump", "trap", "system", "hwloop"):
+        for name in ("jump", "trap", "system", "hwloop", "intent"):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
 
         ex_ready = Signal()
@@ -127,7 +132,6 @@ class Backend(wiring.Component):
             self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
             self.flow.id_leaves.eq(id_stage.id_leaves),
             self.flow.id_late.eq(id_stage.id_late),
-            self.flow.id_accesses.eq(id_stage.id_accesses),
             self.flow.ex_granted.eq(lsu.ex_granted),
             self.flow.ex_leaves.eq(ex_fires),
             self.flow.wb_leaves.eq(lsu.wb_done),

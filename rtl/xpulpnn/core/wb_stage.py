@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
-from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl
+from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
 
 
 class WbStage(wiring.Component):

@@ -35,6 +35,9 @@ _PER_PIXEL = (
 WANTED = (*_STATE, *_PER_PIXEL)
 """What is best kept in registers for good, by what that saves."""
 
+_NAMED = 13
+"""Registers by name of :class:`_Group`."""
+
 
 class Im2col:
     """The copy for one pixel group.
@@ -58,8 +61,8 @@ class Im2col:
         self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
         self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
         self.by_groups = variant.xpulp and variant.npx > 1 and form.is_plain and not dilated
-        # those of the state and of _Group by name, and temporaries to copy with
-        self.registers = 4 + LOST + self.temporaries
+        # those by name, of the copy by groups with the state and the target, and temporaries to copy with
+        self.registers = (4 + LOST if self.by_groups else _NAMED) + self.temporaries
 
     @property
     def run_words(self) -> Term:
@@ -80,6 +83,8 @@ class Im2col:
             tap_bytes, reach = Name("tap_bytes"), (kernel_height - 1) * Argument("dilation") + 1
         out_y = first_pixel // out_width
         run = self.run_words
+        # planes may be filled up
+        cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
         next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
         return {
             "line_bytes": Argument("width") * pixel_bytes,
@@ -104,7 +109,7 @@ class Im2col:
             "written_pixel": self._written(pixel_bytes // WORD),
             "written_row": self._written(Name("row_words")),
             "target_gap": next_row - Name("written_row"),
-            "clears": (Name("row_words") * self.expansion + (self.cleared - 1)) // self.cleared,
+            "clears": (cleared + (self.cleared - 1)) // self.cleared,
             **{f"plane{n}": Name("plane_words") * (n * self.step) for n in range(1, self.planes)},
             "stride_x_bytes": stride_x * pixel_bytes,
             "x_end": out_width * stride_x - Argument("pad_left"),
@@ -140,7 +145,8 @@ class _Group:
         self.target, self.pixels, *registers = registers
         self._pointer, self._place, self._rows, self._columns, self._top, self._left, *registers = registers
         self._work, self._counter, *registers = registers
-        self._more, registers = registers[: LOST - 9], registers[LOST - 9 :]
+        more = im2col.registers - _NAMED - im2col.temporaries
+        self._more, registers = registers[:more], registers[more:]
         temporaries, self._spare = registers[: im2col.temporaries], registers[im2col.temporaries :]
         self._words = RowWords(b, im2col.form, temporaries)
         self._held: dict[str, Held] = {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, Value
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.cross import CrossLoop
 from xpulpnn_sw.kernels.frame import Registers
@@ -62,7 +62,7 @@ class RequantisedCode(KernelCode):
             steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
             folded=blocking.folded,
-            common=int(blocking.rule in ONE_FACTOR),
+            one_factor=blocking.rule in ONE_FACTOR,
         )
         return homes
 
@@ -87,6 +87,8 @@ class RequantisedCode(KernelCode):
 
     def _begin_blocks(self) -> None:
         """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        # here, so that nothing waits for it
+        self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
         weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
         for pair in zip_longest(weights, self._first_words()):
             for write in pair:
@@ -96,29 +98,25 @@ class RequantisedCode(KernelCode):
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]
         if not self._words:
-            with b.loop(frame.value("steps", counter), counter, level=1):
+            with b.loop(self._count, counter, level=1):
                 self._one_block(self._store)
             return
-        self._repeat("word_steps", self._words_of_blocks)
-        self._repeat("rest_steps", partial(self._one_block, self._store), begin=self._begin_rest)
+        self._repeat(self._count, self._words_of_blocks)
+        rest = frame.value("rest_steps", counter)
+        if rest != 0 and self._walks:
+            frame.load("out_back", self._back)
+        self._repeat(rest, partial(self._one_block, self._store))
 
-    def _repeat(self, name: str, write: Callable[[], None], begin: Callable[[], None] | None = None) -> None:
-        """What is written, ``name`` times, which may be 0; after what is to ``begin`` with."""
-        b, counter, end = self._b, self._temporaries[0], Label()
-        count = self._frame.value(name, counter)
+    def _repeat(self, count: Value, write: Callable[[], None]) -> None:
+        """What is written ``count`` times, which may be 0."""
+        b, end = self._b, Label()
         if count == 0:
             return
         if isinstance(count, Held):
             b.branch("beq", count.register, ZERO, end)
-        if begin is not None:
-            begin()
-        with b.loop(count, counter, level=1):
+        with b.loop(count, self._temporaries[0], level=1):
             write()
         b.place(end)
-
-    def _begin_rest(self) -> None:
-        if self._walks:
-            self._frame.load("out_back", self._back)
 
     def _words_of_blocks(self) -> None:
         """As many blocks as make a word of results."""

@@ -403,6 +403,29 @@ def _mac_load() -> Directed:
     return Directed("pv.rq: Mac&Load around it", text, (low & (1 << 28) - 1 | last, 42), _NEEDS)
 
 
+def _illegal() -> Directed:
+    """Lanes that a format does not have, and every other bit that must be 0: nothing happens but a trap."""
+    fields = 11 << 15 | 12 << 20 | 10 << 7 | 0b1110111
+    lanes = [(5, lane) for lane in range(4, 16)] + [(6, lane) for lane in range(8, 16)]
+    words = [lane << 28 | sign << 27 | fields | funct3 << 12 for funct3, lane in lanes for sign in (0, 1)]
+    words += [bits << 25 | fields | funct3 << 12 for funct3 in (5, 6, 7) for bits in (1, 2, 3)]
+    load = 4 << 12 | 11 << 15 | 0b1110111
+    words += [load | 1 << bit for bit in (*range(7, 12), *range(21, 32))]
+    traps = "\n".join(f".word 0x{word:x}\n csrrw a3, mcause, zero\n add s2, s2, a3" for word in words)
+    text = f"""
+    {_PARAMETERS}
+    li a0, 77
+    li a1, 0x{WINDOW:x}
+    li a2, 1
+    li s2, 0
+    csrrw zero, mcause, zero
+    {traps}
+    sub a1, a1, tp
+    {stored("a0 a1 s2")}
+    """
+    return Directed("pv.rqld and pv.rq: illegal words", text, (77, 0, 2 * len(words)), _NEEDS)
+
+
 REQUANTISATION = (
     _bounds(),
     _extremes(),
@@ -414,5 +437,6 @@ REQUANTISATION = (
     _faults(),
     _in_loops(),
     _mac_load(),
+    _illegal(),
 )
 """The programs of this module."""
