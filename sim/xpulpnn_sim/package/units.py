@@ -204,8 +204,8 @@ def _execution(
     else:
         inputs, value = operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
-        if unit is Unit.ALU and not insn.is_branch:
-            expected["alu_result"] = value
+        if insn.op == "add":
+            expected["sum"] = value
     return {**inputs, "ctrl": vectors.control("ctrl", control)}, expected, varies
 
 
@@ -219,7 +219,7 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
     if insn.is_mac_load:
         base = vectors.word()
         inputs |= {"op_a": base, "op_b": WORD_BYTES}
-        expected["alu_result"] = low(base + WORD_BYTES)
+        expected["sum"] = low(base + WORD_BYTES)
     if config.dotp_operands_in_id:
         inputs |= {"dotp_fmt": number(insn.fmt), "dotp_a": a, "dotp_b": b}
         inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}

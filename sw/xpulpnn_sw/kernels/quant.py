@@ -222,7 +222,7 @@ class Store:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                self._load(b, *self.temporaries[:2], channel)
+                self._load(b, self.temporaries[0], self.temporaries[1], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:
