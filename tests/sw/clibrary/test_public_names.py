@@ -23,7 +23,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.toolchain import build
 
-CORE = preset("xpulpnn")
+CORE = preset("xpulpnn2")
 ENOUGH = 20_000_000
 GUARD = 32
 """Bytes before and behind each output that must stay as they are."""
