@@ -107,7 +107,12 @@ def test_folders_are_plain_and_distinct():
     ("presets", "settings", "sweeps", "text"),
     [
         (["arm"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not arm"),
-        (["xpulpnn,"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not empty"),
+        (
+            ["xpulpnn,"],
+            [],
+            [],
+            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not empty",
+        ),
         (["xpulpnn"], ["widths"], [], "--set must be KEY=VALUE, not widths"),
         (["xpulpnn"], [], ["widths"], "--sweep must be KEY=V1,V2,..., not widths"),
         (["xpulpnn"], [], ["=8"], "--sweep must be KEY=V1,V2,..., not =8"),

@@ -40,8 +40,8 @@ Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwi
     "xp_matmul_arguments": f"""\
 Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
 input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
-and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte products
-they are bytes.
+and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
+products they are bytes.
 {_PRODUCT}""",
     "xp_linear_arguments": f"""\
 Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of
