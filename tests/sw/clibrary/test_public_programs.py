@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.toolchain import build
 
-CORE = preset("xpulpnn2")
+CORE = preset("xpulpnn")
 ENOUGH = 5_000_000
 WARNED = ("-Wall", "-Werror")
 MAIN = Path(__file__).parent.parent / "c/public_names.c"
