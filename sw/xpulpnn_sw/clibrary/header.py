@@ -24,7 +24,7 @@ filled up with zero channels to whole words and to a multiple of four channels. 
 checks a layer and writes its arguments."""
 
 _PRODUCT = """\
-weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (4 with x2_4x4 and nn_4x4).
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
 Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
 
 _RULES = {
