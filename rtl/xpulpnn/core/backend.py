@@ -66,8 +66,7 @@ class Backend(wiring.Component):
     system : Out(SystemSignature)
         System instruction taken from the stream, to be executed by whoever feeds it.
     hwloop : Out(HwLoopSignature)
-        Hardware-loop set-up taken from the stream; of lp.setup and lp.setupi, which come right before the body, without
-        ``start``: the front end knows where it is.
+        Hardware-loop set-up taken from the stream.
     csr : Out(CsrSignature)
         CSR access of the instruction in EX.
     intent : Out(IntentSignature)

@@ -146,6 +146,7 @@ class Core(wiring.Component):
         """Hardware loops."""
         m.submodules.hwloops = loops = HwLoops()
         connect(m, backend.hwloop, loops.setup)
+        # lp.setup and lp.setupi come right before the body: the address that they add is there already
         with m.If((backend.hwloop.op == HwLoopOp.SETUP) | (backend.hwloop.op == HwLoopOp.SETUPI)):
             m.d.comb += loops.setup.start.eq(if_stage.id_after)
         insn = if_stage.insn

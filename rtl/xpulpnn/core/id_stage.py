@@ -303,7 +303,7 @@ class IdStage(wiring.Component):
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
         m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
-        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload.word, op_a, target)
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
     def _factors(self, m, ctrl, operands):
@@ -353,8 +353,10 @@ class IdStage(wiring.Component):
             load = entry_load(m, self.config, self, decoder)
             m.d.comb += accesses.eq(ctrl.lsu.valid | load.reloads)
             wb_we &= ~load.is_mac_load | (load.reloads & (rs1_field != rd_field))
+            parameter = id_ex.requantise.load if self.config.requantise else 0
+            m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
             with m.If(loads):
-                m.d.sync += [id_ex.wb_base.eq(load.is_mac_load), id_ex.nn_we.eq(load.valid)]
+                m.d.sync += id_ex.nn_we.eq(load.valid)
                 with m.If(load.valid):
                     m.d.sync += id_ex.nn_addr.eq(load.entry)
         with m.If(loads):

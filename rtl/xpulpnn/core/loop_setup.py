@@ -4,8 +4,11 @@ from amaranth.hdl import Mux
 
 from xpulpnn.core.control import HwLoopOp
 
+SETUP_BYTES = 4
+"""Distance from lp.setup to the first instruction of the body."""
 
-def set_up_loop(hwloop, op, word, op_a, target):
+
+def set_up_loop(hwloop, op, payload, op_a, target):
     """Statements that drive all of ``hwloop`` but ``valid``.
 
     Parameters
@@ -14,18 +17,20 @@ def set_up_loop(hwloop, op, word, op_a, target):
         Set-up leaving ID.
     op : HwLoopOp
         The instruction.
-    word : Value, 32 bits
-        Its word.
+    payload : InsnSignature's payload
+        Its word and address.
     op_a : Value, 32 bits
         Its operand a, the value of its register.
     target : Value, 32 bits
         What its offset leads to.
     """
+    word = payload.word
+    before_body = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
     immediate_count = (op == HwLoopOp.SETUPI) | (op == HwLoopOp.COUNTI)
     return [
         hwloop.op.eq(op),
         hwloop.loop.eq(word[7]),
-        hwloop.start.eq(target),
+        hwloop.start.eq(Mux(before_body, payload.pc + SETUP_BYTES, target)),
         hwloop.end.eq(target),
         hwloop.count.eq(Mux(immediate_count, word[20:32], op_a)),
     ]

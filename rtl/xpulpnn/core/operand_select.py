@@ -1,5 +1,8 @@
 """Selection of the operands of EX from registers, immediate and address."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Const, Mux, Signal
 
 from xpulpnn.core.control import OpASel, OpBSel, OpCSel
@@ -52,10 +55,12 @@ def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, targe
                         m.d.comb += other.eq(source)
         m.d.comb += chosen[letter].eq(Mux(from_ex, ex_result, other))
     op_b = Signal(32, name="id_op_b")
-    m.d.comb += op_b.eq(chosen["b"])
-    with m.If(ctrl.replicate), m.Switch(ctrl.fmt):
-        for fmt in ElemFmt:
-            if fmt.width in config.widths:
-                with m.Case(fmt):
-                    m.d.comb += op_b.eq(chosen["b"][: fmt.width].replicate(fmt.lanes))
+    # lane 0 is masked before it goes into every lane, which costs less and keeps those wires quiet otherwise
+    lanes = [chosen["b"] & ~ctrl.replicate.replicate(len(chosen["b"]))]
+    for fmt in ElemFmt:
+        if fmt.width in config.widths:
+            lane = Signal(fmt.width, name=f"id_op_b_lane_{fmt.suffix}")
+            m.d.comb += lane.eq(chosen["b"][: fmt.width] & (ctrl.replicate & (ctrl.fmt == fmt)).replicate(fmt.width))
+            lanes.append(lane.replicate(fmt.lanes))
+    m.d.comb += op_b.eq(reduce(or_, lanes))
     return chosen["a"], op_b, chosen["c"]

@@ -57,8 +57,8 @@ def _turn(variant: Variant) -> list[_Product]:
 class CrossLoop(NnLoop):
     """That of :class:`NnLoop` without its load.
 
-    With one pixel each weight is used once: the load stays. Sums may begin with products that do not accumulate: the
-    first turn is then in front of the loop, and the accumulators need no start.
+    With one pixel each weight is used once, and the load stays. Sums may begin with products that do not accumulate:
+    the first turn is then in front of the loop, and the accumulators need no start.
     """
 
     @property
