@@ -46,7 +46,7 @@ BAD_INPUT = {
     "unknown kernel": (["cosim", "pool"], None),
     "unknown preset": (
         ["cosim", "conv", "--preset", "arm"],
-        "preset must be one of ri5cy, xpulpnn, xpulpnn-cu, xpulpnn-full, not arm",
+        "preset must be one of ri5cy, xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2, not arm",
     ),
     "unknown setting": (["generate", "dotp", "--set", "colour=red"], None),
     "reset kind": (["generate", "dotp", "--reset", "maybe"], "--reset must be sync or async-low, not maybe"),
@@ -419,7 +419,7 @@ def test_cosim_records(tmp_path, capsys, jobs):
     arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2", "--jobs", jobs]
     assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
     records = json.loads(report.read_text())
-    assert len(records) == 16
+    assert len(records) == 20
     for record in records:
         assert record.keys() == FIELDS
         assert record["mismatches"] == 0

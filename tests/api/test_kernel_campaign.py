@@ -20,6 +20,9 @@ from xpulpnn_sw.precision import Precision
 FULL = simulated(preset("xpulpnn-full"))
 """As the command line runs kernels unless told otherwise, so that models are shared."""
 
+BEYOND = simulated(preset("xpulpnn2"))
+"""Likewise for variants that FULL cannot run."""
+
 PRODUCTS = ("conv", "conv1d", "linear", "matmul", "pointwise")
 WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 """Of input, weights, and results with accumulators."""
@@ -28,19 +31,20 @@ WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", PRODUCTS)
 def test_all_widths_and_variants_have_a_turn(kernel):
-    found = turns(kernel, FULL)
+    found = turns(kernel, FULL, beyond=BEYOND)
     met = {(possible[0].x, possible[0].w, possible[0].y, variant) for possible, variant in found}
     assert len(met) == len(found)
     assert met >= {(*widths, name) for widths in WIDTHS for name in KINDS[kernel].variants}
-    assert len(turns(kernel, preset("ri5cy"))) < len(found)
+    assert len(turns(kernel, preset("ri5cy"))) < len(turns(kernel, FULL)) < len(found)
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", LAYERS)
 def test_as_many_layers_as_turns_meet_them_all(kernel):
     names = tuple(KINDS[kernel].variants)[-1:]
-    count = len(turns(kernel, FULL, variants=names))
-    cases = random_cases(kernel, count, config=FULL, machine=Machine(seed=5), variants=names)
+    count = len(turns(kernel, FULL, variants=names, beyond=BEYOND))
+    cases = random_cases(kernel, count, config=FULL, machine=Machine(seed=5), variants=names, beyond=BEYOND)
+    assert {case.config for case in cases} == {FULL if kernel in ("maxpool", "relu") else BEYOND}
     assert covered(cases) == count
     assert covered(cases[1:]) == count - 1
 

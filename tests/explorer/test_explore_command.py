@@ -18,7 +18,7 @@ from xpulpnn_sim.tops import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
-PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full"
+PRESETS = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2"
 TOPS = ", ".join(ALL_TOPS)
 
 BAD_INPUT = {

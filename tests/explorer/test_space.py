@@ -8,6 +8,8 @@ from xpulpnn_sim.explorer.space import build_space
 
 pytestmark = pytest.mark.unit
 
+KNOWN = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2"
+
 
 def labels(space):
     return [point.label for point in space.points]
@@ -106,8 +108,8 @@ def test_folders_are_plain_and_distinct():
 @pytest.mark.parametrize(
     ("presets", "settings", "sweeps", "text"),
     [
-        (["arm"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full, not arm"),
-        (["xpulpnn,"], [], [], "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full, not empty"),
+        (["arm"], [], [], f"--preset must be a list out of {KNOWN}, not arm"),
+        (["xpulpnn,"], [], [], f"--preset must be a list out of {KNOWN}, not empty"),
         (["xpulpnn"], ["widths"], [], "--set must be KEY=VALUE, not widths"),
         (["xpulpnn"], [], ["widths"], "--sweep must be KEY=V1,V2,..., not widths"),
         (["xpulpnn"], [], ["=8"], "--sweep must be KEY=V1,V2,..., not =8"),

@@ -131,7 +131,7 @@ def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
     ("words", "message"),
     [
         (["dma"], "PART must be one of arbiter, event-unit, not dma"),
-        (["--preset", "ri5cy"], "--preset must be one of cluster, cluster-bf4, cluster-ri5cy, not ri5cy"),
+        (["--preset", "ri5cy"], "--preset must be one of cluster, cluster-bf4, cluster-ri5cy, cluster2, not ri5cy"),
         (["--timeout", "0"], "--timeout must be at least 1, not 0"),
     ],
 )

@@ -80,8 +80,10 @@ def test_c_names_are_those_of_the_header():
 
 def test_presets_of_an_instruction():
     assert presets_of(find("add")) == list(PRESETS)
-    assert presets_of(find("pv.sdotusp.n")) == ["xpulpnn", "xpulpnn-cu", "xpulpnn-full"]
-    assert presets_of(find("pv.mlsdotup.b")) == ["xpulpnn", "xpulpnn-full"]
+    assert presets_of(find("pv.sdotusp.n")) == ["xpulpnn", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2"]
+    assert presets_of(find("pv.mlsdotup.b")) == ["xpulpnn", "xpulpnn-full", "xpulpnn2"]
+    assert presets_of(find("pv.mldotup.b")) == presets_of(find("pv.rqld")) == ["xpulpnn2"]
+    assert presets_of(find("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'")) == ["xpulpnn2"]
     assert presets_of(find("pv.qnt.n")) == []
 
 
@@ -111,6 +113,8 @@ def test_encodings_have_a_letter_for_every_bit_of_an_operand():
         ("pv.sdotsp.c", "1 cycle"),
         ("pv.qnt.n", "9 cycles"),
         ("pv.qnt.c", "5 cycles"),
+        ("pv.rqld", "1 cycle; +1 across a word boundary; +1 if the next instruction requantises"),
+        ("pv.rqu.b", "1 cycle; +1 if the next instruction reads the result"),
     ],
 )
 def test_cycles_in_words(mnemonic, text):
@@ -138,6 +142,7 @@ def test_selectors():
     text = machine.selectors()
     assert text.count("nothing") == 8
     assert "<td>NN[5] * NN[1]</td><td>NN[5]</td>" in text
+    assert re.search(r"30<.*?11110<.*?<td>NN\[5\] \* NN\[0\]</td><td>NN\[1\]</td>", machine.other_selectors())
     assert '<code class="docutils literal">24</code>' not in text
 
 

@@ -37,21 +37,24 @@ def random_word(insn, rng):
     return word if insn.matches(word) else random_word(insn, rng)
 
 
-def random_program(config, seed, mac_load_share=0.3):
-    """Straight-line program over every row of the configuration, Mac&Load more often than its share of rows."""
+def random_program(config, seed, share=0.3):
+    """Straight-line program over every row of the configuration, those of the NN-RF more often than their share."""
     rng = Random(seed)
     rows = [
         insn
         for insn in enabled(config.extensions, config.widths)
         if insn.size == 4 and not (insn.is_branch or insn.is_jump or insn.op.startswith(ELSEWHERE))
     ]
-    mac_loads = [insn for insn in rows if insn.is_mac_load] or rows
-    insns = (rng.choice(mac_loads if rng.random() < mac_load_share else rows) for _ in range(LENGTH))
+    # a third of them requantise or load parameters, however many Mac&Loads there are
+    kinds = [[insn for insn in rows if insn.is_mac_load]] * 2
+    kinds.append([insn for insn in rows if insn.uses_nnrf and not insn.is_mac_load])
+    kinds = [kind for kind in kinds if kind] or [rows]
+    insns = (rng.choice(rng.choice(kinds) if rng.random() < share else rows) for _ in range(LENGTH))
     return np.array([random_word(insn, rng) for insn in insns], np.uint32)
 
 
 @pytest.mark.parametrize("timing", TIMINGS)
-@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu", "xpulpnn-full"])
+@pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2"])
 def test_any_order_is_sequential(preset, timing):
     config = PRESETS[preset]
     words = random_program(config, SEED)

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from xpulpnn.config import preset
+from xpulpnn.errors import InputError
 from xpulpnn.isa.table import Decoder, enabled, find
 from xpulpnn_sim.cli import main
+from xpulpnn_sim.harness.vectors import VectorReader, check_golden
 from xpulpnn_sim.verify.drawn_vectors import drawn_vectors
 
 RTL = pytest.param("rtl", marks=pytest.mark.cosim)
@@ -221,7 +223,7 @@ def test_bytes_that_are_no_text(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-DRAWN = 2000
+DRAWN = 3000
 """Vectors: some of every instruction and lane."""
 
 
@@ -287,3 +289,38 @@ def test_drawn_vectors_become_a_file(tmp_path, capsys):
         assert main(wrong) == 2
         assert capsys.readouterr().err == f"error: {message}\n"
     assert path.read_bytes() == first
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("mnemonic", "before", "after", "rule"),
+    [
+        ("pv.mlsdotup.b", 7, 7, "nnrf_in must be a list of 6 or 8 words, not [0, 0, 0, 0, 0, 0, 0]"),
+        ("pv.mlsdotup.b", 6, 8, "nnrf_out must be as long as nnrf_in, not 8 words"),
+        ("pv.rqld", 6, 6, "nnrf_in must be a list of 8 words, not [0, 0, 0, 0, 0, 0]"),
+        ("pv.mlsdotup.b", 6, 6, None),
+        ("pv.mlsdotup.b", 8, 8, None),
+    ],
+)
+def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after, rule):
+    operands = {"uimm1": 0} if mnemonic == "pv.rqld" else {"rd": 10, "nnimm5": 0}
+    vector = {"insn": mnemonic, "word": find(mnemonic).encode(rs1=11, **operands), "rs1": 0, "rd_in": 0, "rd_out": 0}
+    vector |= {"rs1_out": 4 if mnemonic == "pv.rqld" else 0, "nnrf_in": [0] * before, "nnrf_out": [0] * after}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(vector))
+    if rule is None:
+        assert check_golden(VectorReader(preset("xpulpnn2")).read(path)) == []
+        return
+    with pytest.raises(InputError) as caught:
+        list(VectorReader(preset("xpulpnn2")).read(path))
+    assert str(caught.value).endswith(f"line 1: {rule}")
+
+
+@pytest.mark.unit
+def test_a_wrong_parameter_is_found(tmp_path):
+    vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
+    vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(vector))
+    (found,) = check_golden(VectorReader(preset("xpulpnn2")).read(path))
+    assert (found.what, found.expected, found.got) == ("nnrf_out[7]", 9, 5)

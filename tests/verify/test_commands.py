@@ -63,7 +63,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
         (("--irq-rate", "1"), "--irq-rate must be a probability below 1, not 1.0"),
         (
             ("--preset", "huge"),
-            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full, not huge",
+            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",
         ),
     ],
 )

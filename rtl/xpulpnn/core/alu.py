@@ -38,6 +38,8 @@ class Alu(wiring.Component):
         Shift amount of the ``p.addN`` family.
     result : Out(32)
         Result, in the cycle of the operands.
+    sum : Out(32)
+        The sum or difference in it, whatever ``ctrl.result``: earlier.
     comparison : Out(1)
         Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
     """
@@ -48,6 +50,7 @@ class Alu(wiring.Component):
     op_c: In(XLEN)
     shamt: In(INDEX_BITS)
     result: Out(XLEN)
+    sum: Out(XLEN)
     comparison: Out(1)
 
     def __init__(self, config: CoreConfig) -> None:
@@ -67,6 +70,7 @@ class Alu(wiring.Component):
             simd_alu.shamt.eq(self.shamt),
             self.result.eq(simd_alu.result),
             self.comparison.eq(simd_alu.comparison),
+            self.sum.eq(simd_alu.sum),
         ]
         if self._config.xpulpv2:
             m.submodules.bit_count = bit_count = BitCount()

@@ -17,6 +17,7 @@ from xpulpnn.core.pipeline import (
     FlowSignature,
     HwLoopSignature,
     InsnSignature,
+    IntentSignature,
     RedirectSignature,
     RetireInfoSignature,
     SystemSignature,
@@ -68,6 +69,8 @@ class Backend(wiring.Component):
         Hardware-loop set-up taken from the stream.
     csr : Out(CsrSignature)
         CSR access of the instruction in EX.
+    intent : Out(IntentSignature)
+        What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
     flow : Out(FlowSignature)
         Progress of instructions through the stages.
     busy : Out(1)
@@ -93,6 +96,7 @@ class Backend(wiring.Component):
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
             "csr": Out(CsrSignature()),
+            "intent": Out(IntentSignature()),
             "flow": Out(FlowSignature()),
             "busy": Out(1),
         }
@@ -114,7 +118,7 @@ class Backend(wiring.Component):
         connect(m, lsu.data, flipped(self.data))
         connect(m, lsu.fault, flipped(self.fault))
         connect(m, wb_stage.wb, id_stage.wb)
-        for name in ("jump", "trap", "system", "hwloop"):
+        for name in ("jump", "trap", "system", "hwloop", "intent"):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
 
         ex_ready = Signal()
@@ -127,7 +131,6 @@ class Backend(wiring.Component):
             self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
             self.flow.id_leaves.eq(id_stage.id_leaves),
             self.flow.id_late.eq(id_stage.id_late),
-            self.flow.id_accesses.eq(id_stage.id_accesses),
             self.flow.ex_granted.eq(lsu.ex_granted),
             self.flow.ex_leaves.eq(ex_fires),
             self.flow.wb_leaves.eq(lsu.wb_done),
@@ -141,13 +144,13 @@ class Backend(wiring.Component):
             id_stage.wb_write.eq(wb_stage.wb_write),
             id_stage.wb_wdata.eq(wb_stage.wb_wdata),
             wb_stage.ex_ready.eq(ex_ready),
-            wb_stage.ex_base.eq(ex_stage.alu_result),
+            wb_stage.ex_base.eq(ex_stage.sum),
             wb_stage.lsu_done.eq(lsu.wb_done),
             wb_stage.fault.eq(lsu.fault.valid),
             wb_stage.lsu_rdata.eq(lsu.wb_rdata),
             lsu.ex_ctrl.eq(id_ex.lsu),
             lsu.ex_base.eq(id_ex.op_a),
-            lsu.ex_offset.eq(id_ex.op_b),
+            lsu.ex_sum.eq(ex_stage.sum),
             lsu.ex_wdata.eq(id_ex.op_c),
             self.branch.valid.eq(ex_fires & id_ex.branch & ex_stage.comparison),
             self.branch.target.eq(id_ex.op_c),

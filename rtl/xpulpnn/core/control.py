@@ -52,12 +52,17 @@ class ImmSel(enum.Enum, shape=4):
     SHUFFLE_B = 11
 
 
-class TargetSel(enum.Enum, shape=2):
-    """Offset added by the target adder of ID; the base is the pc, of jalr rs1."""
+class TargetSel(enum.Enum, shape=3):
+    """Offset added by the target adder of ID; the base is the pc, of jalr rs1.
+
+    ``LOOP`` and ``LOOP_SHORT`` are those of hardware loops, of 12 bits and, of lp.setupi, of 5.
+    """
 
     BRANCH = 0
     JAL = 1
     JALR = 2
+    LOOP = 3
+    LOOP_SHORT = 4
 
 
 class Unit(enum.Enum, shape=3):

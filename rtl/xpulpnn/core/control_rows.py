@@ -99,6 +99,7 @@ def control_fields(insn: Insn) -> Fields:
         fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.I_TYPE}
     elif insn.op in _HWLOOP:
         fields["hwloop"] = _HWLOOP[insn.mnemonic]
+        fields["target"] = TargetSel.LOOP_SHORT if insn.mnemonic == "lp.setupi" else TargetSel.LOOP
     else:
         fields |= _arithmetic(insn)
     return fields

@@ -5,14 +5,22 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.control import System
-from xpulpnn.core.pipeline import FaultSignature, RedirectSignature, SystemSignature, TrapSignature
+from xpulpnn.core.pipeline import (
+    FaultSignature,
+    IntentSignature,
+    RedirectSignature,
+    SystemSignature,
+    TrapSignature,
+)
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 
 class Controller(wiring.Component):
     """Decides where fetching goes on and when ID is held.
 
-    A branch resolved in EX goes first; it kills the instruction in ID, so nothing else asks in the same cycle. An
+    A branch resolved in EX goes first; it kills the instruction in ID, so nothing else happens in the same cycle. It is
+    decided late in the cycle, and therefore is the last to choose: what the instruction in ID asks for is made ready
+    beside it, as if there were no branch. An
     interrupt holds ID as soon as it may be taken and is taken, in place of the instruction in ID, when everything older
     is complete. An access fault goes before that; its trap is entered one cycle late, since memory tells of errors late
     in a cycle. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
@@ -29,13 +37,13 @@ class Controller(wiring.Component):
     branch : In(RedirectSignature)
         A branch in EX is taken.
     jump : In(RedirectSignature)
-        A jump leaves ID.
+        A jump leaves ID; its target also with ``intent.jump`` alone.
     trap : In(TrapSignature)
         Exception of the instruction leaving ID.
     fault : In(FaultSignature)
         Access fault.
-    id_accesses : In(1)
-        A load or store leaves ID.
+    intent : In(IntentSignature)
+        What the instruction in ID does when it leaves, unless ``branch`` drops it.
     ex_granted : In(1)
         A request of the instruction in EX is granted.
     system : In(SystemSignature)
@@ -43,9 +51,9 @@ class Controller(wiring.Component):
     busy : In(1)
         EX or WB holds an instruction.
     fetch_idle : In(1)
-        Nothing is being fetched.
+        Nothing is being fetched, but for a redirect in this cycle.
     loop_wrong : In(1)
-        Fetching is not at the instruction after the one that leaves ID.
+        Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
     id_next : In(32)
         Address of the instruction after the one in ID, also without ``loop_wrong``.
     loop_hold : In(1)
@@ -93,7 +101,7 @@ class Controller(wiring.Component):
     jump: In(RedirectSignature())
     trap: In(TrapSignature())
     fault: In(FaultSignature())
-    id_accesses: In(1)
+    intent: In(IntentSignature())
     ex_granted: In(1)
     system: In(SystemSignature())
     busy: In(1)
@@ -131,7 +139,7 @@ class Controller(wiring.Component):
         # addresses of the accesses in EX and on the bus, in half-words
         ex_pc = Signal(XLEN - 1)
         access_pc = Signal(XLEN - 1)
-        with m.If(self.id_accesses):
+        with m.If(self.intent.accesses):
             m.d.sync += ex_pc.eq(self.id_pc[1:])
         with m.If(self.ex_granted):
             m.d.sync += access_pc.eq(ex_pc)
@@ -162,20 +170,26 @@ class Controller(wiring.Component):
             self.enter_interrupt.eq(self.irq_ack),
             self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, Mux(faulted, fault_cause, self.trap.cause))),
             self.leave.eq(self.system.valid & (self.system.kind == System.MRET)),
-            flush.eq(self.system.valid & (self.system.kind == System.FENCE_I)),
+            flush.eq(self.intent.system & (self.system.kind == System.FENCE_I)),
         ]
+        returns = self.intent.system & (self.system.kind == System.MRET)
         redirects = {
             "boot": (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
-            "branch": (self.branch.valid, self.branch.target),
-            "jump": (self.jump.valid, self.jump.target),
-            "enter": (self.enter, self.handler),
-            "leave": (self.leave, self.mepc),
+            "jump": (self.intent.jump, self.jump.target),
+            "enter": (self.intent.trap | faulted | self.irq_ack, self.handler),
+            "leave": (returns, self.mepc),
             "next": (flush | self.loop_wrong, self.id_next),
         }
         # at most one of them asks in a cycle
-        m.d.comb += self.redirect.eq(Cat(valid for valid, _ in redirects.values()).any())
+        others = Signal()
+        other_target = Signal.like(self.target)
         target = 0
         for valid, address in redirects.values():
             target = target | Mux(valid, address, 0)
-        m.d.comb += self.target.eq(target)
+        m.d.comb += [
+            others.eq(Cat(valid for valid, _ in redirects.values()).any()),
+            other_target.eq(target),
+            self.redirect.eq(others | self.branch.valid),
+            self.target.eq(Mux(self.branch.valid, self.branch.target, other_target)),
+        ]
         return m

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
+from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
@@ -97,7 +98,7 @@ class Core(wiring.Component):
         connect(m, if_stage.insn, backend.insn)
         connect(m, backend.data, flipped(self.data))
         connect(m, backend.csr, csr_file.csr)
-        for name in ("branch", "jump", "trap", "fault", "system"):
+        for name in ("branch", "jump", "trap", "fault", "system", "intent"):
             connect(m, getattr(backend, name), getattr(controller, name))
         insn, flow = if_stage.insn, backend.flow
         m.d.comb += [
@@ -111,7 +112,6 @@ class Core(wiring.Component):
             controller.id_valid.eq(insn.valid),
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),
-            controller.id_accesses.eq(flow.id_accesses),
             controller.ex_granted.eq(flow.ex_granted),
             controller.pending.eq(csr_file.pending),
             controller.mie.eq(csr_file.mie),
@@ -146,6 +146,9 @@ class Core(wiring.Component):
         """Hardware loops."""
         m.submodules.hwloops = loops = HwLoops()
         connect(m, backend.hwloop, loops.setup)
+        # lp.setup and lp.setupi come right before the body: the address that they add is there already
+        with m.If((backend.hwloop.op == HwLoopOp.SETUP) | (backend.hwloop.op == HwLoopOp.SETUPI)):
+            m.d.comb += loops.setup.start.eq(if_stage.id_after)
         insn = if_stage.insn
         m.d.comb += [
             loops.if_pc.eq(if_stage.pc),
@@ -155,6 +158,7 @@ class Core(wiring.Component):
             loops.id_pc.eq(insn.payload.pc),
             loops.id_after.eq(if_stage.id_after),
             loops.id_looped.eq(if_stage.id_looped),
+            loops.id_follows.eq(backend.intent.follows),
             loops.id_leaves.eq(backend.flow.id_leaves),
             loops.id_late.eq(backend.flow.id_late),
             loops.ex_leaves.eq(backend.flow.ex_leaves),
@@ -227,6 +231,6 @@ class Core(wiring.Component):
             m.d.comb += info.held.eq(WaitCause.SLEEP)
         with m.If(controller.irq_ack | faulted):
             m.d.comb += info.redirect.eq(WaitCause.TRAP)
-        with m.Elif(controller.loop_wrong):
+        with m.Elif(controller.loop_wrong & ~backend.branch.valid):
             m.d.comb += info.redirect.eq(WaitCause.LOOP)
         m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in WIDTHS]

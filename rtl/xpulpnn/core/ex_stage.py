@@ -52,8 +52,8 @@ class ExStage(wiring.Component):
         ``result`` is valid: the instruction may leave EX.
     result : Out(32)
         Result of the instruction, for write port B of the register file.
-    alu_result : Out(32)
-        Result of the ALU alone: the incremented base.
+    sum : Out(32)
+        Sum of operands a and b, made by the ALU: the address of an access, or its incremented base.
     comparison : Out(1)
         Outcome of the ALU's comparison: the branch decision.
     dotp_fmt : In(ElemFmt)
@@ -123,7 +123,7 @@ class ExStage(wiring.Component):
             "csr_rdata": In(32),
             "done": Out(1),
             "result": Out(32),
-            "alu_result": Out(32),
+            "sum": Out(32),
             "comparison": Out(1),
         }
         if config.widths and config.dotp_operands_in_id:
@@ -155,7 +155,7 @@ class ExStage(wiring.Component):
             alu.op_b.eq(self.op_b),
             alu.op_c.eq(self.op_c),
             alu.shamt.eq(self.shamt),
-            self.alu_result.eq(alu.result),
+            self.sum.eq(alu.sum),
             self.comparison.eq(alu.comparison),
             mult.ctrl.eq(self.ctrl.mult),
             mult.op_a.eq(self.op_a),

@@ -41,14 +41,17 @@ class HwLoops(wiring.Component):
         The address behind it.
     id_looped : In(1)
         ``if_back`` when it was in IF.
+    id_follows : In(1)
+        It leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor trapping.
     id_leaves : In(1)
-        It leaves ID in this cycle and is neither a jump nor mret nor trapping.
+        The same, and no branch drops it.
     id_late : In(1)
         It is a branch or a CSR access.
     hold : Out(1)
         It must wait in ID, for a decrement in EX.
     wrong : Out(1)
-        It leaves ID and ``if_pc`` is not the address ``id_next`` of the instruction after it.
+        It leaves ID, unless a branch drops it, and ``if_pc`` is not the address ``id_next`` of the instruction after
+        it.
     id_next : Out(32)
         Address of the instruction after it.
     ex_leaves : In(1)
@@ -80,6 +83,7 @@ class HwLoops(wiring.Component):
     id_pc: In(32)
     id_after: In(32)
     id_looped: In(1)
+    id_follows: In(1)
     id_leaves: In(1)
     id_late: In(1)
     hold: Out(1)
@@ -136,7 +140,7 @@ class HwLoops(wiring.Component):
             self.if_start.eq(Mux(if_goes_back[0], starts[0], starts[1])),
             self.hold.eq(late.any() & id_ends.any()),
             self.id_next.eq(Mux(id_goes_back.any(), id_start, self.id_after)),
-            self.wrong.eq(self.id_leaves & Mux(id_goes_back.any(), self.if_pc[1:] != id_start[1:], self.id_looped)),
+            self.wrong.eq(self.id_follows & Mux(id_goes_back.any(), self.if_pc[1:] != id_start[1:], self.id_looped)),
         ]
 
         # iterations that the instructions in EX and WB took when they left ID

@@ -10,12 +10,14 @@ from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.loop_setup import set_up_loop
+from xpulpnn.core.nn_access import entry_load, nn_waits
 from xpulpnn.core.operand_select import select_operands
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.pipeline import (
     HwLoopSignature,
     IdExSignature,
     InsnSignature,
+    IntentSignature,
     RedirectSignature,
     SystemSignature,
     TrapSignature,
@@ -23,7 +25,7 @@ from xpulpnn.core.pipeline import (
 )
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, ExceptionCause
+from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
 _WAITS = ("late_operand", "jalr_waits", "drains", "stall")
@@ -85,12 +87,12 @@ class IdStage(wiring.Component):
         System instruction leaving ID.
     hwloop : Out(HwLoopSignature)
         Hardware-loop set-up leaving ID.
+    intent : Out(IntentSignature)
+        What the instruction does when it leaves ID, without ``kill``.
     id_leaves : Out(1)
         The instruction leaves ID and is followed by the next one in the program: no jump, mret or exception.
     id_late : Out(1)
         The instruction in ID is a branch or a CSR access, which act in EX.
-    id_accesses : Out(1)
-        A load or store leaves ID for EX.
     load_use_stall : Out(1)
         The instruction in ID waits for a value that is loaded.
     jump_register_stall : Out(1)
@@ -138,9 +140,9 @@ class IdStage(wiring.Component):
             "trap": Out(TrapSignature()),
             "system": Out(SystemSignature()),
             "hwloop": Out(HwLoopSignature()),
+            "intent": Out(IntentSignature()),
             "id_leaves": Out(1),
             "id_late": Out(1),
-            "id_accesses": Out(1),
             "load_use_stall": Out(1),
             "jump_register_stall": Out(1),
             "dotp_enable": Out(1),
@@ -167,8 +169,9 @@ class IdStage(wiring.Component):
         waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
         waits.append(ctrl.rd_used & ~reads["rs3"].ready)
         if self.config.mac_load:
-            waits.append(self._nn_waits(m, decoder))
+            waits.append(nn_waits(m, self.config, self, decoder))
         late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
+        goes = Signal(name="id_goes")
         illegal = Signal()
         acts = Signal(name="id_acts")
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
@@ -179,7 +182,8 @@ class IdStage(wiring.Component):
             acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
             stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),
             self.insn.ready.eq(self.ex_ready & ~stall & ~csr_write_in_ex & ~self.hold),
-            self.issue.eq(self.insn.valid & ~self.kill & self.insn.ready),
+            goes.eq(self.insn.valid & self.insn.ready),
+            self.issue.eq(goes & ~self.kill),
             self.load_use_stall.eq(self.insn.valid & ~self.kill & late_operand & ~decoder.illegal),
             self.jump_register_stall.eq(self.insn.valid & ~self.kill & jalr_waits & ~decoder.illegal),
         ]
@@ -201,15 +205,16 @@ class IdStage(wiring.Component):
             illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error),
         ]
         immediate, target = self._constants(m, ctrl, regfile.rs1)
-        excepted = self._leave_sideways(m, ctrl, illegal, target)
-        operands = select_operands(m, self.config, ctrl, self, immediate, target)
-        self._factors(m, ctrl, operands[1])
-        self._issue(m, decoder, excepted, operands)
+        payload, ex_result = self.insn.payload, self.ex_result
+        operands = select_operands(m, self.config, ctrl, reads, ex_result, payload, immediate, target)
+        excepted = self._leave_sideways(m, ctrl, goes, illegal, target, operands[0])
+        self._factors(m, ctrl, operands)
+        self._issue(m, decoder, goes & ~excepted, operands)
         if self.config.qnt:
             with m.If(self.issue & ~excepted):
                 m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
-                with m.If(decoder.quantise.valid):
-                    m.d.comb += self.id_accesses.eq(1)
+            with m.If(decoder.quantise.valid):
+                m.d.comb += self.intent.accesses.eq(goes & ~excepted)
         return m
 
     def _csr_writes(self, ctrl):
@@ -258,28 +263,8 @@ class IdStage(wiring.Component):
         pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
         return ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))
 
-    def _nn_waits(self, m, decoder):
-        """Addresses the NN-RF; whether the instruction in EX is going to reload an entry read here."""
-        word, ctrl = self.insn.payload.word, decoder.ctrl
-        reload = Signal()
-        nn_form = ctrl.mac_load == MacLoad.NN
-        cu_form = ctrl.mac_load == MacLoad.CU
-        first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
-        m.d.comb += [
-            reload.eq(self.id_ex.valid & self.id_ex.nn_we),
-            # 0 for other instructions, which keeps the read ports quiet
-            self.nn_wgt_addr.eq((word[21:23] & nn_form.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
-        ]
-        waits = (nn_form | cu_form) & (self.id_ex.nn_addr == self.nn_wgt_addr + first_weight)
-        if self.config.mac_load_nn:
-            m.d.comb += self.nn_act_addr.eq(word[20] & nn_form)
-            waits |= nn_form & (self.id_ex.nn_addr == self.nn_act_addr)
-        if self.config.requantise:
-            waits |= decoder.requantise.valid & self.id_ex.requantise.load
-        return reload & waits
-
     def _constants(self, m, ctrl, rs1_stored):
-        """Immediate of operand b and target of jumps and branches."""
+        """Immediate of operand b and target of jumps, branches and the set-up of loops."""
         payload = self.insn.payload
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
@@ -294,37 +279,41 @@ class IdStage(wiring.Component):
         m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
         return immediates.imm, target
 
-    def _leave_sideways(self, m, ctrl, illegal, target):
+    def _leave_sideways(self, m, ctrl, goes, illegal, target, op_a):
         """Requests to the core: jumps, exceptions, system instructions, hardware loops. Returns whether it traps."""
         payload = self.insn.payload
+        intent = self.intent
         excepted = Signal()
-        m.d.comb += [
-            self.jump.valid.eq(self.issue & ctrl.jump & ~illegal),
-            self.jump.target.eq(target),
-        ]
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
         no_insn = Mux(payload.error, ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.ILLEGAL_INSTRUCTION)
         m.d.comb += [
             excepted.eq(illegal | is_ecall | is_ebreak),
-            self.trap.valid.eq(self.issue & excepted),
+            intent.jump.eq(goes & ctrl.jump & ~illegal),
+            intent.trap.eq(goes & excepted),
+            intent.system.eq(goes & ~excepted & (ctrl.system != System.NONE)),
+            intent.follows.eq(goes & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
+            self.jump.valid.eq(intent.jump & ~self.kill),
+            self.jump.target.eq(target),
+            self.trap.valid.eq(intent.trap & ~self.kill),
             self.trap.cause.eq(Mux(illegal, no_insn, cause)),
-            self.system.valid.eq(self.issue & ~excepted & (ctrl.system != System.NONE)),
+            self.system.valid.eq(intent.system & ~self.kill),
             self.system.kind.eq(ctrl.system),
-            self.id_leaves.eq(self.issue & ~excepted & ~ctrl.jump & (ctrl.system != System.MRET)),
+            self.id_leaves.eq(intent.follows & ~self.kill),
             self.id_late.eq(ctrl.branch | (ctrl.csr != CsrOp.NONE)),
         ]
         m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
-        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, self.rs1)
+        m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
-    def _factors(self, m, ctrl, op_b):
+    def _factors(self, m, ctrl, operands):
         """Factors of a dot product before their registers.
 
         Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
         more on a change of that one.
         """
-        m.d.comb += [self.dotp_a.eq(self.rs1), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(ctrl.ex.dotp)]
+        op_a, op_b, _ = operands
+        m.d.comb += [self.dotp_a.eq(op_a), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(ctrl.ex.dotp)]
         if self.config.mac_load_cu:
             with m.If(ctrl.mac_load == MacLoad.CU):
                 m.d.comb += [self.dotp_a.eq(self.rs2), self.dotp_b.eq(self.nn_wgt)]
@@ -338,56 +327,45 @@ class IdStage(wiring.Component):
                     self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
                 ]
 
-    def _issue(self, m, decoder, excepted, operands):
-        """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet."""
+    def _issue(self, m, decoder, loads, operands):
+        """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet.
+
+        What is dropped, which is known late in the cycle, is loaded too: all that counts then is that EX is empty.
+        """
         word, id_ex, ctrl = self.insn.payload.word, self.id_ex, decoder.ctrl
         op_a, op_b, op_c = operands
         rs1_field, rd_field = word[15:20], word[7:12]
-        fires = Signal(name="fires")
         accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
         uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
         m.d.comb += [
-            fires.eq(self.issue & ~excepted),
-            self.id_accesses.eq(fires & accesses),
-            self.dotp_enable.eq(fires & is_dotp),
+            self.intent.accesses.eq(loads & accesses),
+            self.dotp_enable.eq(loads & is_dotp),
         ]
         with m.If(self.ex_ready | self.flush):
-            m.d.sync += [id_ex.valid.eq(fires), id_ex.lsu.valid.eq(0)]
+            m.d.sync += [id_ex.valid.eq(loads & ~self.kill), id_ex.lsu.valid.eq(0)]
         ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
         wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
-            reload_act, reload_wgt = word[23], word[24]
-            reload = Signal(name="reload")
-            is_nn, is_cu = ctrl.mac_load == MacLoad.NN, ctrl.mac_load == MacLoad.CU
-            m.d.comb += [
-                reload.eq(is_cu | (is_nn & (reload_act | reload_wgt))),
-                accesses.eq(ctrl.lsu.valid | reload),
-            ]
-            wb_we &= ~(is_nn | is_cu) | (reload & (rs1_field != rd_field))
-            first_weight = FIRST_WEIGHT if self.config.mac_load_nn else 0
-            entry, loads = self.nn_wgt_addr + first_weight, reload
-            if self.config.mac_load_nn:
-                # both bits reload the activation that the product does not use
-                other = reload_wgt if self.config.mac_load_cross else 0
-                entry = Mux(is_nn & reload_act, self.nn_act_addr ^ other, entry)
-            if self.config.requantise:
-                entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
-                loads |= decoder.requantise.load
-            with m.If(fires):
-                m.d.sync += [id_ex.wb_base.eq(is_nn | is_cu), id_ex.nn_we.eq(loads)]
-                with m.If(loads):
-                    m.d.sync += id_ex.nn_addr.eq(entry)
-        with m.If(fires):
+            load = entry_load(m, self.config, self, decoder)
+            m.d.comb += accesses.eq(ctrl.lsu.valid | load.reloads)
+            wb_we &= ~load.is_mac_load | (load.reloads & (rs1_field != rd_field))
+            parameter = id_ex.requantise.load if self.config.requantise else 0
+            m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
+            with m.If(loads):
+                m.d.sync += id_ex.nn_we.eq(load.valid)
+                with m.If(load.valid):
+                    m.d.sync += id_ex.nn_addr.eq(load.entry)
+        with m.If(loads):
             m.d.sync += [
                 id_ex.ctrl.unit.eq(ctrl.ex.unit),
                 id_ex.ctrl.mult.eq(ctrl.ex.mult),
                 id_ex.ctrl.div.eq(ctrl.ex.div),
                 id_ex.lsu.eq(ctrl.lsu),
-                id_ex.lsu.valid.eq(accesses),
+                id_ex.lsu.valid.eq(accesses & ~self.kill),
                 id_ex.shamt.eq(Mux(ctrl.shamt_rs2, self.rs2, word[25:30])),
                 id_ex.ex_we.eq((ctrl.ex_write != WriteSel.NONE) & ex_addr.any()),
                 id_ex.ex_addr.eq(ex_addr),
@@ -402,10 +380,10 @@ class IdStage(wiring.Component):
             with m.If(uses_alu):
                 m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b), id_ex.ctrl.alu.eq(ctrl.ex.alu)]
         if self.config.performance_counters:
-            with m.If(fires):
+            with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
         if self.config.requantise:
-            with m.If(fires):
+            with m.If(loads):
                 m.d.sync += [id_ex.requantise.eq(decoder.requantise), id_ex.lane.eq(word[28:32])]
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):

@@ -49,7 +49,7 @@ class IfStage(wiring.Component):
     id_raw : Out(32)
         The instruction as it was fetched, upper half 0 if it is compressed; on request.
     idle : Out(1)
-        Nothing is being fetched.
+        Nothing is being fetched, but for a ``redirect`` in this cycle.
     instr : Out(InstructionPortSignature)
         Instruction memory.
     """
@@ -74,7 +74,7 @@ class IfStage(wiring.Component):
     def elaborate(self, platform):
         """Connect the prefetch buffer and the expansion, build the pipeline register."""
         m = Module()
-        m.submodules.prefetch = prefetch = PrefetchBuffer()
+        m.submodules.prefetch = prefetch = PrefetchBuffer(loops=self.config.xpulpv2)
         m.submodules.compressed_decoder = expand = CompressedDecoder()
         connect(m, prefetch.instr, flipped(self.instr))
         insn, payload = self.insn, self.insn.payload
@@ -83,7 +83,8 @@ class IfStage(wiring.Component):
             expand.word.eq(prefetch.word),
             self.pc.eq(prefetch.pc),
             self.idle.eq(prefetch.idle),
-            take.eq(prefetch.valid & (~insn.valid | insn.ready) & ~self.redirect),
+            # what is taken with a redirect, which comes late in the cycle, is not valid in ID
+            take.eq(prefetch.valid & (~insn.valid | insn.ready)),
             prefetch.take.eq(take),
             prefetch.redirect.eq(self.redirect),
             prefetch.target.eq(self.target),
@@ -102,10 +103,7 @@ class IfStage(wiring.Component):
                 payload.error.eq(prefetch.error),
             ]
         if self.config.xpulpv2:
-            m.d.comb += [
-                prefetch.redirect.eq(self.redirect | (take & self.loop_back)),
-                prefetch.target.eq(Mux(self.redirect, self.target, self.loop_start)),
-            ]
+            m.d.comb += [prefetch.loop_back.eq(self.loop_back), prefetch.loop_start.eq(self.loop_start)]
             with m.If(take):
                 m.d.sync += self.id_looped.eq(self.loop_back)
         halves = Mux(payload.compressed, COMPRESSED_HALVES, WORD_HALVES)

@@ -27,7 +27,7 @@ class Immediates(wiring.Component):
     imm : Out(32)
         Operand b.
     offset : Out(32)
-        Byte offset of a branch, jal or jalr.
+        Byte offset of a branch, jal, jalr or an address of a hardware loop.
     """
 
     word: In(32)
@@ -78,4 +78,8 @@ class Immediates(wiring.Component):
                 m.d.comb += self.offset.eq(signed(Cat(Const(0, 1), word[21:31], word[20], word[12:20], sign)))
             with m.Case(TargetSel.JALR):
                 m.d.comb += self.offset.eq(signed(i_imm))
+            with m.Case(TargetSel.LOOP):
+                m.d.comb += self.offset.eq(Cat(Const(0, 1), i_imm))
+            with m.Case(TargetSel.LOOP_SHORT):
+                m.d.comb += self.offset.eq(Cat(Const(0, 1), word[15:20]))
         return m

@@ -8,7 +8,7 @@ SETUP_BYTES = 4
 """Distance from lp.setup to the first instruction of the body."""
 
 
-def set_up_loop(hwloop, op, payload, rs1):
+def set_up_loop(hwloop, op, payload, op_a, target):
     """Statements that drive all of ``hwloop`` but ``valid``.
 
     Parameters
@@ -19,17 +19,18 @@ def set_up_loop(hwloop, op, payload, rs1):
         The instruction.
     payload : InsnSignature's payload
         Its word and address.
-    rs1 : Value, 32 bits
-        Value of its register.
+    op_a : Value, 32 bits
+        Its operand a, the value of its register.
+    target : Value, 32 bits
+        What its offset leads to.
     """
-    word, pc = payload.word, payload.pc
-    short_end = op == HwLoopOp.SETUPI
-    immediate_count = short_end | (op == HwLoopOp.COUNTI)
-    start_offset = Mux(op == HwLoopOp.STARTI, word[20:32] << 1, SETUP_BYTES)
+    word = payload.word
+    before_body = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
+    immediate_count = (op == HwLoopOp.SETUPI) | (op == HwLoopOp.COUNTI)
     return [
         hwloop.op.eq(op),
         hwloop.loop.eq(word[7]),
-        hwloop.start.eq(pc + start_offset),
-        hwloop.end.eq(pc + (Mux(short_end, word[15:20], word[20:32]) << 1)),
-        hwloop.count.eq(Mux(immediate_count, word[20:32], rs1)),
+        hwloop.start.eq(Mux(before_body, payload.pc + SETUP_BYTES, target)),
+        hwloop.end.eq(target),
+        hwloop.count.eq(Mux(immediate_count, word[20:32], op_a)),
     ]

@@ -22,8 +22,10 @@ class Lsu(wiring.Component):
     -------
     ex_ctrl : In(LsuCtrl)
         Access of the instruction in EX; stable until ``ex_done``.
-    ex_base, ex_offset : In(32)
-        Address operands. The address is the base alone for post-increment.
+    ex_base : In(32)
+        The address with post-increment.
+    ex_sum : In(32)
+        The address without: base and offset, added by the ALU.
     ex_wdata : In(32)
         Store data, right-aligned.
     ex_address : Out(32)
@@ -44,7 +46,7 @@ class Lsu(wiring.Component):
 
     ex_ctrl: In(LsuCtrl)
     ex_base: In(32)
-    ex_offset: In(32)
+    ex_sum: In(32)
     ex_wdata: In(32)
     ex_address: Out(32)
     ex_done: Out(1)
@@ -64,7 +66,7 @@ class Lsu(wiring.Component):
         outstanding = Signal()
         wb_busy = Signal()
         m.d.comb += [
-            self.ex_address.eq(self.ex_base + Mux(self.ex_ctrl.post, 0, self.ex_offset)),
+            self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)),
             byte.eq(self.ex_address),
         ]
         with m.Switch(self.ex_ctrl.size):

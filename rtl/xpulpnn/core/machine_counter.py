@@ -1,16 +1,20 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.isa.machine import XLEN
 
+BEFORE_FULL = (1 << XLEN) - 2
+"""Lower half whose successor carries with the next event."""
+
 
 class MachineCounter(wiring.Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
-    The last event may be taken back, which shows two cycles later.
+    The last event may be taken back, which shows two cycles later. The carry into the upper half is known beforehand:
+    the halves count side by side.
 
     Members
     -------
@@ -39,15 +43,26 @@ class MachineCounter(wiring.Component):
     def elaborate(self, platform):
         """Build the register."""
         m = Module()
+        low, high = self.value[:XLEN], self.value[XLEN:]
+        steps = Signal()
         counted = Signal()
         takes_back = Signal()
+        # the next event carries
+        full = Signal()
+        # an event taken back does
+        empty = Signal()
+        # one up or one down
+        step = Cat(1, takes_back.replicate(XLEN - 1))
+        m.d.comb += [steps.eq(self.step ^ takes_back), empty.eq(~low.any())]
+        m.d.sync += takes_back.eq(self.cancel & counted)
         with m.If(self.final):
             m.d.sync += counted.eq(self.step & ~self.we_low & ~self.we_high)
         with m.If(self.we_low):
-            m.d.sync += self.value[:XLEN].eq(self.wdata)
+            m.d.sync += [low.eq(self.wdata), full.eq(self.wdata.all())]
         with m.Elif(self.we_high):
-            m.d.sync += self.value[XLEN:].eq(self.wdata)
-        with m.Elif(self.step ^ takes_back):
-            m.d.sync += self.value.eq(self.value + Cat(1, takes_back.replicate(len(self.value) - 1)))
-        m.d.sync += takes_back.eq(self.cancel & counted)
+            m.d.sync += high.eq(self.wdata)
+        with m.Elif(steps):
+            m.d.sync += [low.eq(low + step), full.eq(Mux(takes_back, empty, low == BEFORE_FULL))]
+            with m.If(Mux(takes_back, empty, full)):
+                m.d.sync += high.eq(high + step)
         return m

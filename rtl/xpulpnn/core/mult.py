@@ -126,7 +126,9 @@ class Mult(wiring.Component):
         summand = self.op_c & ctrl.accumulate.replicate(XLEN)
         if self.requantises:
             from_nnrf = self.requantise.replicate(XLEN)
-            m.d.comb += active_b.eq((factor_b & (self.start & ~self.requantise).replicate(XLEN)) | (self.nn_kappa & from_nnrf))
+            m.d.comb += active_b.eq(
+                (factor_b & (self.start & ~self.requantise).replicate(XLEN)) | (self.nn_kappa & from_nnrf)
+            )
             summand |= self.nn_lambda & from_nnrf
         else:
             m.d.comb += active_b.eq(factor_b & self.start.replicate(XLEN))

@@ -1,6 +1,6 @@
 """Operand read of one register field: register file, forwarding and hazards."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,6 +32,10 @@ class OperandRead(wiring.Component):
         That register.
     wb : In(WbSignature)
         Register written from WB.
+    from_ex : Out(1)
+        The value is ``ex_result``, the latest signal of the cycle.
+    other : Out(32)
+        The value if it is not: known early.
     value : Out(32)
         Forwarded value, good if EX and WB are done in this cycle and ``ready``.
     ready : Out(1)
@@ -46,17 +50,18 @@ class OperandRead(wiring.Component):
     ex_late_we: In(1)
     ex_late_addr: In(5)
     wb: In(WbSignature())
+    from_ex: Out(1)
+    other: Out(32)
     value: Out(32)
     ready: Out(1)
 
     def elaborate(self, platform):
         """Build the forwarding multiplexer and the hazard."""
         m = Module()
-        with m.If(self.ex_we & (self.ex_addr == self.addr)):
-            m.d.comb += self.value.eq(self.ex_result)
-        with m.Elif(self.wb.we & (self.wb.addr == self.addr)):
-            m.d.comb += self.value.eq(self.wb.data)
-        with m.Else():
-            m.d.comb += self.value.eq(self.stored)
+        m.d.comb += [
+            self.from_ex.eq(self.ex_we & (self.ex_addr == self.addr)),
+            self.other.eq(Mux(self.wb.we & (self.wb.addr == self.addr), self.wb.data, self.stored)),
+            self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
+        ]
         m.d.comb += self.ready.eq(~(self.ex_late_we & (self.ex_late_addr == self.addr)))
         return m

@@ -152,6 +152,29 @@ class SystemSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "kind": Out(System)})
 
 
+class IntentSignature(wiring.Signature):
+    """What the instruction in ID does when it leaves, unless a branch in EX drops it.
+
+    It is known before the branch is decided.
+
+    Members
+    -------
+    jump : Out(1)
+        It is jal or jalr and leaves.
+    trap : Out(1)
+        It raises an exception.
+    system : Out(1)
+        It is one for the core's controller and leaves.
+    follows : Out(1)
+        It leaves and is followed by the next one in the program.
+    accesses : Out(1)
+        It leaves and is a load or store.
+    """
+
+    def __init__(self):
+        super().__init__({name: Out(1) for name in ("jump", "trap", "system", "follows", "accesses")})
+
+
 class FlowSignature(wiring.Signature):
     """Progress of instructions, for the hardware loops, the counters and the controller around the back end.
 
@@ -161,8 +184,6 @@ class FlowSignature(wiring.Signature):
         The instruction in ID leaves it at the end of this cycle and is neither a jump nor mret nor trapping.
     id_late : Out(1)
         The instruction in ID is a branch or a CSR access.
-    id_accesses : Out(1)
-        The instruction in ID leaves it and is a load or store.
     ex_granted : Out(1)
         A request of the instruction in EX is granted.
     ex_leaves : Out(1)
@@ -172,7 +193,7 @@ class FlowSignature(wiring.Signature):
     """
 
     def __init__(self):
-        names = ("id_leaves", "id_late", "id_accesses", "ex_granted", "ex_leaves", "wb_leaves")
+        names = ("id_leaves", "id_late", "ex_granted", "ex_leaves", "wb_leaves")
         super().__init__({name: Out(1) for name in names})
 
 
@@ -300,7 +321,7 @@ class IdExSignature(wiring.Signature):
 
 
 class ExWbSignature(wiring.Signature):
-    """The instruction in EX as WB takes it over; the members without a meaning here are those of :class:`IdExSignature`.
+    """The instruction in EX as WB takes it over; all but ``old``, ``access``, ``product`` as in :class:`IdExSignature`.
 
     Members
     -------

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.obi import InstructionPortSignature
-from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, WORD_BYTES, XLEN
+from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 DEPTH = 4
 """Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""
@@ -19,6 +19,11 @@ class PrefetchBuffer(wiring.Component):
     that is not granted yet stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
     nothing is fetched before the first redirect. A word that the bus could not read goes with its error; what is behind
     it in memory does not matter then.
+
+    Parameters
+    ----------
+    loops : bool
+        Hardware loops may redirect, too.
 
     Members
     -------
@@ -36,21 +41,33 @@ class PrefetchBuffer(wiring.Component):
         Its address; also while ``valid`` is 0, the address of the next instruction.
     take : In(1)
         The instruction is taken in this cycle; only with ``valid``.
+    loop_back : In(1)
+        If the instruction is taken, continue at ``loop_start`` behind it, unless ``redirect`` asks for something else;
+        only with ``loops``.
+    loop_start : In(32)
+        Byte address, bit 0 ignored; only with ``loops``.
     idle : Out(1)
-        Nothing is requested or under way.
+        Nothing is requested or under way, but for the word of a ``redirect`` in this cycle.
     instr : Out(InstructionPortSignature)
         Instruction memory.
     """
 
-    redirect: In(1)
-    target: In(32)
-    valid: Out(1)
-    word: Out(32)
-    error: Out(1)
-    pc: Out(32)
-    take: In(1)
-    idle: Out(1)
-    instr: Out(InstructionPortSignature())
+    def __init__(self, *, loops: bool = False):
+        self.loops = loops
+        ports = {
+            "redirect": In(1),
+            "target": In(32),
+            "valid": Out(1),
+            "word": Out(32),
+            "error": Out(1),
+            "pc": Out(32),
+            "take": In(1),
+            "idle": Out(1),
+            "instr": Out(InstructionPortSignature()),
+        }
+        if loops:
+            ports |= {"loop_back": In(1), "loop_start": In(32)}
+        super().__init__(ports)
 
     def elaborate(self, platform):
         """Build the word queue, the aligner and the request side."""
@@ -89,37 +106,55 @@ class PrefetchBuffer(wiring.Component):
             self.valid.eq(has_first & (~unaligned | compressed | has_second | first_error)),
             leaves.eq(self.take & (unaligned | ~compressed)),
         ]
-        self._queue(m, words, errors, count, arriving, leaves)
+        goes_back = Signal()
+        redirects = Signal()
+        m.d.comb += redirects.eq(self.redirect)
+        if self.loops:
+            m.d.comb += [goes_back.eq(self.take & self.loop_back), redirects.eq(self.redirect | goes_back)]
+        self._queue(m, words, errors, count, redirects, arriving, leaves)
+        self._position(m, goes_back, compressed, leaves)
+        self._requests(m, count, dropped, goes_back, redirects)
+        return m
 
+    def _position(self, m, goes_back, compressed, leaves):
+        """The program counter. A word that leaves is passed, so that its increment starts from the register."""
         m.d.comb += self.pc[0].eq(0)
         position = Signal(XLEN - 1)
         m.d.comb += self.pc[1:].eq(position)
         with m.If(self.redirect):
             m.d.sync += position.eq(self.target[1:])
+        if self.loops:
+            with m.Elif(goes_back):
+                m.d.sync += position.eq(self.loop_start[1:])
         with m.Elif(self.take):
-            m.d.sync += position.eq(position + Mux(compressed, 1, WORD_BYTES // 2))
-        self._requests(m, count, dropped)
-        return m
+            m.d.sync += position[0].eq(position[0] ^ compressed)
+            with m.If(leaves):
+                m.d.sync += position[1:].eq(position[1:] + 1)
 
-    def _queue(self, m, words, errors, count, arriving, leaves):
-        """Words shift towards the head when the first leaves; an arriving word goes behind the last."""
-        kept = Signal.like(count)
-        m.d.comb += kept.eq(count - leaves)
+    def _queue(self, m, words, errors, count, redirects, arriving, leaves):
+        """Words shift towards the head when the first leaves; an arriving word goes behind the last.
+
+        A redirect empties the queue, whatever its entries hold.
+        """
         # a word that arrives and leaves in one cycle is never stored
-        with m.If(self.redirect):
+        with m.If(redirects):
             m.d.sync += count.eq(0)
         with m.Else():
             m.d.sync += count.eq(count + arriving - leaves)
         entries = [Cat(word, error) for word, error in zip(words, errors, strict=True)]
         for index, entry in enumerate(entries):
-            with m.If(arriving & (kept == index)):
+            with m.If(arriving & Mux(leaves, count == index + 1, count == index)):
                 m.d.sync += entry.eq(Cat(self.instr.rdata, self.instr.err))
             if index + 1 < len(entries):
                 with m.Elif(leaves):
                     m.d.sync += entry.eq(entries[index + 1])
 
-    def _requests(self, m, count, dropped):
-        """Requests: the word of a redirect at once, else the next word while there is room for it."""
+    def _requests(self, m, count, dropped, goes_back, redirects):
+        """Requests: the word of a redirect at once, else the next word while there is room for it.
+
+        A redirect comes late in the cycle: what it leads to and what happens without it are made side by side, and it
+        chooses.
+        """
         running = Signal()
         held = Signal()
         stale = Signal()
@@ -129,43 +164,40 @@ class PrefetchBuffer(wiring.Component):
         drops = Signal(range(DEPTH + 1))
         # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
         # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
-        fresh = Signal()
-        forsaken = Signal()
-        sequential = Signal()
         can_request = Signal()
-        address = Signal(XLEN - 2)
-        granted = Signal()
+        asks = Signal()
+        asks_anew = Signal()
+        ahead = Signal.like(current)
+        target = Signal.like(current)
+        gnt, rvalid = self.instr.gnt, self.instr.rvalid
         m.d.comb += [
             dropped.eq(drops != 0),
-            self.idle.eq(~self.instr.req & (live == 0) & (drops == 0)),
             can_request.eq(live + drops < DEPTH),
-            fresh.eq(self.redirect & ~held),
-            forsaken.eq(held & (stale | self.redirect)),
-            sequential.eq(running & (count + live < DEPTH)),
-            # the increment starts from a register: the target of a redirect comes late in the cycle
-            address.eq(Mux(fresh, self.target[2:], Mux(exact, current, current + 1))),
-            self.instr.req.eq(held | (can_request & (self.redirect | sequential))),
-            self.instr.addr.eq(Cat(Const(0, 2), address)),
-            granted.eq(self.instr.req & self.instr.gnt),
+            target.eq(Mux(self.redirect, self.target[2:], self.loop_start[2:]) if self.loops else self.target[2:]),
+            asks.eq(held | (can_request & running & (count + live < DEPTH))),
+            asks_anew.eq(held | can_request),
+            # the increment starts from a register
+            ahead.eq(Mux(exact, current, current + 1)),
+            self.instr.req.eq(Mux(redirects, asks_anew, asks)),
+            self.instr.addr.eq(Cat(Const(0, 2), Mux(redirects & ~held, target, ahead))),
+            self.idle.eq(~Mux(goes_back, asks_anew, asks) & (live == 0) & ~dropped),
         ]
-        m.d.sync += [held.eq(self.instr.req & ~self.instr.gnt), stale.eq(forsaken & ~self.instr.gnt)]
-        with m.If(self.redirect):
+        m.d.sync += [held.eq(self.instr.req & ~gnt), stale.eq(held & (stale | redirects) & ~gnt)]
+        with m.If(redirects):
             m.d.sync += [
                 running.eq(1),
-                live.eq(granted & ~forsaken),
-                drops.eq(drops + live - self.instr.rvalid + (granted & forsaken)),
+                live.eq(can_request & ~held & gnt),
+                drops.eq(drops + live - rvalid + (held & gnt)),
             ]
         with m.Else():
             m.d.sync += [
-                live.eq(live - (self.instr.rvalid & ~dropped) + (granted & ~forsaken)),
-                drops.eq(drops - (self.instr.rvalid & dropped) + (granted & forsaken)),
+                live.eq(live - (rvalid & ~dropped) + (asks & ~(held & stale) & gnt)),
+                drops.eq(drops - (rvalid & dropped) + (held & stale & gnt)),
             ]
-        with m.If(fresh):
-            m.d.sync += [current.eq(self.target[2:]), exact.eq(~granted)]
-        with m.Elif(self.redirect & self.instr.gnt):
-            m.d.sync += [current.eq(self.target[2:]), exact.eq(1)]
-        with m.Elif(granted & forsaken):
+        with m.If(redirects), m.If(~held | gnt):
+            m.d.sync += [current.eq(target), exact.eq(held | ~(can_request & gnt))]
+        with m.Elif(held & stale & gnt):
             # the pc has waited at the target of the redirect
             m.d.sync += [current.eq(self.pc[2:]), exact.eq(1)]
-        with m.Elif(self.instr.req):
-            m.d.sync += [current.eq(address), exact.eq(~self.instr.gnt)]
+        with m.Elif(asks):
+            m.d.sync += [current.eq(ahead), exact.eq(~gnt)]

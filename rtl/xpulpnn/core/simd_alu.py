@@ -73,6 +73,8 @@ class SimdAlu(wiring.Component):
         Candidates of CLIP and CLIPU; 0 for everything else.
     result : Out(32)
         Result in the same cycle, all lanes.
+    sum : Out(32)
+        The sum or difference in it, whatever ``ctrl.result``.
     comparison : Out(1)
         ``op_a compare op_b`` in the WORD format, also for branches.
     oriented : Out(32)
@@ -86,6 +88,7 @@ class SimdAlu(wiring.Component):
     shamt: In(INDEX_BITS)
     clip: In(ClipChoice)
     result: Out(XLEN)
+    sum: Out(XLEN)
     comparison: Out(1)
     oriented: Out(XLEN)
 
@@ -116,6 +119,7 @@ class SimdAlu(wiring.Component):
             comparator.alike.eq(adder.alike),
             comparator.carries.eq(adder.carries),
             self.comparison.eq(comparator.holds),
+            self.sum.eq(adder.sum),
         ]
 
         mirror = self.ctrl.shift == AluShift.LEFT

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
-from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl
+from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
 
 
 class WbStage(wiring.Component):
@@ -85,7 +85,7 @@ class WbStage(wiring.Component):
         fails = [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1)]
         leaves = [wb.we.eq(0), wrote.eq(0)]
         if self.config.mac_load:
-            enters += [self.wb_is_base.eq(ex.wb_base), nn_pending.eq(ex.valid & ex.nn_we)]
+            enters.append(nn_pending.eq(ex.valid & ex.nn_we))
             fails.append(nn_pending.eq(0))
             leaves.append(nn_pending.eq(0))
         with m.If(self.ex_ready):
@@ -112,9 +112,10 @@ class WbStage(wiring.Component):
             self.wb_wdata.eq(Mux(restores, old, wb.data)),
         ]
         if self.config.mac_load:
+            # a word on its way to the NN-RF leaves port A to the base; pv.rqld writes nothing through it
+            m.d.comb += [self.wb_is_base.eq(nn_pending), self.nn_we.eq(nn_pending & self.lsu_done)]
             with m.If(self.wb_is_base):
                 m.d.comb += wb.data.eq(base)
-            m.d.comb += self.nn_we.eq(nn_pending & self.lsu_done)
         if self.config.requantise:
             self._requantise(m, base, old)
         if self.config.performance_counters:

@@ -101,7 +101,7 @@ RETIREMENT_FIELDS = (
     RetirementField("nn_act_rdata", 32, "factor from an activation entry of the NN-RF, or rs2"),
     RetirementField("nn_wgt_rdata", 32, "factor from a weight entry of the NN-RF"),
     RetirementField("nn_we", 1, "an entry of the NN-RF is written"),
-    RetirementField("nn_addr", 3, "entry of the NN-RF written: activations 0 and 1, weights 2 to 5"),
+    RetirementField("nn_addr", 3, "entry of the NN-RF written: activations 0 and 1, weights 2 to 5, kappa 6, lambda 7"),
     RetirementField("nn_wdata", 32, "new value of the entry of the NN-RF"),
 )
 """Fields of a retirement in the order of the ports. One is meaningful only if the instruction has that effect."""

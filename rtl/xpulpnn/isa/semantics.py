@@ -15,7 +15,8 @@ _QNT_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
 
 def phrase(insn: Insn) -> str:
     """What the operation of ``insn`` is, in words."""
-    return OPERATIONS[insn.op].phrase
+    text = OPERATIONS[insn.op].phrase
+    return text.replace("one of them", "the activation not used") if insn.reloads_other else text
 
 
 def statements(insn: Insn) -> tuple[str, ...]:

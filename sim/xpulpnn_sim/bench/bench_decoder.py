@@ -1,6 +1,7 @@
 """Bench of the decoder: legal words of every row, and illegal neighbours, against the instruction table."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import cocotb
@@ -40,7 +41,7 @@ def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 async def words_match_the_table(dut: Dut) -> None:
     """``illegal`` exactly where no enabled row matches, else the control word of the row."""
     rng, data = await start(dut), bench_data()
-    config = preset(data["preset"])
+    config = replace(preset(data["preset"]), **data["options"])
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     controls = {insn.key: control for insn, control in rows_with_controls()}
     decoder = Decoder(rows)

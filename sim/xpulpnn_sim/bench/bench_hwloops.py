@@ -94,7 +94,7 @@ class Pipeline:
         dut, rng = self.dut, self.rng
         action = LoopAction(LoopEffect.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
         sets_up = action.effect is LoopEffect.SETUP
-        dut.id_leaves.value = int(step is not None and action.effect not in SIDEWAYS)
+        dut.id_leaves.value = dut.id_follows.value = int(step is not None and action.effect not in SIDEWAYS)
         dut.id_late.value = rng.getrandbits(1) if step is None else int(action.effect in LATE)
         dut.setup__valid.value = int(sets_up)
         dut.setup__op.value = self.ops[action.op] if sets_up else rng.choice(list(self.ops.values()))

@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.bench.cadence import Background, Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
@@ -59,7 +59,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     return [
         LsuAccess(
             insn,
-            {**control, "ex_base": base, "ex_offset": offset, "ex_wdata": data},
+            {**control, "ex_base": base, "ex_sum": base + offset & WORD_MASK, "ex_wdata": data},
             address,
             effects.size,
             value,

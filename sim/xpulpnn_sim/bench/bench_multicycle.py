@@ -11,11 +11,14 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.handover import bench_data
+from xpulpnn_sim.bench.operands import OperandColumns
 from xpulpnn_sim.bench.pipeline_timing import arithmetic_cycles
-from xpulpnn_sim.bench.row_batches import batch_of_rows
+from xpulpnn_sim.bench.row_batches import batch_of_rows, value_of_rd
 from xpulpnn_sim.bench.scoreboard import Scoreboard
+from xpulpnn_sim.golden.effects import U32, Effects
 
 FLUSH_PROBABILITY = 0.15
 HOLD_PROBABILITY = 0.3
@@ -27,6 +30,13 @@ _CYCLE_LIMIT = 64
 def wait(rng: Random, probability: float) -> int:
     """Some cycles, most often none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
+
+
+def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """The value of rd; of a requantisation the sum that is to be shifted and clipped."""
+    if insn.requantises:
+        return {"result": operands["nn_kappa"] * operands["op_a"] + operands["nn_lambda"]}
+    return value_of_rd(insn, effects, operands)
 
 
 class OperationDriver:
@@ -79,7 +89,7 @@ async def results_match_golden(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     driver = OperationDriver(dut)
     for _ in range(2):
-        batch = batch_of_rows(rng)
+        batch = batch_of_rows(rng, _result)
         columns = (column.tolist() for column in batch.stimulus.values())
         operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
         found: list[tuple[int, int]] = []

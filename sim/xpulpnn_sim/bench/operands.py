@@ -106,6 +106,8 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
         "dotp_b_signed": is_dotp and insn.b_signed,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
+    # where they mean nothing they are anything
+    columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
     return operands | columns | factors
 

@@ -93,6 +93,9 @@ class PipelineTiming:
         ready += [self._entries.get(entry, 0) for entry in entries if entry is not None]
         if insn.requantises:
             ready.append(self._parameters)
+        if insn.is_mac_load:
+            # also one that begins a sum waits for the register that it writes: an access fault restores its value
+            ready.append(times.get(fetched.rd, 0))
         return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
 
     def _write(self, register: int, forwarded: int) -> None:

@@ -67,6 +67,8 @@ def rows_with_controls() -> Iterator[tuple[Insn, dict[str, int]]]:
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
     """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
+    # both parameters of a requantisation meet other operands, whose place they must not take
+    activation, weight = (random_words(rng, count), random_words(rng, count)) if insn.requantises else (rs2, rs1)
     return Sources(
         word=instruction_words(insn, count, rng),
         rs1=rs1,
@@ -74,8 +76,8 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         rd=rd,
         pc=random_words(rng, count) & np.uint32(0xFFFF_FFFE),
         loaded=random_words(rng, count),
-        act=rs2,
-        wgt=rs1,
+        act=activation,
+        wgt=weight,
     )
 
 

@@ -38,9 +38,9 @@ from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
-from xpulpnn.core.quantiser import Quantiser
+from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.core.requantiser import Requantiser, RequantiseCtrl, requantise_control
+from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser, requantise_control
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
@@ -56,7 +56,7 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn.isa.table import enabled
+from xpulpnn.isa.table import enabled, find
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.bench.runner import SIMULATORS
 
@@ -166,7 +166,16 @@ def _dotp(config: DotpConfig) -> BenchedUnit:
 
 
 def _mult(structure: Multiplier) -> BenchedUnit:
-    return _rows_unit("multicycle", lambda: Mult(structure), MultCtrl, mult_control, 12)
+    config = replace(FULL, requantise=True)
+
+    def describe() -> Mapping[str, Any]:
+        rows = [
+            (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
+            for name, operands, control in _rows(config, MultCtrl, mult_control)
+        ]
+        return {"rows": rows, "vectors_per_row": 12, "handshake": ("start", "take")}
+
+    return BenchedUnit("multicycle", lambda: Mult(structure, requantises=True), describe)
 
 
 def _ex_stage(config: CoreConfig) -> BenchedUnit:
@@ -178,29 +187,28 @@ def _nnrf(entries: int) -> BenchedUnit:
     return BenchedUnit("nnrf", lambda: NnRf(entries), lambda: {"entries": entries})
 
 
-def _decoder(name: str) -> BenchedUnit:
-    config = preset(name)
-    counts = {"vectors_per_row": 3, "neighbours": 6}
-    return BenchedUnit(
-        "decoder",
-        lambda: Decoder(config),
-        lambda: {"preset": name, "rows": _decoded_rows(config), **counts},
-    )
+def _decoder(name: str, **options: bool) -> BenchedUnit:
+    config = replace(preset(name), **options)
+    told = {"preset": name, "options": options, "vectors_per_row": 3, "neighbours": 6}
+    return BenchedUnit("decoder", lambda: Decoder(config), lambda: {**told, "rows": _decoded_rows(config)})
 
 
 def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
     """The 32-bit rows of a configuration with all control words that they are decoded to."""
-    prefix = "requantise."
+    shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
+    shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
+    shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
     rows: list[ControlledRow] = []
     for insn in enabled(config.extensions, config.widths):
         if insn.size == WORD_BYTES:
-            fields = control_fields(insn)
-            own = {key.removeprefix(prefix): value for key, value in fields.items() if key.startswith(prefix)}
-            rest = {key: value for key, value in fields.items() if not key.startswith(prefix)}
-            words = {"ctrl": _constant(IdCtrl, rest)}
-            if config.requantise:
-                words["requantise"] = _constant(RequantiseCtrl, own)
-            rows.append((insn.mnemonic, insn.operands, words))
+            words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
+            for name, value in control_fields(insn).items():
+                port, dot, field = name.partition(".")
+                # what belongs to no port of its own is a field of the main one
+                place, key = (port, field) if dot and port in words else ("ctrl", name)
+                words[place][key] = value
+            controls = {port: _constant(shapes[port], fields) for port, fields in words.items()}
+            rows.append((insn.mnemonic, insn.operands, controls))
     return rows
 
 
@@ -320,6 +328,9 @@ _INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
 _INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
 """The naive structures, where the other units have those of the presets."""
 
+_OPTIONS = dict.fromkeys(("qnt", "mac_load_cross", "mac_load_dot", "requantise"), True)
+"""Instructions that no preset of a paper has."""
+
 _REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _CACHED = ClusterConfig()
@@ -352,8 +363,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "ex-stage": _ex_stage(FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
-    "decoder-full": _decoder("xpulpnn-full"),
-    "decoder-2": _decoder("xpulpnn2"),
+    "decoder-full": _decoder("xpulpnn-full", **_OPTIONS),
     "compressed-decoder": _compressed_decoder(1, "verilator"),
     "compressed-decoder-part": _compressed_decoder(16, "icarus"),
     "prefetch": BenchedUnit("prefetch", PrefetchBuffer),

@@ -4,14 +4,24 @@ import argparse
 import re
 from pathlib import Path
 
+from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import OK, add_json, output, require_folder, require_writable, write_json
+from xpulpnn_sim.commands.common import (
+    DEFAULT_PRESET,
+    OK,
+    add_json,
+    output,
+    require_folder,
+    require_writable,
+    write_json,
+)
 from xpulpnn_sim.commands.kernel import add_requantise, forms, rule_of
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.clibrary.packed_layer import Packed, read_arrays
 from xpulpnn_sw.clibrary.packed_text import c_header, c_source, npz
 from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, packed
 from xpulpnn_sw.clibrary.packing_maps import MAP_KERNELS, packed_maps
+from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.precision import Precision
 
@@ -40,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="XxWxY",
         help="widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)",
     )
-    parser.add_argument("--variant", metavar="NAME", help="way to write the kernel, as of cosim (default: the fastest)")
+    parser.add_argument(
+        "--variant",
+        metavar="NAME",
+        help=f"way to write the kernel, as of cosim (default: the fastest on {DEFAULT_PRESET})",
+    )
     add_requantise(parser)
     parser.add_argument(
         "-o",
@@ -62,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--output must be called like a name in C, not {path.name}")
     computing = kind(arguments.kernel)
     layer = computing.layer.parse(arguments.layer)
-    variant = arguments.variant or list(computing.variants)[-1]
+    variant = arguments.variant or _fastest(computing)
     has_weights = computing.name in PACKED_KERNELS
     usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
     precision = usual if arguments.precision is None else Precision.parse(arguments.precision)
@@ -84,6 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
         },
     )
     return OK
+
+
+def _fastest(computing: Kind) -> str:
+    """The variant that a library for the usual core has."""
+    extensions = preset(DEFAULT_PRESET).extensions
+    return [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
 
 
 def _write(result: Packed, path: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import Self
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
+from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import Configuration, EmittedDesign
 from xpulpnn_sim.explorer.task import ResultField, StepOutcome
@@ -146,12 +147,15 @@ class EnergyStep:
         Whether a kernel runs on the whole core, as general code always does.
     yosys : str
         Which Yosys (see :func:`~xpulpnn_sim.yosys.find_yosys`).
+    window : int
+        Clock cycles whose switching is looked at.
     """
 
     library: Library
     spec: KernelSpec | None
     core: bool = False
     yosys: str = ""
+    window: int = WINDOW_CYCLES
     kind: ResultField = "energies"
 
     @property
@@ -163,7 +167,12 @@ class EnergyStep:
         """The library, the netlist and the tools."""
         from xpulpnn_sim.yosys import find_yosys
 
-        return {**find_yosys(self.yosys).tools, "library": self.library.sha256, "core": str(self.core)}
+        return {
+            **find_yosys(self.yosys).tools,
+            "library": self.library.sha256,
+            "core": str(self.core),
+            "window": str(self.window),
+        }
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
@@ -178,7 +187,7 @@ class EnergyStep:
             workload = kernel_workload(
                 replace(self.spec.case(config), config=config), "core" if self.core else "backend"
             )
-        result, files = estimate_with_files(config, workload, self.library, yosys=self.yosys)
+        result, files = estimate_with_files(config, workload, self.library, self.window, self.yosys)
         if isinstance(design.config, ClusterConfig):
             result = replace(result, conditions=[_ONE_CORE, *result.conditions])
         return StepOutcome(result=result, files=files)

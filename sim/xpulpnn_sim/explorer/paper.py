@@ -1,21 +1,37 @@
-"""The comparison of Table II of the XpulpNN paper: EX stage and core, baseline against extended."""
+"""The comparison of Table II of the XpulpNN paper: EX stage and core, baseline, extended, and with the additions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.explorer.flows import Request, flow_steps, library
-from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec
+from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
+from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
-from xpulpnn_sim.explorer.results import PointResult
+from xpulpnn_sim.explorer.results import EnergyResult, PointResult
 from xpulpnn_sim.explorer.space import Point, Space
 from xpulpnn_sim.explorer.task import PointStep
 
-BASELINE, EXTENDED = "ri5cy", "xpulpnn"
+BASELINE, EXTENDED, BEYOND = "ri5cy", "xpulpnn", "xpulpnn2"
+COMPARED = (BASELINE, EXTENDED, BEYOND)
+VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", BEYOND: "x2_4x4"}
+"""What runs fastest on each."""
+
 PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
-"""Both cores run the 8-bit MatMul with the instructions of XpulpV2, as in the paper; small, since gates run it."""
+"""All cores run the 8-bit MatMul with the instructions of XpulpV2, as in the paper; small, since gates run it."""
+
+BITS = (8, 4, 2)
+LAYER = "conv", "16x16x32:64x3x3"
+"""The layer of the papers, for its cycles."""
+
+LAYER_ROWS = "conv", "4x16x32:64x3x3"
+"""Four of its sixteen rows of pixels, for its energy: gates run them."""
+
+OWN_MATMUL = "matmul", "32x64x16"
+LAYER_WINDOW = 8 * WINDOW_CYCLES
+"""Clock cycles of a layer whose switching is looked at: many pieces, since its phases differ."""
 
 REFERENCE_LIBRARY = "sg13g2_stdcell_typ_1p20V_25C"
 """Library of the flow that the figures of the authors' RTL were measured in."""
@@ -30,12 +46,12 @@ class Published:
     Parameters
     ----------
     paper : str
-        Overhead in the paper, percent.
+        Overhead in the paper, percent; empty if it tells none.
     authors : tuple of float or None
         Baseline and extension of the authors' RTL in the reference flow, in our unit.
     """
 
-    paper: str
+    paper: str = ""
     authors: tuple[float, float] | None = None
 
 
@@ -64,6 +80,12 @@ def label(preset: str, top: str) -> str:
     return f"{preset} {top}"
 
 
+def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
+    """A kernel and its layer in the variant that runs fastest on a preset."""
+    kernel, layer = workload
+    return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
+
+
 def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
     """The points of the comparison and the steps of each.
 
@@ -72,23 +94,31 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Po
     request : Request
         Flows and library.
     energy : bool
-        Whether the energy of the cores is wanted.
+        Whether cycles and energies of the cores are wanted.
     """
     flows = flow_steps(request)
-    energies: list[PointStep] = []
-    if energy:
-        cells = library(request)
-        energies = [
-            EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=request.yosys),
-            EnergyStep(cells, None, yosys=request.yosys),
-        ]
     points: list[Point] = []
     steps: list[list[PointStep]] = []
     for top in PAPER_TOPS:
-        for name in (BASELINE, EXTENDED):
+        for name in COMPARED:
             points.append(Point(label=label(name, top), top=top, preset=name, settings={}, config=PRESETS[name]))
-            steps.append([*flows, *(energies if top == "core" else [])])
+            steps.append([*flows, *(_runs(request, name) if energy and top == "core" else [])])
     return Space(points=tuple(points), skipped=()), steps
+
+
+def _runs(request: Request, preset: str) -> list[PointStep]:
+    """What a core runs: the same programs as the others, then its own kernels."""
+    cells, yosys = library(request), request.yosys
+    return [
+        EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
+        EnergyStep(cells, None, yosys=yosys),
+        *([EnergyStep(cells, own(preset, 8, OWN_MATMUL), core=True, yosys=yosys)] if preset != BASELINE else []),
+        *(KernelStep(own(preset, bits, LAYER)) for bits in BITS),
+        *(
+            EnergyStep(cells, own(preset, bits, LAYER_ROWS), core=True, yosys=yosys, window=LAYER_WINDOW)
+            for bits in BITS
+        ),
+    ]
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
@@ -100,7 +130,9 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         Column(name="figure"),
         Column(name=BASELINE, group="ours", digits=2),
         Column(name=EXTENDED, group="ours", digits=2),
-        Column(name="overhead", unit="%", group="ours", digits=1, signed=True),
+        Column(name=BEYOND, group="ours", digits=2),
+        Column(name=EXTENDED, unit="%", group="ours, overhead", digits=1, signed=True),
+        Column(name=f"{BEYOND} over {EXTENDED}", unit="%", group="ours, overhead", digits=1, signed=True),
         Column(name="overhead", unit="%", group="paper"),
     ]
     if reference:
@@ -111,9 +143,9 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         ]
     rows: list[list[TableCell]] = []
 
-    def add(figure: str, top: str, value: Callable[[PointResult], float | None], published: Published) -> None:
-        baseline, extended = (value(found[label(name, top)]) for name in (BASELINE, EXTENDED))
-        row: list[TableCell] = [figure, baseline, extended, overhead(baseline, extended), published.paper]
+    def add(figure: str, value: Callable[[str], float | None], published: Published) -> None:
+        ours = [value(name) for name in COMPARED]
+        row: list[TableCell] = [figure, *ours, overhead(*ours[:2]), overhead(*ours[1:]), published.paper or None]
         if reference:
             authors = published.authors or (None, None)
             row += [*authors, overhead(*authors)]
@@ -121,23 +153,17 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
     for what, known, figure in (("area [kGE]", _AREA, comparison.size), ("delay [FO4]", _DELAY, comparison.delay)):
         for (top, script), published in known.items():
-            name = flows.get(script, "")
+            flow = flows.get(script, "")
             add(
                 f"{top}, {what}, {script} script",
-                top,
-                lambda point, name=name, figure=figure: figure(comparison.flow_of(point, name)),
+                lambda name, top=top, flow=flow, figure=figure: figure(
+                    comparison.flow_of(found[label(name, top)], flow)
+                ),
                 published,
             )
-    for position, (workload, published) in enumerate(
-        (("8-bit MatMul", _MATMUL_ENERGY), ("general code", _GENERAL_ENERGY))
-    ):
-        if any(point.energies for point in points):
-            add(
-                f"core with clock gates, energy per cycle on {workload} [pJ]",
-                "core",
-                lambda point, position=position: _energy(point, position),
-                published,
-            )
+    cores = {name: found[label(name, "core")] for name in COMPARED}
+    if any(point.energies or point.kernels for point in points):
+        _add_runs(add, cores)
     return NamedTable(
         title="Table II of the XpulpNN paper, repeated",
         columns=columns,
@@ -145,6 +171,9 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         notes=[
             "Paper: 22 nm FDX, placed and routed, clock trees and wires included; power at 0.8 V and at 0.65 V.",
             "Ours: gates alone, before placement, in the conditions of each flow below.",
+            f"{BEYOND}: {EXTENDED} with the additions beyond the paper, which tells nothing of it.",
+            f"Own kernels: {', '.join(f'{variant} on {name}' for name, variant in VARIANTS.items())}. Layer: {LAYER[1]} "
+            f"with im2col and requantisation; energies of four of its rows, {LAYER_ROWS[1]}, on the core at gate level.",
             *(
                 ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
                 if reference
@@ -154,10 +183,45 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
     )
 
 
-def _energy(point: PointResult, position: int) -> float | None:
-    """Energy per cycle in pJ of the workload at a position."""
-    wanted = [one for one in point.energies if (one.macs == 0) == bool(position)]
-    return comparison.per_cycle_pj(wanted[0]) if wanted else None
+def _add_runs(
+    add: Callable[[str, Callable[[str], float | None], Published], None], cores: Mapping[str, PointResult]
+) -> None:
+    """Rows of what the cores run."""
+
+    def energy(name: str, workload: str) -> EnergyResult | None:
+        return next((one for one in cores[name].energies if one.workload == workload), None)
+
+    def per_mac(name: str, bits: int, what: tuple[str, str]) -> float | None:
+        return comparison.per_mac_pj(energy(name, str(own(name, bits, what))))
+
+    same = "core with clock gates, energy per cycle on"
+    matmul = str(KernelSpec.parse(MATMUL))
+    add(f"{same} 8-bit MatMul [pJ]", lambda name: comparison.per_cycle_pj(energy(name, matmul)), _MATMUL_ENERGY)
+    add(f"{same} general code [pJ]", lambda name: comparison.per_cycle_pj(_general(cores[name])), _GENERAL_ENERGY)
+    add("8-bit MatMul, own kernel, energy [pJ/MAC]", lambda name: per_mac(name, 8, OWN_MATMUL), Published())
+    for bits in BITS:
+        add(
+            f"layer at {bits} bit, own kernel, energy [pJ/MAC]",
+            lambda name, bits=bits: per_mac(name, bits, LAYER_ROWS),
+            Published(),
+        )
+    for bits in BITS:
+        add(
+            f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
+            lambda name, bits=bits: _speed(cores[name], own(name, bits, LAYER)),
+            Published(),
+        )
+
+
+def _general(point: PointResult) -> EnergyResult | None:
+    return next((one for one in point.energies if not one.macs), None)
+
+
+def _speed(point: PointResult, spec: KernelSpec) -> float | None:
+    """Multiply-accumulates per cycle of a kernel."""
+    wanted = (str(spec.layer), spec.bits, spec.variant)
+    records = [one for one in point.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
+    return records[0]["macs_per_cycle"] if records else None
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """The comparison of Table II of the XpulpNN paper for the whole cluster: what the extension and more banks cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.explorer.flows import Request, flow_steps
@@ -12,11 +12,12 @@ from xpulpnn_sim.explorer.results import FlowResult, PointResult
 from xpulpnn_sim.explorer.space import Point, Space
 from xpulpnn_sim.explorer.task import PointStep
 
-COMPARED = {
+COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
     ("cluster", "cluster-bf4"): ("32 instead of 16 banks", 4.2),
+    ("cluster", "cluster2"): ("additions beyond the paper", None),
 }
-"""What differs between two presets, and the percent of area that it costs in the paper."""
+"""What differs between two presets, and the percent of area that it costs in the paper, if it knows it."""
 
 
 def cluster_points(request: Request) -> tuple[Space, list[list[PointStep]]]:

@@ -67,7 +67,14 @@ def pipeline() -> str:
         _box(435, 104, 105, 44, ["div", "3 to 35"]),
         _box(550, 104, 105, 44, ["lsu", "requests"]),
         _box(435, 160, 220, 58, ["dotp", "16 x 2, 8 x 4, 4 x 8, 2 x 16 bit, one cycle"], "accent"),
-        _box(435, 240, 220, 62, ["nnrf", "2 activations, 4 weights", "read in ID, written from WB"], "accent"),
+        _box(
+            435,
+            240,
+            220,
+            62,
+            ["nnrf", "activations, weights, parameters", "read in ID, written from WB"],
+            "accent",
+        ),
         _box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
         _box(215, 352, 75, 30, ["controller"]),
         _box(300, 352, 85, 30, ["csr_file"]),
@@ -94,6 +101,36 @@ def pipeline() -> str:
         _arrow((655, 367), (880, 367), (880, 72), (845, 72)),
     ]
     return _svg(890, 390, parts, "The pipeline: IF, ID, EX, WB")
+
+
+def nnrf() -> str:
+    """The entries of the NN-RF with the requantisation, what fills them and who uses them."""
+    columns = ((30, 2, "activations"), (200, 4, "weights"), (530, 2, "parameters"))
+    entries = [
+        _box(x + 80 * number, 96, 70, 44, [f"NN[{first + number}]", text], "accent")
+        for (x, count, _), first, texts in zip(
+            columns, (0, 2, 6), (("pixel", "pixel"), ("channel",) * 4, ("kappa", "lambda")), strict=True
+        )
+        for number, text in zip(range(count), texts, strict=True)
+    ]
+    parts = [
+        _box(30, 14, 650, 32, ["a word from memory, rs1 += 4"]),
+        *entries,
+        # one word per Mac&Load, into the group that its update bits name
+        _arrow((105, 46), (105, 96)),
+        _text(113, 76, "bit 3, or both", "start", 'font-size="10.5"'),
+        _arrow((355, 46), (355, 96)),
+        _text(363, 76, "bit 4", "start", 'font-size="10.5"'),
+        _arrow((605, 46), (605, 96)),
+        _text(613, 76, "pv.rqld", "start", 'font-size="10.5"'),
+        _arrow((105, 140), (105, 206), (200, 206)),
+        _arrow((355, 140), (355, 184)),
+        _box(200, 184, 310, 44, ["dotp", "rd = sum, or rd = rd + sum"]),
+        _arrow((605, 140), (605, 184)),
+        _box(530, 184, 150, 44, ["mult, clip", "rd[lane] = element"]),
+        _arrow((510, 206), (530, 206)),
+    ]
+    return _svg(700, 242, parts, "The NN register file: two activations, four weights, kappa and lambda")
 
 
 class Layer(NamedTuple):

@@ -11,7 +11,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import phrase, statements
-from xpulpnn.isa.table import INSNS, enabled
+from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.guide import html
 from xpulpnn_sw.cheaders.intrinsics import Intrinsic
 
@@ -56,6 +56,9 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "moves": _is_move,
     "mac-load-nn": _extension(Extension.XPULPML_NN),
     "mac-load-cu": _extension(Extension.XPULPML_CU),
+    "mac-load-cross": _extension(Extension.XPULPML_CROSS),
+    "mac-load-dot": _extension(Extension.XPULPML_DOT),
+    "requantise": _extension(Extension.XPULPRQ),
     "qnt": _extension(Extension.XPULPQNT),
     "scalar": _is_scalar,
     "lanes": lambda insn: insn.fmt is not None,
@@ -141,6 +144,8 @@ _WHEN = {
     "MISALIGNED_ACCESS": "across a word boundary",
     "LOAD_USE": "if the next instruction uses the value",
     "MAC_LOAD_USE": "if the next instruction uses the base or the reloaded entry",
+    "PARAMETER_USE": "if the next instruction requantises",
+    "REQUANTISE_USE": "if the next instruction reads the result",
     "CSR_WRITE": "for the instruction behind a write",
 }
 """Costs in fewer words than their own."""
@@ -148,7 +153,9 @@ _WHEN = {
 
 def anchor(insn: Insn) -> str:
     """Name of the row for links: its mnemonic, and its operands where it has several forms."""
-    several = sum(other.mnemonic == insn.mnemonic for other in INSNS) > 1
+    if insn.reloads_other:
+        return f"{anchor(find(insn.mnemonic))}-cross"
+    several = sum(other.mnemonic == insn.mnemonic and not other.reloads_other for other in INSNS) > 1
     text = insn.mnemonic + (f"-{insn.operands.replace('!', '-inc')}" if several else "")
     return "insn-" + "".join(letter if letter.isalnum() else "-" for letter in text).strip("-").lower()
 
@@ -163,7 +170,9 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
 }
 """What the rows of a table have in common, in the parts without headings of their own."""
 
-_HEADED = frozenset({"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu"})
+_HEADED = frozenset(
+    {"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "requantise"}
+)
 """Parts where every operation has a heading."""
 
 
@@ -241,6 +250,7 @@ def records() -> list[dict[str, Any]]:
             "operands": insn.operands,
             "pattern": insn.pattern,
             "extension": insn.extension.value,
+            "needs": [extension.value for extension in insn.needs],
             "alias": insn.alias,
             "meaning": phrase_of(insn),
             "operation": list(statements(insn)),

@@ -25,6 +25,9 @@ _CONTENT = {
     Extension.XPULPML_NN: "Mac&Load, both factors from the NN-RF",
     Extension.XPULPML_CU: "Mac&Load, Compute&Update",
     Extension.XPULPQNT: "threshold quantisation",
+    Extension.XPULPML_CROSS: "Mac&Load of the nn form that reloads the activation it does not use",
+    Extension.XPULPML_DOT: "Mac&Load of the nn form without accumulation",
+    Extension.XPULPRQ: "requantisation by a factor, a summand and a shift",
 }
 
 
@@ -125,7 +128,8 @@ def fields() -> str:
     narrow = html.table(headings, [_field_row(name, field) for name, field in HALF_FIELDS.items()])
     note = (
         "`rs3` is the register in the field of rd, used as a source. `lpoff12` and `lpoff5` hold the distance in "
-        "half-words; `uimm20` is the upper 20 bits. Values of `nnimm5` with bits 3 and 4 both set are illegal."
+        "half-words; `uimm20` is the upper 20 bits. Values of `nnimm5` with bits 3 and 4 both set are those of "
+        "`nnimm5'`, or illegal. The digit of `lane` is the number of its bits."
     )
     return f"{wide}\n{note}\n\nIn compressed instructions:\n\n{narrow}"
 
@@ -138,9 +142,31 @@ def selectors() -> str:
     for value in range(field.high + 1):
         if not token.accepts(value):
             continue
-        activation, weight = value & 1, FIRST_WEIGHT + (value >> 1 & 3)
+        activation, weight = _entries(value)
         reload = f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing"
-        rows.append([html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", f"{reload}"])
+        rows.append(_selector(value, reload))
+    return _in_two_columns(rows)
+
+
+def other_selectors() -> str:
+    """The selectors with both update bits."""
+    field = WORD_FIELDS["nnimm5'"]
+    return _in_two_columns(
+        [_selector(value, f"NN[{_entries(value)[0] ^ 1}]") for value in range(field.low, field.high + 1)]
+    )
+
+
+def _entries(selector: int) -> tuple[int, int]:
+    """The entries that a product uses: activation and weight."""
+    return selector & 1, FIRST_WEIGHT + (selector >> 1 & 3)
+
+
+def _selector(value: int, reload: str) -> list[str]:
+    activation, weight = _entries(value)
+    return [html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", reload]
+
+
+def _in_two_columns(rows: list[list[str]]) -> str:
     half = (len(rows) + 1) // 2
     pairs = [[*rows[i], *rows[i + half]] for i in range(half)]
     return html.table(("selector", "bits", "product", "reload") * 2, pairs)
@@ -276,6 +302,10 @@ _SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
     ("pv.mlsdotup.h", None, "pv.mlsdotup.h x0, (x11!), 9", {"rd": 0, "rs1": 11, "nnimm5": 9}),
     ("pv.cusdotusp.b.2", None, "pv.cusdotusp.b.2 x10, (x11!), x12", {"rd": 10, "rs1": 11, "rs2": 12}),
     ("pv.qnt.n", None, "pv.qnt.n x10, x11, (x12)", {"rd": 10, "rs1": 11, "rs2": 12}),
+    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "pv.mlsdotup.b x10, (x11!), 24", {"rd": 10, "rs1": 11, "nnimm5": 24}),
+    ("pv.mldotup.n", None, "pv.mldotup.n x10, (x11!), 7", {"rd": 10, "rs1": 11, "nnimm5": 7}),
+    ("pv.rqld", None, "pv.rqld 1, (x11!)", {"uimm1": 1, "rs1": 11}),
+    ("pv.rqu.b", None, "pv.rqu.b x10, x11, x12, 3", {"rd": 10, "rs1": 11, "rs2": 12, "lane": 3}),
 )
 
 
@@ -292,7 +322,7 @@ def intrinsics() -> str:
     """The functions and macros of ``xpulpnn.h`` for the widest configuration, by name."""
     rows: list[list[str]] = []
     for insn in INSNS:
-        call = c_call(insn)
+        call = "" if insn.reloads_other else c_call(insn)
         if call:
             rows.append([html.code(call), html.code(insn.mnemonic), escape(_group_link(insn))])
     return html.table(("C", "instruction", "extension"), rows)
@@ -304,7 +334,8 @@ def _group_link(insn: Insn) -> str:
 
 def preset_table() -> str:
     """Presets with what differs from the first."""
-    names = ("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "widths", "nnrf_entries")
+    names = ("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise")
+    names += ("widths", "nnrf_entries")
 
     def shown(config: CoreConfig, name: str) -> str:
         value = getattr(config, name)

@@ -24,6 +24,8 @@ _PLAIN: dict[str, Callable[[], str]] = {
     "formats": machine.formats,
     "house": drawings.house,
     "intrinsics": machine.intrinsics,
+    "nnrf": drawings.nnrf,
+    "other-selectors": machine.other_selectors,
     "pipeline": drawings.pipeline,
     "presets": machine.preset_table,
     "retirement": machine.retirement,

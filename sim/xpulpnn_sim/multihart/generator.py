@@ -16,7 +16,8 @@ from xpulpnn_sim.verify.control import Context, Control
 from xpulpnn_sim.verify.draw import Draw
 from xpulpnn_sim.verify.handlers import Handlers
 from xpulpnn_sim.verify.labels import Labels
-from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE
+from xpulpnn_sim.verify.layout import LINK, POOL, RA, RARE, SHIFTS
+from xpulpnn_sim.verify.parameters import shift_register
 from xpulpnn_sim.verify.system import Features
 from xpulpnn_sw.registers import ABI_NAMES
 
@@ -42,6 +43,9 @@ _ALONE: Mapping[str, float] = {
     "loop": 2.5,
 }
 """How often each kind of block of programs for one hart is chosen."""
+
+_REQUANTISING: Mapping[str, float] = {"requantise": 5}
+"""The same of those only for cores with pv.rq*."""
 
 _ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
@@ -75,7 +79,8 @@ class _Writer:
         self._config, self._rng = config, rng
         self._draw, labels = Draw(rng, config.core), Labels()
         features = Features(interrupts=False, hwloops=config.core.xpulpv2, performance=config.core.performance_counters)
-        weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in _ALONE.items()}
+        kinds = {**_ALONE, **(_REQUANTISING if config.core.requantise else {})}
+        weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
         self._control = Control(self._draw, labels, features, weights, 0)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(rng, labels, config)
@@ -100,6 +105,8 @@ class _Writer:
     def registers(self) -> Block:
         """Values for all registers of the random instructions."""
         words = {register: random_word(self._rng) for register in (*POOL, *RARE)}
+        if self._config.core.requantise:
+            words |= {register: shift_register(self._rng, width) for width, register in SHIFTS.items()}
         lines = (Block("register", (f"li {ABI_NAMES[register]}, 0x{word:x}",)) for register, word in words.items())
         return Block("registers", (), tuple(lines))
 

@@ -24,7 +24,7 @@ _RELOAD_LSB, _WEIGHT_LSB = 3, 1
 
 def computes(insn: Insn) -> bool:
     """Whether the instruction does nothing but compute a register from registers."""
-    elsewhere = insn.is_load or insn.is_store or insn.is_branch or insn.is_jump or insn.is_mac_load
+    elsewhere = insn.is_load or insn.is_store or insn.is_branch or insn.is_jump or insn.uses_nnrf
     return not elsewhere and insn.op not in _NOT_COMPUTED and not insn.op.startswith(("lp.", "pv.qnt"))
 
 
@@ -111,17 +111,18 @@ def mac_loads(checks: Checks) -> None:
         b, d = checks.word(), checks.word()
         if insn.entry is None:
             selector = values["nnimm5"]
-            if selector >> _RELOAD_LSB == _BOTH_RELOADS:
+            if selector >> _RELOAD_LSB == _BOTH_RELOADS and not insn.reloads_other:
                 values["nnimm5"] = selector = selector ^ 1 << _RELOAD_LSB
             activation, weight = selector & 1, FIRST_WEIGHT + (selector >> _WEIGHT_LSB & 3)
-            reloaded = {0: None, 1: activation, 2: weight}[selector >> _RELOAD_LSB]
+            reloaded = (None, activation, weight, activation ^ 1)[selector >> _RELOAD_LSB]
             factor = entries[activation]
         else:
             weight = reloaded = FIRST_WEIGHT + insn.entry
             factor = b
         assert insn.fmt is not None
         signs = {"a_signed": insn.a_signed, "b_signed": insn.b_signed}
-        expected = dot_product(insn.fmt, entries[weight], factor, **signs, accumulator=d)
+        accumulator = d if insn.accumulates else 0
+        expected = dot_product(insn.fmt, entries[weight], factor, **signs, accumulator=accumulator)
         if reloaded is not None:
             entries[reloaded] = int.from_bytes(checks.operands[place : place + WORD_BYTES], "little")
             place += WORD_BYTES

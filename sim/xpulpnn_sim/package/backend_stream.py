@@ -12,6 +12,7 @@ from xpulpnn_sim.package import arithmetic
 from xpulpnn_sim.package.checks import CORNERS, Checks
 from xpulpnn_sim.package.memory_map import MEMORY_BASE, places
 from xpulpnn_sim.package.reference import low, result
+from xpulpnn_sim.package.requantisation import requantisations
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.disasm import disassemble
 
@@ -166,6 +167,7 @@ def backend_stream(config: CoreConfig, *, fetch_errors: bool = False) -> Stream:
     arithmetic.stores(checks)
     arithmetic.mac_loads(checks)
     arithmetic.quantisation(checks)
+    requantisations(checks)
     stream.flush()
     _branches(stream)
     _jumps(stream)

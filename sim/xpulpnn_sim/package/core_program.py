@@ -11,6 +11,7 @@ from xpulpnn_sim.package.checks import Checks
 from xpulpnn_sim.package.listing import listing, little_endian_words
 from xpulpnn_sim.package.matrix_product import matrix_products
 from xpulpnn_sim.package.memory_map import EXPECTED_AT, MEMORY_BASE, MEMORY_WORDS, OPERANDS_AT, RESULTS_AT, places
+from xpulpnn_sim.package.requantisation import requantisations
 from xpulpnn_sw.asm import Assembled, assemble
 
 PASSED = 1
@@ -90,6 +91,7 @@ def core_program(config: CoreConfig) -> CoreProgram:
     arithmetic.stores(checks)
     arithmetic.mac_loads(checks)
     arithmetic.quantisation(checks)
+    requantisations(checks)
     control_flow.branches(checks)
     control_flow.jumps(checks)
     control_flow.compressed(checks)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from xpulpnn.isa.machine import NNRF_WEIGHTS
+from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS
 from xpulpnn_sim.package.vectors import Vectors
 
 _ENABLES = {"": "we", "wb_nn_": "wb_nn_we"}
@@ -16,7 +16,7 @@ class NnRfModel:
     Parameters
     ----------
     entries : int
-        6 or 4, the weights last.
+        6, 4 without the activations in front, or 8 with the parameters behind.
     write, read : str
         Prefixes of the names of the write and read ports.
     """
@@ -26,9 +26,14 @@ class NnRfModel:
         self._entries = [0] * entries
         self._write, self._read = write, read
 
+    @property
+    def parameters(self) -> list[int]:
+        """The entries of the requantisation."""
+        return self._entries[FIRST_PARAMETER:]
+
     def cycle(self, vectors: Vectors, inputs: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
         """A random write and random reads in one cycle: inputs and what the reads give, the written word included."""
-        first = len(self._entries) - NNRF_WEIGHTS
+        first = min(len(self._entries) - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
         enable, place, word = (
             vectors.random.getrandbits(1),
             vectors.random.randrange(len(self._entries)),

@@ -43,6 +43,36 @@ def dot_product(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool,
     return low(accumulator + sum(x * y for x, y in factors))
 
 
+def scaled(parameters: tuple[int, int], a: int) -> int:
+    """``kappa * a + lambda`` modulo 2**32, the first half of a requantisation."""
+    kappa, lam = parameters
+    return low(kappa * a + lam)
+
+
+def requantised(insn: Insn, parameters: tuple[int, int], a: int, b: int, lane: int, d: int) -> int:
+    """The word that pv.rq* makes of rs1, rs2, the number of a lane and the old rd.
+
+    Parameters
+    ----------
+    insn : Insn
+        The row.
+    parameters : tuple of int
+        kappa and lambda.
+    a, b : int
+        Old contents of rs1 and rs2.
+    lane : int
+        Number of the lane.
+    d : int
+        Old contents of rd.
+    """
+    assert insn.fmt is not None
+    width = insn.fmt.width
+    least = -(1 << width - 1) if insn.a_signed else 0
+    lanes = split(d, width, is_signed=False)
+    lanes[lane] = min(max(signed(scaled(parameters, a)) >> b % BITS, least), least + (1 << width) - 1)
+    return join(lanes, width)
+
+
 def _divide(a: int, b: int) -> tuple[int, int]:
     """Quotient toward zero and remainder of exact integers; all ones and ``a`` for a divisor of 0."""
     if b == 0:

@@ -21,7 +21,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.package.arithmetic import computes
 from xpulpnn_sim.package.design import Port
 from xpulpnn_sim.package.nnrf_model import NnRfModel
-from xpulpnn_sim.package.reference import dot_product, low, result
+from xpulpnn_sim.package.reference import dot_product, low, result, scaled
 from xpulpnn_sim.package.vectors import Vector, Vectors, number
 
 _SEED = 20
@@ -44,6 +44,11 @@ def rows_of(config: CoreConfig) -> Iterator[tuple[Insn, dict[str, Any]]]:
         immediate = fields.get("op_b") is OpBSel.IMM and fields.get("imm") not in _DIRECT_IMMEDIATES
         if not immediate or insn.is_mac_load:
             yield insn, fields
+
+
+def requantising_rows(config: CoreConfig) -> Iterator[Insn]:
+    """The rows of pv.rq*."""
+    return (insn for insn in enabled(config.extensions, config.widths) if insn.requantises)
 
 
 def under(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -111,7 +116,10 @@ def nnrf(config: CoreConfig, vectors: Vectors) -> None:
     """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
     model = NnRfModel(config.nnrf_entries)
     for _ in range(_NNRF_CYCLES):
+        # the parameters are outputs of registers: a word written in this cycle is not yet seen
+        parameters = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
         inputs, expected = model.cycle(vectors, {})
+        expected |= parameters
         vectors.add(inputs, expected, f"write {inputs['waddr']}" if inputs["we"] else "no write")
 
 
@@ -144,6 +152,14 @@ def mult(config: CoreConfig, vectors: Vectors) -> None:
             high = control["op"] is MultOp.HIGH
             operations.add(word, {"result": value}, insn.mnemonic, cycles_vary=high)
         vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
+    for insn in requantising_rows(config):
+        for _ in range(_PER_CONTROL_WORD):
+            names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
+            inputs = {name: vectors.word() for name in names}
+            control = under(control_fields(insn), "ex.mult.")
+            word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
+            total = scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_a"])
+            operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
 
 
 def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
@@ -159,6 +175,15 @@ def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             if "id_dotp_a" in inputs:
                 _issue(vectors, inputs)
             operations.add(inputs, expected, insn.mnemonic, cycles_vary=varies)
+    for insn in requantising_rows(config):
+        assert model is not None
+        control = under(control_fields(insn), "ex.")
+        for _ in range(_PER_CONTROL_WORD):
+            a, parameters = vectors.word(), model.parameters
+            read, seen = model.cycle(vectors, {})
+            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_a": a, **read}
+            product = scaled((parameters[0], parameters[1]), a)
+            operations.add(inputs, {**seen, "product": product}, insn.mnemonic, cycles_vary=False)
 
 
 _VARYING = (Unit.DIV,)
@@ -179,8 +204,8 @@ def _execution(
     else:
         inputs, value = operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
-        if unit is Unit.ALU and not insn.is_branch:
-            expected["alu_result"] = value
+        if insn.op == "add":
+            expected["sum"] = value
     return {**inputs, "ctrl": vectors.control("ctrl", control)}, expected, varies
 
 
@@ -194,7 +219,7 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
     if insn.is_mac_load:
         base = vectors.word()
         inputs |= {"op_a": base, "op_b": WORD_BYTES}
-        expected["alu_result"] = low(base + WORD_BYTES)
+        expected["sum"] = low(base + WORD_BYTES)
     if config.dotp_operands_in_id:
         inputs |= {"dotp_fmt": number(insn.fmt), "dotp_a": a, "dotp_b": b}
         inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}

@@ -173,7 +173,7 @@ class Control:
     def _branch(self, context: Context) -> Block:
         """A forward branch over some blocks."""
         target = self._labels.new("over")
-        children = self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3)))
+        children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
         return Block("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
 
     def _exit(self, context: Context) -> Block | None:
@@ -301,7 +301,7 @@ class Control:
         return self._loops.loop(Loop(number, count, body + before, last, after))
 
     def _first(self, context: Context) -> tuple[Block, ...]:
-        """Now and then a requantisation as the first instruction of a loop body."""
+        """Now and then a requantisation, right behind the set-up of a loop or a branch."""
         draw = self._draw
         if not draw.decks[Group.REQUANTISE] or draw.chance(0.7):
             return ()

@@ -313,11 +313,15 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
         yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), _FREE, setup=setup)
+    if config.mac_load_dot:
+        code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
+        group = "pv.mldot*, its register loaded by the instruction before"
+        yield CostRow(group, "nn", code, _due(Cost.LOAD_USE), setup, is_extra=True)
     if config.mac_load_cross:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
             ("reloaded entry used", 1, _due(Cost.MAC_LOAD_USE)),
-            ("entry used that another one is reloaded for", 0, _FREE),
+            ("entry used that it has used itself", 0, _FREE),
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
             group = f"Mac&Load, {use} in the next instruction"

@@ -28,6 +28,8 @@ _IGNORED_CHANCE = 0.1
 """How often bits without meaning are set."""
 _SHIFT_CHANCE = 0.85
 """How often pv.rq shifts by a register of :data:`SHIFTS`."""
+_KINDS, _NN_KIND = 5, 4
+"""Kinds of illegal words, and the one of words a bit away from an instruction that uses the NN-RF."""
 
 
 class Group(Enum):
@@ -185,6 +187,7 @@ class Draw:
         self._pool = POOL
         self._recent = POOL[0]
         shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
+        self._nn_rows = [row for row in tables.words if row.uses_nnrf]
         self._rare = [register for register in RARE if register not in shifts]
 
     @property
@@ -289,13 +292,13 @@ class Draw:
     def illegal(self) -> str:
         """A word that no row of the configuration matches, often one bit away from an instruction."""
         while True:
-            kind = self.rng.randrange(4)
+            kind = self.rng.randrange(_KINDS)
             if kind == 0:
                 word = self.rng.getrandbits(XLEN) | LENGTH_MASK
             elif kind == 1:
                 word = self.rng.getrandbits(HALF_BITS)
             else:
-                row = self.rng.choice(self._words)
+                row = self.rng.choice(self._nn_rows if self._nn_rows and kind == _NN_KIND else self._words)
                 word = row.match | self.rng.getrandbits(XLEN) & ~row.mask
                 word ^= 1 << self.rng.randrange(2, XLEN)
             if word & LENGTH_MASK != LENGTH_MASK:

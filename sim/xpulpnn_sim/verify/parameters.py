@@ -76,8 +76,8 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
     """
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
     operands = aimed(insn, rng)
-    accumulator, shift, pointer = rng.sample([register for register in POOL if register not in keep], 3)
-    base = ABI_NAMES[pointer]
+    accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in keep], 4)
+    bases = [ABI_NAMES[pointer] for pointer in pointers]
     slot = SLOTS + WORD_BYTES * rng.randrange(8)
     lines: list[str] = []
     for at, word in enumerate((operands.kappa, operands.lam)):
@@ -85,12 +85,8 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
     other = slot + WORD_BYTES * _PARAMETERS
     registers = [_constant(draw, shift, operands.shift, other)]
     registers.append(_constant(draw, accumulator, operands.accumulator, other))
-    loads = [f"addi {base}, {_SP}, {slot}", *(f"pv.rqld {number}, ({base}!)" for number in range(_PARAMETERS))]
-    if draw.chance(0.3):
-        # lambda first
-        last = WORD_BYTES * (_PARAMETERS - 1)
-        loads = [f"addi {base}, {_SP}, {slot + last}", f"pv.rqld 1, ({base}!)"]
-        loads += [f"addi {base}, {base}, {-2 * WORD_BYTES}", f"pv.rqld 0, ({base}!)"]
+    loads = [f"addi {base}, {_SP}, {slot + WORD_BYTES * at}" for at, base in enumerate(bases)]
+    loads += rng.sample([f"pv.rqld {at}, ({base}!)" for at, base in enumerate(bases)], _PARAMETERS)
     rng.shuffle(registers)
     order = [[*registers[0], *registers[1], *loads], [*loads, *registers[0], *registers[1]]]
     order.append([*registers[0], *loads, *registers[1]])

@@ -9,6 +9,7 @@ from xpulpnn_sw.clibrary.functions import WINDOWS, Selection, library_functions,
 from xpulpnn_sw.clibrary.signatures import Parameter, layer_fields, parameters
 from xpulpnn_sw.kernels.arguments import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.rows import element_order
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ONE_PIXEL, Variant
@@ -210,12 +211,19 @@ class PublicFunctions:
         )
         return PublicFunction(names=names, kind=kind, parameters=given, source=source, kernels=tuple(kernels))
 
-    def _elements(self, precision: Precision) -> str:
+    def _elements(self, precision: Precision, run: KernelRun | None = None) -> str:
+        """Text of the elements; ``run`` is the kernel that makes the results, if it may be one that requantises."""
         return (
             f"{{.x_bits = {precision.x}, .w_bits = {precision.w}, .y_bits = {precision.y}, "
             f".x_signed = {precision.x_signed:d}, .y_signed = {precision.y_signed:d}, "
-            f".is_wide = {self._rule is Rule.BN64:d}}}"
+            f".is_wide = {self._rule is Rule.BN64:d}, "
+            f".requantises = {run is not None and self._blocking(run).requantises:d}}}"
         )
+
+    def _blocking(self, run: KernelRun) -> Blocking:
+        """Of a kernel with filters."""
+        assert isinstance(run.variant, Variant)
+        return Blocking(run.variant, run.precision, run.rule)
 
     def _conv(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
         run = self._kernels("conv", precision)[0]
@@ -228,9 +236,10 @@ class PublicFunctions:
         kernel = (
             f"static const struct xp_nn_conv_kernel kernel = {{\n    .function = {run.name},\n"
             f"    .in_place = {in_place[0].name if in_place else 'NULL'},\n"
-            f"    .elements = {self._elements(precision)},\n"
+            f"    .elements = {self._elements(precision, run)},\n"
             f"    .nch = {variant.nch}, .npx = {variant.npx}, .streams = {variant.weight_streams}, "
-            f".row_factor = {factor},\n    .reorders = {element_order(variant, precision) is not None:d},\n}};"
+            f".row_factor = {factor}, .least_words = {self._blocking(run).filled(1)},\n"
+            f"    .reorders = {element_order(variant, precision) is not None:d},\n}};"
         )
         return self._function(
             names,
@@ -253,12 +262,12 @@ class PublicFunctions:
             wanted = {"sums": lower, "upper": upper.accumulators}
         runs = {field: self._kernels("linear", one)[0] for field, one in wanted.items()}
         fields = "".join(f"    .{field} = {run.name},\n" for field, run in runs.items())
-        unrolled = next(iter(runs.values())).variant
-        assert isinstance(unrolled, Variant)
+        blocking = self._blocking(next(iter(runs.values())))
         kernel = (
             f"static const struct xp_nn_linear_kernel kernel = {{\n{fields}"
-            f"    .elements = {self._elements(precision)},\n"
-            f"    .row_bits = {row_bits}, .unrolled = {unrolled.unrolled},\n}};"
+            f"    .elements = {self._elements(precision, runs.get('results'))},\n"
+            f"    .row_bits = {row_bits}, .unrolled = {blocking.variant.unrolled}, "
+            f".least_words = {blocking.filled(1)},\n}};"
         )
         return kernel, list({run.name: run for run in runs.values()}.values())
 

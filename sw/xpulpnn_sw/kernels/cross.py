@@ -57,8 +57,8 @@ def _turn(variant: Variant) -> list[_Product]:
 class CrossLoop(NnLoop):
     """That of :class:`NnLoop` without its load.
 
-    With one pixel every product fetches a weight, as each is used once, and the load stays. Sums may begin with
-    products that do not accumulate: the first turn is then in front of the loop, and the accumulators need no start.
+    With one pixel each weight is used once, and the load stays. Sums may begin with products that do not accumulate:
+    the first turn is then in front of the loop, and the accumulators need no start.
     """
 
     @property
@@ -112,10 +112,7 @@ class CrossLoop(NnLoop):
                 b(mnemonic, *operands)
 
     def _emit_turn_of_one_pixel(self, b: Builder, kind: str, *, signed: bool) -> None:
-        """Two words, of which the products of the first are of this ``kind``."""
-        for word, its_kind in enumerate((kind, _ACCUMULATING)):
-            b(*self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE | (word + 1) % self.ENTRIES))
-            for channel, accumulator in enumerate(self.acc[0]):
-                selector = self.WEIGHT_UPDATE | channel << 1 | word
-                mnemonic, *operands = self._product(accumulator, self._stream(channel), selector, signed=signed)
-                b(str(mnemonic).replace(_ACCUMULATING, its_kind), *operands)
+        *products, load = self._products_of_one_pixel(signed=signed)
+        for mnemonic, *operands in products:
+            b(str(mnemonic).replace(_ACCUMULATING, kind), *operands)
+        b(*load)

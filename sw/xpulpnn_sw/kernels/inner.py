@@ -346,12 +346,21 @@ class NnLoop(InnerLoop):
                     b(*self._product(accumulator, *self._reload(pixel, channel), signed=signed))
 
     def _one_pixel(self, b: Builder, *, signed: bool) -> None:
-        """Every product reloads its weight; the activations come by themselves, one word ahead."""
-        for word in range(self.ENTRIES):
-            b(*self._product(ZERO, self._row(0), self.ACTIVATION_UPDATE | (word + 1) % self.ENTRIES))
-            for channel, accumulator in enumerate(self.acc[0]):
-                selector = self.WEIGHT_UPDATE | channel << 1 | word
-                b(*self._product(accumulator, self._stream(channel), selector, signed=signed))
+        """Every weight is used once: the last product fetches the next activation, and its own weight comes after."""
+        for operation in self._products_of_one_pixel(signed=signed):
+            b(*operation)
+
+    def _products_of_one_pixel(self, *, signed: bool) -> list[Operation]:
+        """Those of a word, and a load that waits for nothing: it selects the other activation, which none uses."""
+        operations: list[Operation] = []
+        last = self.variant.nch - 1
+        for channel, accumulator in enumerate(self.acc[0]):
+            entry = channel << 1
+            reload = (self._stream(channel), entry | self.WEIGHT_UPDATE)
+            if channel == last:
+                reload = (self._row(0), entry | self.ACTIVATION_UPDATE)
+            operations.append(self._product(accumulator, *reload, signed=signed))
+        return [*operations, self._product(ZERO, self._stream(last), last << 1 | self.WEIGHT_UPDATE | 1)]
 
     def _reload(self, pixel: int, channel: int) -> tuple[int, int]:
         """Pointer and selector of a product: what it multiplies and what it fetches."""

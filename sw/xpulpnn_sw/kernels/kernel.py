@@ -113,7 +113,8 @@ def kernel_run(
     memory.reserve("stack", cores * STACK_STRIDES[placement])
     known = {field.name: arguments[field.name] for field in structure.fields if not field.pointer and specialise}
     code = code_of(blocking)
-    name = f"{kind}{'_folded' * blocking.folded}_{precision}_{variant.name}"
+    marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
+    name = f"{kind}{marks}_{precision}_{variant.name}"
     if blocking.rule not in (None, Rule.BN32):
         name += f"_{blocking.rule.value}"
     return KernelRun(

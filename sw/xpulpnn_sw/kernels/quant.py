@@ -71,7 +71,7 @@ class Store:
     signed : bool
         Whether requantised results are in two's complement.
     xpulp : bool
-        Whether ``p.addN``, ``p.clipi``, ``p.inserti`` and post-increment stores may be used.
+        Whether XpulpV2 may be used: ``p.addN``, ``p.clipi``, ``p.inserti``, post-increment stores.
     acc : list of list of int
         Accumulator of [pixel][channel]; lost.
     out : list of int
@@ -222,8 +222,7 @@ class Store:
         """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
         match self.rule:
             case Rule.BN32:
-                lam, kappa = self.temporaries[:2]
-                self._load(b, lam, kappa, channel)
+                self._load(b, self.temporaries[0], self.temporaries[1], channel)
             case Rule.BN64:
                 self._scale_wide(b, channel, results, shift)
             case Rule.THRESHOLDS:

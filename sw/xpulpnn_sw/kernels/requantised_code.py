@@ -62,7 +62,7 @@ class RequantisedCode(KernelCode):
             steps=[*[homes["out_stride"]] * (blocking.stored_pixels - 1), self._back] if self._walks else [],
             parameters=self._parameters,
             folded=blocking.folded,
-            common=int(blocking.rule in ONE_FACTOR),
+            one_factor=blocking.rule in ONE_FACTOR,
         )
         return homes
 

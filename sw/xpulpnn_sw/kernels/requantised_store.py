@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 REQUANTISED_WIDTHS = frozenset({8, 4, 2})
 """Of results that pv.rq makes."""
 
-_STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}
+STORES = {8: "p.sb", 16: "p.sh", 32: "p.sw"}
 """By bits stored."""
 
 
@@ -41,8 +41,8 @@ class RequantisedStore:
         and every block stores what it has.
     folded : bool
         Whether the four pixels of a block leave as :func:`~xpulpnn_sw.kernels.folding.fold` says.
-    common : int
-        1: there is one kappa, before the lambdas of a block. 2: both are the same for a block, whose biases follow.
+    one_factor : bool
+        Whether there is one kappa, before the lambdas of a block.
     """
 
     bits: int
@@ -53,7 +53,7 @@ class RequantisedStore:
     parameters: int
     words: list[int] = field(default_factory=list[int])
     folded: bool = False
-    common: int = 0
+    one_factor: bool = False
 
     @property
     def skipped(self) -> int:
@@ -64,7 +64,7 @@ class RequantisedStore:
     def parameter_bytes(self) -> int:
         """Bytes of parameters of a block."""
         channels = len(self.acc[0])
-        return (channels + (self.common or channels)) * WORD
+        return (channels + (1 if self.one_factor else channels)) * WORD
 
     @property
     def stored_bits(self) -> int:
@@ -73,7 +73,7 @@ class RequantisedStore:
 
     def begin(self, b: Builder, channel: int = 0) -> None:
         """Load kappa and lambda of a channel, if there are others than those of the channels before it."""
-        for number in range(self.common if channel else 0, 2):
+        for number in range(1 if channel and self.one_factor else 0, 2):
             b("pv.rqld", number, self.parameters)
 
     def emit(self, b: Builder, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
@@ -111,7 +111,7 @@ class RequantisedStore:
         return [first, second, last]
 
     def _store(self, b: Builder, pixel: int, register: int) -> None:
-        store = _STORES[self.stored_bits]
+        store = STORES[self.stored_bits]
         if self.steps:
             b.store_and_move(store, register, self.steps[pixel], self.out[0])
         else:

@@ -119,8 +119,8 @@ class Variant(Level):
 
     @property
     def unrolled(self) -> int:
-        """Words of a row per inner iteration: with one pixel two, so that none waits for its activation."""
-        return 2 if self.npx == 1 and (self.style is Style.CU or self.style.is_nn) else 1
+        """Words of a row per inner iteration: with one pixel and C&U two, so that none waits for its activation."""
+        return 2 if self.npx == 1 and self.style is Style.CU else 1
 
     @property
     def unpacks(self) -> bool:

@@ -13,6 +13,7 @@ from xpulpnn_sim.explorer.energy.charges import Charges
 from xpulpnn_sim.explorer.energy.circuit import read_circuit
 from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist, netlist_files
 from xpulpnn_sim.explorer.energy.toggles import activity, pack_cycles, quantised
+from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.results import EmittedDesign, EnergyResult
 from xpulpnn_sim.yosys import find_yosys
@@ -23,7 +24,6 @@ SLEW_FO4 = 1.5
 STEP_FO4 = 0.5
 """Time step of the glitch simulation, likewise."""
 
-WINDOW_CYCLES = 4096
 PERIOD_NS = 10.0
 
 _DIGITS = 4

@@ -1,136 +1,17 @@
-"""Directed programs of pv.rqld and pv.rq*: bounds, lanes, dependences, faults, interrupts."""
+"""Directed programs of pv.rqld and pv.rq*: dependences, faults, interrupts, branches, illegal words."""
 
-from typing import NamedTuple
-
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.verify.directed.case import HANDLERS, Directed, stored, words_at
+from xpulpnn_sim.verify.directed.requantised_values import NEEDS, PARAMETERS, VALUES, Case, code_of
 from xpulpnn_sim.verify.layout import FAILING, WINDOW
 
-_NEEDS = ("requantise",)
-_SUFFIX = {8: "b", 4: "n", 2: "c"}
 _LOAD_FAULT = 5
-_OLD = 0xA5C3_96E1
-"""In rd before."""
-
-
-class _Case(NamedTuple):
-    """One requantisation and its operands."""
-
-    width: int
-    signed: bool
-    kappa: int
-    lam: int
-    accumulator: int
-    shift: int
-    lane: int = 0
-
-    @property
-    def mnemonic(self) -> str:
-        return f"pv.rq{'s' if self.signed else 'u'}.{_SUFFIX[self.width]}"
-
-    @property
-    def code(self) -> int:
-        """The clipped value, before it is cut to its bits."""
-        total = (self.kappa * self.accumulator + self.lam) % (1 << XLEN)
-        total -= (1 << XLEN) if total >= 1 << (XLEN - 1) else 0
-        low = -(1 << self.width - 1) if self.signed else 0
-        return sorted((low, total // (1 << self.shift % XLEN), low + (1 << self.width) - 1))[1]
-
-    def result(self, old: int = _OLD) -> int:
-        """What rd becomes."""
-        digits = [old // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
-        digits[self.lane] = self.code % (1 << self.width)
-        return sum(digit << at * self.width for at, digit in enumerate(digits))
-
-    def lines(self, target: str = "a5") -> str:
-        """Both parameters, accumulator, shift and old value made, then the instruction, into ``target``."""
-        return f"""
-        {words_at(WINDOW, (self.kappa, self.lam))}
-        pv.rqld 0, (t1!)
-        pv.rqld 1, (t1!)
-        li a0, 0x{self.accumulator & WORD_MASK:x}
-        li a1, 0x{self.shift & WORD_MASK:x}
-        li {target}, 0x{_OLD:x}
-        {self.mnemonic} {target}, a0, a1, {self.lane}
-        """
-
-
-def _bounds() -> Directed:
-    """Sums at both bounds of every format and one beyond, what is shifted out all zeros and all ones."""
-    cases: list[_Case] = []
-    for width in _SUFFIX:
-        for signed in (False, True):
-            low = -(1 << width - 1) if signed else 0
-            high = low + (1 << width) - 1
-            for number, code in enumerate((low - 1, low, low + 1, high - 1, high, high + 1)):
-                for dropped, shift in ((0, 7), ((1 << 11) - 1, 11)):
-                    kappa, accumulator = 0x0001_2345 + number, -0x0765_4321
-                    lam = (code << shift) + dropped - kappa * accumulator
-                    lane = (number + shift) % (XLEN // width)
-                    cases.append(_Case(width, signed, kappa, lam, accumulator, shift, lane))
-    return _results("pv.rq: bounds", cases)
-
-
-def _extremes() -> Directed:
-    """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
-    most, least = WORD_MASK >> 1, 1 << (XLEN - 1)
-    cases = [
-        _Case(8, False, 1, 0, 200, 0),
-        _Case(8, True, 1, 0, -100, 0, 3),
-        _Case(8, True, 1, 0, least, 31, 1),
-        _Case(8, False, 1, most, 1, 31, 2),
-        _Case(2, True, most, least, most, 31, 15),
-        _Case(2, False, least, 0, 3, 30, 8),
-        _Case(4, False, WORD_MASK, 1, WORD_MASK, 0, 7),
-        _Case(4, True, WORD_MASK, WORD_MASK, 5, 0, 4),
-        _Case(4, True, 0x1_0001, 0xFFFF, 0xFFFF_0001, 32 + 16, 5),
-        _Case(8, False, 3, -5, 100, 0xFFFF_FFE2, 1),
-        _Case(8, False, 0, 77, 12345, 0, 0),
-        _Case(8, True, 0x4000_0000, 0, 2, 24, 0),
-        _Case(8, True, 0x4000_0000, -1, 2, 24, 0),
-    ]
-    return _results("pv.rq: extremes", cases)
-
-
-def _results(name: str, cases: list[_Case]) -> Directed:
-    text = "\n".join(f"{case.lines()}\n{stored('a5', number)}" for number, case in enumerate(cases))
-    return Directed(name, text, tuple(case.result() for case in cases), _NEEDS)
-
-
-_PARAMETERS = f"""
-{words_at(WINDOW, (3, -40))}
-pv.rqld 0, (t1!)
-pv.rqld 1, (t1!)
-li a1, 1
-"""
-"""kappa = 3, lambda = -40, a shift of 1 in a1."""
-
-
-def _code(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
-    return _Case(width, signed, 3, -40, accumulator, shift).code
-
-
-def _lanes() -> Directed:
-    """A register filled lane by lane, each instruction on the result of the one before."""
-    lines, expected = [_PARAMETERS, "li a0, 20\n li a2, 32\n li a3, 5"], list[int]()
-    registers = {"a0": 20, "a2": 32, "a3": 5}
-    for number, (width, suffix) in enumerate(_SUFFIX.items()):
-        for signed in (False, True):
-            target, total = f"s{2 + len(expected)}", 0
-            lines.append(f"li {target}, 0x{_OLD:x}")
-            for lane in range(XLEN // width):
-                name = [*registers][(lane + number) % len(registers)]
-                lines.append(f"pv.rq{'s' if signed else 'u'}.{suffix} {target}, {name}, a1, {lane}")
-                total |= _code(registers[name], width, signed) % (1 << width) << lane * width
-            expected.append(total)
-    lines.append(stored("s2 s3 s4 s5 s6 s7"))
-    return Directed("pv.rq: every lane of one register, back to back", "\n".join(lines), tuple(expected), _NEEDS)
 
 
 def _producers() -> Directed:
     """Operands made right before by every kind of instruction."""
     text = f"""
-    {_PARAMETERS}
+    {PARAMETERS}
     li a2, 33
     li a3, 7
     sw a2, 16(tp)
@@ -162,16 +43,22 @@ def _producers() -> Directed:
     pv.rqs.n s3, s8, a1, 3
     {stored("s2 s3")}
     """
-    first = _code(33) | _code(33) << 8 | _code(33) << 16 | _code(4, signed=True) % 256 << 24
-    second = _code(33) << 24 | _code(49) << 16 | _code(33, 4, True) % 16 << 12 | _code(0, 4, True) % 16 << 8 | _code(33)
-    return Directed("pv.rq: operands made right before", text, (first, second), _NEEDS)
+    first = code_of(33) | code_of(33) << 8 | code_of(33) << 16 | code_of(4, signed=True) % 256 << 24
+    second = (
+        code_of(33) << 24
+        | code_of(49) << 16
+        | code_of(33, 4, True) % 16 << 12
+        | code_of(0, 4, True) % 16 << 8
+        | code_of(33)
+    )
+    return Directed("pv.rq: operands made right before", text, (first, second), NEEDS)
 
 
 def _readers() -> Directed:
     """The result used right behind by every kind of instruction."""
-    code = _code(33)
+    code = code_of(33)
     text = f"""
-    {_PARAMETERS}
+    {PARAMETERS}
     li a2, 33
     {_rq("s2")}
     addi a3, s2, 1
@@ -205,9 +92,9 @@ def _readers() -> Directed:
     """
     # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
     text = f"{words_at(WORD_BYTES * 20, (1, 0))}\n{text}"
-    chained = code | _code(code, signed=True) % 256 << 8
-    shifted = code | _code(33, signed=True, shift=code) % 256 << 8
-    return Directed("pv.rq: results used right behind", text, (code, code + 1, 33, chained, shifted, 17), _NEEDS)
+    chained = code | code_of(code, signed=True) % 256 << 8
+    shifted = code | code_of(33, signed=True, shift=code) % 256 << 8
+    return Directed("pv.rq: results used right behind", text, (code, code + 1, 33, chained, shifted, 17), NEEDS)
 
 
 def _rq(rd: str, mnemonic: str = "pv.rqu.b", rs1: str = "a2", rs2: str = "a1", lane: int = 0) -> str:
@@ -219,7 +106,7 @@ def _rq(rd: str, mnemonic: str = "pv.rqu.b", rs1: str = "a2", rs2: str = "a1", l
 def _order() -> Directed:
     """The register written by something else right before and right behind: the last write stays."""
     text = f"""
-    {_PARAMETERS}
+    {PARAMETERS}
     li a2, 33
     li a3, 0x1234
     sw a3, 16(tp)
@@ -249,9 +136,9 @@ def _order() -> Directed:
     1: sub a4, a4, a5
     {stored("s2 s3 s4 s5 s6 s7 s8 s9 s10 a4")}
     """
-    mixed = 33 | _Case(8, False, 3, -40, 33, 33).code << 8
-    expected = (5, 0x1234, 0x1234 | _code(33) << 24, 0, 0x1234, 0x1234, 0x1234, mixed, 0, 0)
-    return Directed("pv.rq: the last write of a register stays", text, expected, _NEEDS)
+    mixed = 33 | Case(8, False, 3, -40, 33, 33).code << 8
+    expected = (5, 0x1234, 0x1234 | code_of(33) << 24, 0, 0x1234, 0x1234, 0x1234, mixed, 0, 0)
+    return Directed("pv.rq: the last write of a register stays", text, expected, NEEDS)
 
 
 def _parameters() -> Directed:
@@ -290,19 +177,19 @@ def _parameters() -> Directed:
     """
 
     def code(kappa: int, lam: int, signed: bool = False) -> int:
-        return _Case(8, signed, kappa, lam, 10, 0).code % 256
+        return Case(8, signed, kappa, lam, 10, 0).code % 256
 
     first = code(1, 4) | code(2, 0) << 8 | code(2, 100) << 16 | code(4, 100) << 24
     # across the words: 0x00000003
     second = code(3, 100) | code(3, 0, True) << 8 | code(0, 0) << 16
-    return Directed("pv.rqld: parameters used right behind", text, (first, second, 16, 36, 21), _NEEDS)
+    return Directed("pv.rqld: parameters used right behind", text, (first, second, 16, 36, 21), NEEDS)
 
 
 def _faults() -> Directed:
     """A pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost."""
     fails, _ = FAILING
     text = f"""
-    {_PARAMETERS}
+    {PARAMETERS}
     li a0, 0x{fails:x}
     li a2, 33
     li s2, 0
@@ -330,17 +217,17 @@ def _faults() -> Directed:
     sub a0, a0, tp
     {stored("s2 s3 a0 a3 a4 a5")}
     """
-    code = _code(33)
+    code = code_of(33)
     second = code << 24 | code | code << 8
     expected = (code * 0x0101_0101, second, fails - WINDOW, _LOAD_FAULT, -2, second)
-    return Directed("pv.rqld and pv.rq: access faults and traps", text, expected, _NEEDS)
+    return Directed("pv.rqld and pv.rq: access faults and traps", text, expected, NEEDS)
 
 
 def _in_loops() -> Directed:
     """First, last and only instruction of loops, interrupts at any point."""
     rounds = 60
     text = f"""
-    {_PARAMETERS}
+    {PARAMETERS}
     {words_at(WINDOW, (3, -40))}
     li a2, 0
     li s2, 0
@@ -368,12 +255,12 @@ def _in_loops() -> Directed:
     """
     total = value = 0
     for number in range(rounds):
-        value = value & ~0xFF | _code(number)
+        value = value & ~0xFF | code_of(number)
         total += value
-        value = value & 0xFF_FFFF | _code(number + 1, signed=True) % 256 << 24
-    fifth = _code(rounds) << 16 | _code(rounds, 4) << 28
+        value = value & 0xFF_FFFF | code_of(number + 1, signed=True) % 256 << 24
+    fifth = code_of(rounds) << 16 | code_of(rounds, 4) << 28
     expected = (value, total, fifth, 2)
-    return Directed("pv.rq: in loops under interrupts", text, expected, _NEEDS, interrupts=True, handlers=HANDLERS)
+    return Directed("pv.rq: in loops under interrupts", text, expected, NEEDS, interrupts=True, handlers=HANDLERS)
 
 
 def _mac_load() -> Directed:
@@ -398,15 +285,63 @@ def _mac_load() -> Directed:
     {stored("s2 a0")}
     """
     # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
-    low = (_code(38) | _code(42) << 8) + 4
-    last = _Case(4, False, 3, 3, 42, 1).code << 28
-    return Directed("pv.rq: Mac&Load around it", text, (low & (1 << 28) - 1 | last, 42), _NEEDS)
+    low = (code_of(38) | code_of(42) << 8) + 4
+    last = Case(4, False, 3, 3, 42, 1).code << 28
+    return Directed("pv.rq: Mac&Load around it", text, (low & (1 << 28) - 1 | last, 42), NEEDS)
+
+
+def _skipped() -> Directed:
+    """Both instructions right behind taken branches, jumps and ends of loops: as if they were not there."""
+    text = f"""
+    {PARAMETERS}
+    li a2, 33
+    li s2, 0
+    li t1, 0x{WINDOW + WORD_BYTES:x}
+    beq a2, a2, 1f
+    pv.rqu.b s2, a2, a1, 0
+    1: bne a2, zero, 2f
+    pv.rqld 0, (t1!)
+    2: jal zero, 3f
+    pv.rqu.b s2, a2, a1, 1
+    3: pv.rqu.b s2, a2, a1, 2
+    bltu zero, s2, 4f
+    pv.rqs.b s2, a2, a1, 3
+    pv.rqld 1, (t1!)
+    4: lp.setupi 0, 3, 5f
+    addi a2, a2, 2
+    5: addi a3, a2, 0
+    pv.rqu.b s2, a2, a1, 3
+    sub t1, t1, tp
+    {stored("s2 t1 a3")}
+    """
+    return Directed("pv.rq: skipped by branches", text, (code_of(33) << 16 | code_of(39) << 24, 4, 39), NEEDS)
+
+
+def _illegal() -> Directed:
+    """Lanes that a format does not have, and every other bit that must be 0: nothing happens but a trap."""
+    fields = 11 << 15 | 12 << 20 | 10 << 7 | 0b1110111
+    lanes = [(5, lane) for lane in range(4, 16)] + [(6, lane) for lane in range(8, 16)]
+    words = [lane << 28 | sign << 27 | fields | funct3 << 12 for funct3, lane in lanes for sign in (0, 1)]
+    words += [bits << 25 | fields | funct3 << 12 for funct3 in (5, 6, 7) for bits in (1, 2, 3)]
+    load = 4 << 12 | 11 << 15 | 0b1110111
+    words += [load | 1 << bit for bit in (*range(7, 12), *range(21, 32))]
+    traps = "\n".join(f".word 0x{word:x}\n csrrw a3, mcause, zero\n add s2, s2, a3" for word in words)
+    text = f"""
+    {PARAMETERS}
+    li a0, 77
+    li a1, 0x{WINDOW:x}
+    li a2, 1
+    li s2, 0
+    csrrw zero, mcause, zero
+    {traps}
+    sub a1, a1, tp
+    {stored("a0 a1 s2")}
+    """
+    return Directed("pv.rqld and pv.rq: illegal words", text, (77, 0, 2 * len(words)), NEEDS)
 
 
 REQUANTISATION = (
-    _bounds(),
-    _extremes(),
-    _lanes(),
+    *VALUES,
     _producers(),
     _readers(),
     _order(),
@@ -414,5 +349,7 @@ REQUANTISATION = (
     _faults(),
     _in_loops(),
     _mac_load(),
+    _skipped(),
+    _illegal(),
 )
 """The programs of this module."""

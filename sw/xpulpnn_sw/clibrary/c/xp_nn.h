@@ -40,7 +40,8 @@ static inline uint32_t xp_nn_flags(int relu, int batch_norm) {
 struct xp_nn_elements {
     uint8_t x_bits, w_bits, y_bits;
     uint8_t x_signed, y_signed;
-    uint8_t is_wide; /* kappa and lambda have 64 bits */
+    uint8_t is_wide;     /* kappa and lambda have 64 bits */
+    uint8_t requantises; /* pv.rq makes the results: biases are part of lambda */
 };
 
 /* A convolution kernel and the order in which it reads. */
@@ -50,6 +51,7 @@ struct xp_nn_conv_kernel {
     struct xp_nn_elements elements;
     uint8_t nch, npx, streams;
     uint8_t row_factor; /* bytes of an im2col row for a byte of weights */
+    uint8_t least_words; /* of a filter row */
     uint8_t reorders;   /* weights are in the order of inputs that are widened or cut */
 };
 void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer);
@@ -60,7 +62,7 @@ struct xp_nn_linear_kernel {
     void (*sums)(const struct xp_linear_arguments *, uint32_t, uint32_t);    /* of lower parts, unsigned */
     void (*upper)(const struct xp_linear_arguments *, uint32_t, uint32_t);   /* of the uppermost part */
     struct xp_nn_elements elements;
-    uint8_t row_bits, unrolled;
+    uint8_t row_bits, unrolled, least_words;
 };
 void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer);
 
@@ -118,6 +120,7 @@ void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_l
 /* What they share (xp_nn_common.c). */
 static inline uint32_t xp_nn_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
 static inline uint32_t xp_nn_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static inline uint32_t xp_nn_most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 /* The bits of a mask change places with those a distance above. */
 static inline uint32_t xp_nn_swapped(uint32_t word, uint32_t distance, uint32_t mask) {
     const uint32_t different = (word ^ word >> distance) & mask;
@@ -144,11 +147,15 @@ struct xp_nn_channel {
 struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel);
 
 /* Words of a block of size channels, first and then one each step; those behind the end of the layer are zeros: biases,
-   then lambda and kappa of each. The shift that is left to the kernel is xp_nn_shift. */
+   then lambda and kappa of each; where pv.rq makes the results kappa and lambda of each. The shift that is left to the
+   kernel is xp_nn_shift. */
 void xp_nn_parameters(
     uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
     uint32_t size
 );
+static inline uint32_t xp_nn_channel_words(const struct xp_nn_elements *elements) {
+    return elements->is_wide ? 5 : elements->requantises ? 2 : 3;
+}
 static inline uint32_t xp_nn_shift(const struct xp_nn_elements *elements, uint32_t shift) {
     return elements->is_wide == 0 ? shift : shift > 32 ? shift - 32 : 0;
 }

@@ -121,6 +121,18 @@ static void parameters_of_pairs(
     }
 }
 
+/* Kappa and lambda where biases are part of lambda. */
+static void scaled_parameters(
+    uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
+    uint32_t count
+) {
+    for (uint32_t i = 0; i < count; ++i, channel += step) {
+        const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+        *next++ = (uint32_t)it.kappa;
+        *next++ = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
+    }
+}
+
 void xp_nn_parameters(
     uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
     uint32_t size
@@ -128,6 +140,12 @@ void xp_nn_parameters(
     /* a block may end behind the last channel */
     const int is_whole = first + (size - 1) * step < layer->out_channels;
     const uint32_t count = is_whole ? size : (layer->out_channels - first + step - 1) / step;
+    if (elements->requantises) {
+        scaled_parameters(words, elements, layer, first, step, count);
+        for (uint32_t i = 2 * count; i < 2 * size; ++i)
+            words[i] = 0;
+        return;
+    }
     const uint32_t channel_words = elements->is_wide ? 2 * 2 : 2;
     for (uint32_t i = size + count * channel_words; i < size * (channel_words + 1); ++i)
         words[i] = 0;

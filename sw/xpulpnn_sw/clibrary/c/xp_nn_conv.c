@@ -11,6 +11,7 @@ enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, SPARE_WORDS = 16, MOST_PER_CHUNK
 struct plan {
     uint32_t taps, tap_bytes;         /* pixels of a filter, of the caller's weights for one */
     uint32_t words, tap_words;        /* of a filter row, and for one pixel of it */
+    uint32_t used_words;              /* of a filter row for all its pixels; zeros follow */
     uint32_t pixel_bytes, source_bytes; /* of an input pixel in the kernel, and of the caller's */
     uint32_t row_stride, buffer_stride;
     uint32_t alternating;             /* rows of a block in a stream */
@@ -120,10 +121,12 @@ STEP void copy_filters(
         } else if (kernel->reorders || plan->tap_bytes % WORD != 0 || plan->tap_bytes != plan->tap_words * WORD) {
             copy_row(kernel, plan, from, to);
         } else {
-            copy_words((const uint32_t *)from, to, plan->words, plan->alternating);
+            copy_words((const uint32_t *)from, to, plan->used_words, plan->alternating);
         }
+        for (uint32_t word = plan->used_words; row < count && word < plan->words; ++word)
+            to[word * plan->alternating] = 0;
     }
-    const uint32_t block_words = kernel->nch * (kernel->elements.is_wide ? 5 : 3);
+    const uint32_t block_words = kernel->nch * xp_nn_channel_words(&kernel->elements);
     for (uint32_t block = core; block < xp_nn_up(count, kernel->nch) / kernel->nch; block += cores) {
         const uint32_t channel = first + block * kernel->nch;
         xp_nn_parameters(parameters + block * block_words, &kernel->elements, layer, channel, 1, kernel->nch);
@@ -170,7 +173,8 @@ STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp
         .step = kernel->nch > BYTE_BITS / y_bits ? kernel->nch : BYTE_BITS / y_bits,
         .out_pixel = layer->out_channels * y_bits / BYTE_BITS,
     };
-    plan.words = plan.taps * plan.tap_words;
+    plan.used_words = plan.taps * plan.tap_words;
+    plan.words = xp_nn_most(plan.used_words, kernel->least_words);
     plan.row_stride = plan.words * kernel->row_factor * WORD;
     plan.buffer_stride = xp_nn_apart(kernel->npx * plan.row_stride + SPARE_WORDS * WORD);
     /* a kernel writes whole groups of pixels and whole steps of channels */
@@ -229,7 +233,7 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
     const uint32_t input_bytes = is_copied ? (layer->width * layer->height + 1) * plan.pixel_bytes : 0;
     const uint32_t row_bytes = plan.words * WORD, spare = kernel->nch * WORD;
     const uint32_t buffers = cores * plan.buffer_stride;
-    const uint32_t channel_words = kernel->elements.is_wide ? 5 : 3;
+    const uint32_t channel_words = xp_nn_channel_words(&kernel->elements);
     uint32_t chunk = layer->out_channels;
     uint8_t *memory = xp_nn_begin(
         layer->name,

@@ -196,7 +196,7 @@ static void compute_quarters(
     const uint32_t core = xp_team_core(), cores = xp_team_size(), y_bits = elements->y_bits;
     const uint32_t outputs = layer->out_channels, quarter = outputs / BLOCK;
     const int is_raw = y_bits == WORD_BITS || plan->parts > 1;
-    const uint32_t block_words = is_raw ? BLOCK : elements->is_wide ? 5 * BLOCK : 3 * BLOCK;
+    const uint32_t block_words = is_raw ? BLOCK : xp_nn_channel_words(elements) * BLOCK;
     for (uint32_t block = core; block < quarter; block += cores) {
         uint32_t *const words = memory + block * block_words;
         if (!is_raw)
@@ -272,7 +272,7 @@ void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_l
     };
     plan.row_words = xp_nn_up(plan.row_bytes, WORD) / WORD;
     /* what a row is filled up with is multiplied by what lies behind it */
-    const uint32_t words = xp_nn_up(plan.row_words, kernel->unrolled);
+    const uint32_t words = xp_nn_most(xp_nn_up(plan.row_words, kernel->unrolled), kernel->least_words);
     plan.part_bytes = words * WORD * kernel->row_bits / elements->w_bits;
     const int is_copied = x_bits != kernel->row_bits || plan.part_bytes != layer->channels * x_bits / BYTE_BITS ||
                           (uintptr_t)layer->input % WORD != 0;

@@ -74,7 +74,9 @@ def linear_kernel(
     rows = pack_words(tensors.weights, precision.w)
     # the end of the inputs tells where RV32IM is through, so that they fill whole words of weights
     inputs = pack_words(tensors.activations[np.newaxis], precision.x)
-    blocking = Blocking(chosen, precision, tensors.rule, has_biases=not specialise or tensors.bias is not None)
+    # accumulators, that of one layer alone
+    unbiased = specialise and tensors.bias is None and not precision.requantised
+    blocking = Blocking(chosen, precision, tensors.rule, has_biases=not unbiased)
     memory = ImageBuilder()
     missing = blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
     arguments = {
