@@ -47,9 +47,9 @@ class DotpUnit(wiring.Component):
     ctrl : In(DotpCtrl)
         Element format, signs and whether to accumulate; valid with the factors.
     rs1 : In(32)
-        Packed factor a: of Mac&Load the weight.
+        Packed factor a; with shared multipliers the one whose changes cost more: in the core of Mac&Load the activation.
     rs2 : In(32)
-        Packed factor b: of Mac&Load the activation.
+        Packed factor b: in the core of Mac&Load the weight.
     rd : In(32)
         Accumulator, valid in the cycle of the result.
     result : Out(32)
