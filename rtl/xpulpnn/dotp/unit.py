@@ -47,7 +47,7 @@ class DotpUnit(wiring.Component):
     ctrl : In(DotpCtrl)
         Element format, signs and whether to accumulate; valid with the factors.
     rs1 : In(32)
-        Packed factor a; with shared multipliers the one whose changes cost more: in the core of Mac&Load the activation.
+        Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost more.
     rs2 : In(32)
         Packed factor b: in the core of Mac&Load the weight.
     rd : In(32)
