@@ -98,10 +98,9 @@ OPERATORS_ON_CONSTANTS = ("Quant", "BipolarQuant", "QuantizeLinear", "Dequantize
 
 
 def _loaded(path: Path) -> Any:
-    try:
-        import onnx
-    except ImportError:
-        raise InputError("models in ONNX must be read by onnx, which is not installed: pip install onnx") from None
+    # first, so that the caller learns if there is none
+    import onnx
+
     try:
         model = onnx.load(str(path))
         onnx.checker.check_model(model) if _is_standard(model) else None
@@ -188,7 +187,7 @@ def _input(shape: tuple[int, ...], options: ImportOptions) -> Map:
 
 def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
     """What a node makes of constants, by onnx's own evaluation."""
-    from onnx import helper
+    from onnx import ValueInfoProto, helper
     from onnx.reference import ReferenceEvaluator
 
     arrays = {name: _plain(value) for name, value in given.items()}
@@ -196,7 +195,7 @@ def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in arrays.items()
     ]
-    results = [helper.make_value_info(name, None) for name in node.outputs if name]
+    results = [ValueInfoProto(name=name) for name in node.outputs if name]
     graph = helper.make_graph([node.proto], "constant", types, [])
     graph.output.extend(results)
     try:

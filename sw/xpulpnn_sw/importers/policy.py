@@ -93,14 +93,14 @@ class Policy:
 
 def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Elements of all tensors for some images, by onnx's own evaluation."""
-    from onnx import ModelProto, helper
+    from onnx import ModelProto, ValueInfoProto
     from onnx.reference import ReferenceEvaluator
 
     whole = ModelProto()
     whole.CopyFrom(model)
     names = [one for node in model.graph.node for one in node.output if one]
     del whole.graph.output[:]
-    whole.graph.output.extend(helper.make_value_info(one, None) for one in names)
+    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
     found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
     rng = np.random.default_rng(0)
     try:

@@ -105,6 +105,8 @@ class Sums:
         As of :class:`Map`.
     area : int
         Of an average's window.
+    factors : (Fraction, Fraction) or None
+        Of an addition of two maps: what its sums are, instead of whole numbers.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Sums:
     shape: Shape
     places: Ints
     area: int = 1
+    factors: tuple[Fraction, Fraction] | None = None
 
 
 Constant = NDArray[Any] | Quantised
