@@ -42,6 +42,8 @@ class Levels:
         Results stand for ``scale * q + offset``.
     bound : callable
         For a result above ``low`` and a channel: where it begins.
+    is_free : bool
+        Whether it is the importer's, so that steps may be at the places next to those.
     """
 
     bits: int
@@ -51,6 +53,7 @@ class Levels:
     scale: Fraction
     offset: Fraction
     bound: Callable[[int, int], Bound]
+    is_free: bool = False
 
     @property
     def results(self) -> range:
@@ -188,11 +191,12 @@ class Channel:
 
 
 def fitted(
-    channels: Sequence[Channel], results: range, *, bits: int, longest: int, factor: int = 1
+    channels: Sequence[Channel], results: range, *, bits: int, longest: int, factor: int = 1, is_free: bool = False
 ) -> tuple[list[int], list[int], int] | None:
     """Factors, summands and a shift with ``clip((k * sum + l) >> shift)`` equal to the steps of every channel.
 
-    ``k * factor * sum`` and ``k * sum + l`` have ``bits`` bits for all sums in the range. None if there are none.
+    ``k * factor * sum`` and ``k * sum + l`` have ``bits`` bits for all sums in the range. None if there are none; with
+    ``is_free`` those whose steps are nearest.
     """
     most = longest
     for one in channels:
@@ -203,14 +207,16 @@ def fitted(
         while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
             most -= 1
     for shift in range(most, max(most - _TRIES, -1), -1):
-        found = [_factor(one, results, shift, bits, factor) for one in channels]
+        found = [_factor(one, results, shift, bits, factor, is_free=is_free) for one in channels]
         if all(one is not None for one in found):
             pairs = [one for one in found if one is not None]
             return [kappa for kappa, _ in pairs], [lam for _, lam in pairs], shift
     return None
 
 
-def _factor(one: Channel, results: range, shift: int, bits: int, factor: int) -> tuple[int, int] | None:
+def _factor(
+    one: Channel, results: range, shift: int, bits: int, factor: int, *, is_free: bool
+) -> tuple[int, int] | None:
     """Factor and summand of a channel for this shift."""
     kappa = round(one.slope * (1 << shift))
     lowest: int | None = None
@@ -227,7 +233,7 @@ def _factor(one: Channel, results: range, shift: int, bits: int, factor: int) ->
     if lowest is None or highest is None:
         lam = lowest if lowest is not None else highest
         assert lam is not None
-    elif lowest > highest:
+    elif lowest > highest and not is_free:
         return None
     else:
         lam = (lowest + highest) // 2
@@ -255,7 +261,7 @@ def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
             (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
             (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
         ):
-            found = fitted(channels, levels.results, bits=bits, longest=longest)
+            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
             if found is not None:
                 kappa, lam, shift = found
                 return Chosen(

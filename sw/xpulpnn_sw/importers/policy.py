@@ -1,7 +1,7 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -76,7 +76,8 @@ class Policy:
         values = self.samples[tensor]
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
         low, high = (0, (1 << self.bits) - 1) if is_positive else (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
-        return uniform_levels(Fraction(best_scale(values, low, high)), Fraction(0), low, high, "ROUND")
+        scale = Fraction(best_scale(values, low, high))
+        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
 
     def weights(self, values: NDArray[Any], channel_axis: int | None) -> Quantised:
         """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
