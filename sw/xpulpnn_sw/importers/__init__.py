@@ -1,0 +1,1 @@
+"""Networks out of files of other tools, in integers."""
