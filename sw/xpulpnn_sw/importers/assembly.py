@@ -1,6 +1,7 @@
 """The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.additions import addition
 from xpulpnn_sw.importers.levels import Channel, Levels, fitted, rule_of, steps
 from xpulpnn_sw.importers.values import Map, Sums
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
@@ -39,9 +41,12 @@ class Assembly:
     ----------
     name : str
         What it is called.
+    note : callable
+        Is told what is not as in the model.
     """
 
     name: str
+    note: Callable[[str], None]
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
@@ -66,6 +71,8 @@ class Assembly:
 
     def quantised(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
+        if sums.factors is not None:
+            return self._added(sums, sums.factors, levels)
         if sums.kernel == "avgpool" or (len(sums.sources) == 1 and self._is_plain(sums) and sums.area == 1):
             return self._scaled_map(sums, levels)
         weights = sums.weights
@@ -131,6 +138,27 @@ class Assembly:
         averaged = replace(sums, kernel="avgpool", name=sums.name or "requantise")
         return self._after(sums, self._add(averaged, layer, precision, arrays), levels)
 
+    def _added(self, sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> Map:
+        """The sum of two maps."""
+        first, second = sums.sources
+        one = sums.channels[0]
+        if any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
+            raise InputError("what follows an addition must be the same for all channels")
+        if not one.a:
+            raise InputError("factor of a sum must be other than 0, not 0")
+        found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
+        if found.differing:
+            self.note(f"{sums.name}: {found.differing} of {found.pairs} pairs are one step off its quantiser")
+        arrays = {"factors": np.array(found.factors), "summand": np.array(found.summand), "shift": np.array(found.shift)}
+        precision = "x".join(
+            (
+                letter(first.bits, signed=first.signed, usual=False),
+                letter(second.bits, signed=second.signed, usual=True),
+                letter(levels.bits, signed=levels.signed, usual=False),
+            )
+        )
+        return self._after(sums, self._add(sums, sums.layer, precision, arrays), levels)
+
     def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
         """The input itself in other numbers, which is the caller's work: once only."""
         if self._scaled is not None and scaling != self.scaling:
@@ -172,7 +200,7 @@ class Assembly:
         self._builder.add(chosen, kernel, layer, precision, sources=[source.stage])
         return chosen
 
-    def raw(self, sums: Sums, note: Any) -> None:
+    def raw(self, sums: Sums) -> None:
         """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
         if sums.weights is None or sums.kernel == "depthwise" or sums.pools:
             raise InputError("results must be those of a quantiser or of a layer with weights, not others")
@@ -191,7 +219,7 @@ class Assembly:
         if any(offsets):
             arrays["bias"] = np.array([round(offset) for offset in offsets], np.int64)
             if any(offset.denominator != 1 for offset in offsets):
-                note("biases of the last layer are rounded to whole sums")
+                self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
         precision = precision_text(sums.sources[0], sums.weight_bits, ACCUMULATOR_BITS, signed=True)
         self._add(sums, layer, precision, arrays)

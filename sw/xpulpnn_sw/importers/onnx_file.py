@@ -43,7 +43,7 @@ def import_onnx(path: Path, options: ImportOptions) -> Described:
     shape = _input_shape(inputs[0])
     nodes = [_node(one) for one in graph.node]
     policy = None if options.quantise is None else Policy.calibrated(model, inputs[0].name, shape, options)
-    context = Context(assembly=Assembly(options.name), policy=policy, note=options.note)
+    context = Context(assembly=Assembly(options.name, options.note), policy=policy, note=options.note)
     values: dict[str, Value] = {**constants, inputs[0].name: _input(shape, options)}
     output = graph.output[0].name
     for node in nodes:
@@ -59,7 +59,7 @@ def _finished(result: Value, context: Context, nodes: list[Node]) -> Described:
             if context.policy is not None and result.weights is None:
                 context.map_of(result, nodes[-1].outputs[0])
             else:
-                context.assembly.raw(result, context.note)
+                context.assembly.raw(result)
         except (InputError, LayerError) as error:
             raise InputError(f"end of the model behind {result.name or nodes[-1].name}: {error}") from None
     elif not isinstance(result, Map) or result.stage == INPUT:
