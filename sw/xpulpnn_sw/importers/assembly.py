@@ -73,8 +73,8 @@ class Assembly:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
         if sums.factors is not None:
             return self._added(sums, sums.factors, levels)
-        if sums.kernel == "avgpool" or (len(sums.sources) == 1 and self._is_plain(sums) and sums.area == 1):
-            return self._scaled_map(sums, levels)
+        if (sums.kernel == "avgpool" or self._is_plain(sums)) and (found := self._scaled_map(sums, levels)):
+            return found
         weights = sums.weights
         assert weights is not None
         weights, channels, is_turned = self._rising(sums, weights, levels)
@@ -92,7 +92,7 @@ class Assembly:
         """Whether a layer does nothing but quantise its input again, every channel in the same way."""
         first = sums.channels[0]
         same = all((one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels)
-        return not sums.name and same and first.a >= 0 and sums.sources[0].bits != SIGN_BITS
+        return not sums.name and same and first.a > 0 and sums.sources[0].bits != SIGN_BITS
 
     def _rising(self, sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
         """Weights turned where sums fall with what they stand for; where that is impossible, the sums alone."""
@@ -110,29 +110,38 @@ class Assembly:
             channels.append(Channel(least=least, most=most, slope=slope, steps=found))
         return weights * signs, channels, stuck
 
-    def _scaled_map(self, sums: Sums, levels: Levels) -> Map:
-        """An average, or a map quantised again: one factor, summand and shift."""
+    def _scaled_map(self, sums: Sums, levels: Levels) -> Map | None:
+        """An average, or a map quantised again: one factor, summand and shift; None if a map's steps are others."""
         source, one = sums.sources[0], sums.channels[0]
-        least, most = sums.least[0], sums.most[0]
-        found = steps(levels, one, 0, least, most)
-        slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(1, 1 << SAMPLE_BITS)
-        if one.a < 0:
-            raise InputError("factor of what is quantised again must not be negative")
-        is_input = source.stage == INPUT and sums.kernel != "avgpool"
-        channel = Channel(least=least, most=most, slope=slope, steps=found)
-        if is_input and levels.bits == SIGN_BITS:
-            rule: Any = ([1], [-found[0]], 0)
-        elif levels.bits == SIGN_BITS:
-            raise InputError("sign must be that of a layer with weights or of the input, not of a map")
-        else:
-            rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, factor=sums.area)
+        is_average = sums.kernel == "avgpool"
+        if one.a < 0 or any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
+            raise InputError("what follows an average must be one factor for all channels, not negative")
+        if levels.bits == SIGN_BITS and is_average:
+            raise InputError("results of an average must have two bits at least, not one")
+        found = [steps(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
+        if any(other != found[0] for other in found):
+            if is_average:
+                raise InputError("quantiser of an average must be the same for all channels, not different ones")
+            return None
+        if levels.bits == SIGN_BITS:
+            if source.stage != INPUT:
+                return None
+            return self._input(sums, levels, Scaling(add=-found[0][0]))
+        channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
+        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "factor": sums.area}
+        rule = fitted([channel], levels.results, **rest, is_free=levels.is_free)
+        if rule is None and is_average:
+            rule = fitted([channel], levels.results, **rest, is_free=True)
+            self.note(f"{sums.name}: some steps of its quantiser are at the sums next to them")
         if rule is None:
-            raise InputError("steps of a quantiser must be those of a factor and a shift, not others")
+            if is_average:
+                raise InputError("sums of an average must have 32 bits with a factor, not more")
+            return None
         kappa, lam, shift = rule
-        if is_input:
+        if source.stage == INPUT and not is_average:
             return self._input(sums, levels, Scaling(multiply=kappa[0], add=lam[0], shift=shift))
         height, width, channels = source.shape
-        layer = sums.layer if sums.kernel == "avgpool" else f"{height}x{width}x{channels}:1x1:scaled"
+        layer = sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled"
         arrays = {"factor": np.array(kappa[0] * sums.area), "summand": np.array(lam[0]), "shift": np.array(shift)}
         precision = precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True)
         averaged = replace(sums, kernel="avgpool", name=sums.name or "requantise")
@@ -148,7 +157,7 @@ class Assembly:
             raise InputError("factor of a sum must be other than 0, not 0")
         found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
         if found.differing:
-            self.note(f"{sums.name}: {found.differing} of {found.pairs} pairs are one step off its quantiser")
+            self.note(f"{sums.name}: {found.differing} of {found.pairs} pairs are not what its quantiser makes of them")
         arrays = {"factors": np.array(found.factors), "summand": np.array(found.summand), "shift": np.array(found.shift)}
         precision = "x".join(
             (

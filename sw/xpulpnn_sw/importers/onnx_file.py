@@ -103,7 +103,6 @@ def _loaded(path: Path) -> Any:
 
     try:
         model = onnx.load(str(path))
-        onnx.checker.check_model(model) if _is_standard(model) else None
     except FileNotFoundError:
         raise InputError(f"model must be an existing file, not {path}") from None
     except Exception as error:
@@ -113,11 +112,6 @@ def _loaded(path: Path) -> Any:
     if not model.graph.node:
         raise InputError(f"model must be an ONNX file with nodes, not {path}")
     return model
-
-
-def _is_standard(model: Any) -> bool:
-    """Whether onnx itself knows all operators."""
-    return all(node.domain in ("", "ai.onnx") for node in model.graph.node)
 
 
 def _array(tensor: Any, path: Path) -> NDArray[Any]:

@@ -87,7 +87,7 @@ def _moved_by_number(value: Map | Sums, factor: Fraction) -> Map | Sums:
 
 
 def _negative(constant: Any) -> Any:
-    return constant.real * -1 if isinstance(constant, Quantised) else -constant
+    return np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
 
 
 def multiply(_: Context, __: Node, given: Given) -> Value:
