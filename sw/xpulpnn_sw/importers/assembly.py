@@ -79,6 +79,9 @@ class Assembly:
         assert weights is not None
         weights, channels, is_turned = self._rising(sums, weights, levels)
         chosen = rule_of(levels, channels)
+        if chosen.moved:
+            total = len(channels) * len(levels.results)
+            self.note(f"{sums.name}: {chosen.moved} of {total} steps of its quantiser are at sums next to theirs")
         arrays: dict[str, Any] = {"weights": weights, **chosen.arrays}
         if is_turned.any():
             if "kappa" not in arrays:

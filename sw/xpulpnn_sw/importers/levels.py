@@ -6,7 +6,7 @@ agrees with these integers at each of them and one below, as both are monotonous
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -23,6 +23,9 @@ WIDTHS = (2, 4, 8)
 _THRESHOLD_BITS = 16
 _TRIES = 4
 """Shifts that are tried, the largest first."""
+
+Fit = tuple[list[int], list[int], int]
+"""Factors and summands of channels, and a shift."""
 
 Bound = tuple[Fraction, bool]
 """A real number, and whether it is above the bound itself."""
@@ -192,7 +195,7 @@ class Channel:
 
 def fitted(
     channels: Sequence[Channel], results: range, *, bits: int, longest: int, factor: int = 1, is_free: bool = False
-) -> tuple[list[int], list[int], int] | None:
+) -> Fit | None:
     """Factors, summands and a shift with ``clip((k * sum + l) >> shift)`` equal to the steps of every channel.
 
     ``k * factor * sum`` and ``k * sum + l`` have ``bits`` bits for all sums in the range. None if there are none; with
@@ -248,36 +251,69 @@ def _factor(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chosen:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them."""
+    """A rule and its arrays, as ``xpulpnn pack`` takes them.
+
+    Parameters
+    ----------
+    rule : Rule
+        Its name.
+    arrays : dict of str to array
+        What it takes.
+    moved : int
+        Steps that are not where the quantiser has them.
+    """
 
     rule: Rule
     arrays: dict[str, Any]
+    moved: int = 0
+
+
+_NORMALISING = (
+    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
+    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
+)
+"""Rules with a factor and a summand, their bits and the longest shift; the cheapest first."""
 
 
 def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
-    """The cheapest rule that is the quantiser for every sum in the range; raises :class:`InputError` without any."""
+    """The cheapest rule that is the quantiser for every sum in the range; without any the nearest there is.
+
+    Raises :class:`InputError` for sums of more bits than a rule has.
+    """
     if levels.bits != SIGN_BITS:
-        for rule, bits, longest in (
-            (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
-            (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
-        ):
+        for rule, bits, longest in _NORMALISING:
             found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
             if found is not None:
-                kappa, lam, shift = found
-                return Chosen(
-                    rule=rule,
-                    arrays={
-                        "kappa": np.array(kappa, np.int64),
-                        "lambda": np.array(lam, np.int64),
-                        "shift": np.array(shift),
-                    },
-                )
+                return _normalising(rule, found)
     bound = 1 << (_THRESHOLD_BITS - 1)
     # sums above a threshold count, and those equal to a step do
-    values = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
-    least = np.array([[one.least] for one in channels], np.int64)
-    values = np.maximum(values, np.maximum(least - 1, -bound))
-    reachable = values >= least
-    if (values[reachable] >= bound).any() or (values[~reachable] >= least.repeat(values.shape[1], 1)[~reachable]).any():
-        raise InputError("sums of a quantiser that no shift stands for must have 16 bits, not more")
-    return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
+    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
+    values = np.clip(wanted, -bound, bound - 1)
+    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
+    # a threshold at an end serves as well if no sum lies beyond
+    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
+    if bool(is_same.all()):
+        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
+    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
+        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
+        if found is not None:
+            return replace(_normalising(rule, found), moved=_moved(found, channels, levels.results))
+    raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
+
+
+def _normalising(rule: Rule, found: Fit) -> Chosen:
+    kappa, lam, shift = found
+    arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
+    return Chosen(rule=rule, arrays=arrays)
+
+
+def _moved(found: Fit, channels: Sequence[Channel], results: range) -> int:
+    """Steps that a rule has at other sums."""
+    factors, summands, shift = found
+    count = 0
+    for kappa, lam, one in zip(factors, summands, channels, strict=True):
+        for result, step in zip(results, one.steps, strict=True):
+            is_late = step <= one.most and kappa * step + lam >> shift < result
+            is_early = step > one.least and kappa * (step - 1) + lam >> shift >= result
+            count += is_late or is_early
+    return count
