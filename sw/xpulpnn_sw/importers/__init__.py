@@ -1,1 +1,1 @@
-"""Networks out of files of other tools, in integers."""
+"""Networks out of the files of training frameworks, made into integer layers."""
