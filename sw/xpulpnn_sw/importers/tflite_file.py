@@ -141,8 +141,7 @@ def _model(library: Any, content: bytes) -> Model:
     buffers = [model.Buffers(number) for number in range(model.BuffersLength())]
     tensors = tuple(_tensor(graph.Tensors(number), types, buffers) for number in range(graph.TensorsLength()))
     codes = [model.OperatorCodes(number) for number in range(model.OperatorCodesLength())]
-    # old files have the smaller numbers in another field
-    known: list[str] = [kinds[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())] for code in codes]
+    known: list[str] = [kinds[code.BuiltinCode()] for code in codes]
     operators = tuple(
         _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
     )

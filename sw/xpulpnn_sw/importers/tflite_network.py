@@ -173,13 +173,8 @@ class _Import:
             pad=pad,
             **rule,
         )
-        # fully connected layers write a row
-        shape = (
-            stage.output_shape
-            if len(result.shape) == len(stage.output_shape)
-            else (1,) * (len(result.shape) - 1) + stage.output_shape
-        )
-        require(result.shape == shape, f"output must be {dims(shape)}, not {dims(result.shape)}")
+        shape = stage.output_shape
+        require(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
         self._last = name
         return result
 
@@ -313,6 +308,12 @@ class _Import:
         result = reader.result(value.source)
         require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
         return value.reshaped(result.shape)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without the dimensions of 1 before all others, which some operators leave out."""
+    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
+    return shape[first:]
 
 
 def _rule(rule: FixedPoint) -> dict[str, Any]:
