@@ -4,18 +4,18 @@ Everything is read at once, so that a file that breaks off is known as such befo
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError
 
-IDENTIFIER = b"TFL3"
-"""Of TFLite files, four bytes behind their beginning."""
+_IDENTIFIER = b"TFL3"
 
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
 
@@ -109,26 +109,27 @@ class Model:
     paddings: Mapping[int, str]
 
 
-def read_graph(content: bytes, name: str) -> Model:
-    """The graph in the bytes of a file called ``name``.
+def read_graph(path: Path) -> Model:
+    """The graph in a file.
 
     Raises
     ------
     InputError
-        What is no TFLite file, breaks off, or has several graphs.
-    ToolError
+        What cannot be read, is no TFLite file, breaks off, or has several graphs.
+    ModuleNotFoundError
         There is no package ``tflite``.
     """
-    if content[4:8] != IDENTIFIER:
-        raise InputError(f"model must be a TFLite file, not {name}")
+    library: Any = import_module("tflite")
     try:
-        library: Any = import_module("tflite")
-    except ImportError:
-        raise ToolError("package tflite must be there to read TFLite files: pip install 'xpulpnn[networks]'") from None
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"model must be a file that can be read, not {path}: {error.strerror}") from None
+    if content[4:8] != _IDENTIFIER:
+        raise InputError(f"model must be a TFLite file, not {path}")
     try:
         return _model(library, content)
     except (struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InputError(f"model must be a whole TFLite file, not {name}: {error}") from None
+        raise InputError(f"model must be a whole TFLite file, not {path}: {error}") from None
 
 
 def _model(library: Any, content: bytes) -> Model:
@@ -140,8 +141,7 @@ def _model(library: Any, content: bytes) -> Model:
     buffers = [model.Buffers(number) for number in range(model.BuffersLength())]
     tensors = tuple(_tensor(graph.Tensors(number), types, buffers) for number in range(graph.TensorsLength()))
     codes = [model.OperatorCodes(number) for number in range(model.OperatorCodesLength())]
-    # old files have the smaller numbers in another field
-    known = [kinds[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())] for code in codes]
+    known: list[str] = [kinds[code.BuiltinCode()] for code in codes]
     operators = tuple(
         _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
     )
@@ -160,12 +160,13 @@ def _model(library: Any, content: bytes) -> Model:
 
 
 def _names(enumeration: Any) -> dict[int, str]:
-    return {value: name for name, value in vars(enumeration).items() if isinstance(value, int)}
+    members = cast("dict[str, Any]", vars(enumeration))
+    return {value: name for name, value in members.items() if isinstance(value, int)}
 
 
 def _integers(values: Any) -> tuple[int, ...]:
     """A vector, which is the number 0 where there is none."""
-    return tuple(int(value) for value in np.atleast_1d(values)) if isinstance(values, np.ndarray) else ()
+    return () if isinstance(values, int) else tuple(int(value) for value in values)
 
 
 def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tensor:
@@ -191,8 +192,8 @@ def _text(name: bytes | None) -> str:
     return (name or b"").decode(errors="replace")
 
 
-def _operator(library: Any, operator: Any, number: int, kinds: list[str]) -> Operator:
-    kind = kinds[operator.OpcodeIndex()]
+def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> Operator:
+    kind = kinds[int(operator.OpcodeIndex())]
     options: dict[str, int] = {}
     table = operator.BuiltinOptions()
     if kind in _OPTIONS:

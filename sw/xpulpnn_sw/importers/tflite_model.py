@@ -121,7 +121,8 @@ class Reader:
             f"map must be [1, row, column, channel], not {dims(value.shape)}",
         )
         require(padded or value.pads == NO_PADS, "padding must be before a convolution, not here")
-        return value, *value.shape
+        height, width, channels = value.shape
+        return value, height, width, channels
 
     def constant(self, place: int, type_: str) -> Ints:
         """An input that is in the file."""

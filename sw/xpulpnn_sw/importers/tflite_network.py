@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, sum_ranges
+from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.tflite_file import Model, Operator, read_graph
 from xpulpnn_sw.importers.tflite_model import (
-    GREATEST,
     LEAST,
     NO_PADS,
     OperatorError,
@@ -29,9 +30,6 @@ from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described, Scaling
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 
-SAMPLES = (Fraction(0), Fraction(1))
-"""What the samples 0 and 255 are unless a user says otherwise; then samples are the codes of the input."""
-
 _IMAGE_CHANNELS = 4
 """With fewer the first convolution is one of an image."""
 
@@ -41,51 +39,41 @@ _BOTH = 2
 _MAP = 3
 
 
-def network_of(
-    content: bytes,
-    name: str,
-    *,
-    wide: bool = False,
-    samples: tuple[Fraction, Fraction] = SAMPLES,
-    note: Callable[[str], None] = lambda _: None,
-) -> Described:
+def import_tflite(path: Path, options: ImportOptions) -> Described:
     """The network of a TFLite file of 8 bits.
+
+    Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
+    are. Sums are requantised in 32 bits, or ``wide`` in 64, nearer to TFLite's rounding.
 
     Parameters
     ----------
-    content : bytes
+    path : Path
         The file.
-    name : str
-        Of the network.
-    wide : bool
-        Whether sums are requantised in 64 bits, nearer to TFLite's rounding, not in 32.
-    samples : (Fraction, Fraction)
-        What the samples 0 and 255 of an image are for the model.
-    note : callable
-        Is told, in a line each, what the network has not of the model.
+    options : ImportOptions
+        What it does not say.
 
     Raises
     ------
-    InputError
-        Another file, or an operator that cannot be mapped; the text names it.
-    LayerError
-        Layers that do not fit together.
-    ToolError
+    InputError, LayerError
+        Another file, an operator that cannot be mapped, which the text names, or layers that do not fit together.
+    ModuleNotFoundError
         There is no package ``tflite``.
     """
-    model = read_graph(content, name)
+    model = read_graph(path)
+    if options.quantise is not None:
+        raise InputError("--quantise must be left out with TFLite, whose models are quantised")
     for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
         if len(tensors) != 1:
             raise InputError(f"{what} of the model must be 1, not {len(tensors)}")
-    return _Import(model, name, wide=wide, note=note).network(samples)
+    return _Import(model, options).network()
 
 
 class _Import:
     """A model on its way into a network."""
 
-    def __init__(self, model: Model, name: str, *, wide: bool, note: Callable[[str], None]) -> None:
-        self._model, self._wide, self._note = model, wide, note
-        self._builder = NetworkBuilder(name)
+    def __init__(self, model: Model, options: ImportOptions) -> None:
+        self._model, self._options, self._note = model, options, options.note
+        self._builder = NetworkBuilder(options.name)
         self._values: dict[int, Value] = {}
         self._last = NETWORK_INPUT
         self._output = model.outputs[0]
@@ -101,7 +89,7 @@ class _Import:
             "RESHAPE": self._reshape,
         }
 
-    def network(self, samples: tuple[Fraction, Fraction]) -> Described:
+    def network(self) -> Described:
         """All operators as layers."""
         model = self._model
         operators = list(model.operators)
@@ -117,11 +105,12 @@ class _Import:
         result = self._values.get(self._output)
         if result is None or result.source != self._last or result.pads != NO_PADS:
             raise InputError("output of the model must be the result of its last operator, not of another")
-        return self._builder.finish(self._scaling(start, samples))
+        return self._builder.finish(self._scaling(start))
 
     def _take(self, operator: Operator) -> None:
         reads = self._operators.get(operator.kind)
-        require(reads is not None, f"operators must be {', '.join(self._operators)} or a SOFTMAX at the end")
+        known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+        require(reads is not None, f"operators must be {known}, not {operator.kind}")
         require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
         assert reads is not None
         self._values[operator.outputs[0]] = reads(Reader(self._model, operator, self._values))
@@ -148,11 +137,11 @@ class _Import:
             self._note(f"operator {removed.index} ({removed.kind}) is left out: results are the codes before it")
             self._output = removed.inputs[0]
 
-    def _scaling(self, start: Value, samples: tuple[Fraction, Fraction]) -> Scaling:
+    def _scaling(self, start: Value) -> Scaling:
         """Samples as codes."""
-        if samples == SAMPLES:
+        low, high = self._options.low, self._options.high
+        if (low, high) == (0, 1):
             return Scaling(add=LEAST) if start.signed else Scaling()
-        low, high = samples
         scale = Fraction(start.scale)
         factor, offset = (high - low) / _GREATEST_SAMPLE / scale, low / scale + start.zero
         half = Fraction(1, _BOTH)
@@ -173,7 +162,7 @@ class _Import:
             reader.check_activation(result)
         second = inputs[1].width if len(inputs) == _BOTH else "i8"
         sources = tuple(value.source for value in inputs)
-        rule = {"requantise": "bn64"} if self._wide and "kappa" in arrays else {}
+        rule = {"requantise": "bn64"} if self._options.wide and "kappa" in arrays else {}
         stage = self._builder.add(
             name,
             kernel,
@@ -184,18 +173,13 @@ class _Import:
             pad=pad,
             **rule,
         )
-        # fully connected layers write a row
-        shape = (
-            stage.output_shape
-            if len(result.shape) == len(stage.output_shape)
-            else (1,) * (len(result.shape) - 1) + stage.output_shape
-        )
-        require(result.shape == shape, f"output must be {dims(shape)}, not {dims(result.shape)}")
+        shape = stage.output_shape
+        require(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
         self._last = name
         return result
 
     def _products(
-        self, reader: Reader, kernel: str, text: str, value: Value, weights: Ints, axis: int, pads: bool = False
+        self, reader: Reader, kernel: str, text: str, value: Value, weights: Ints, axis: int, *, pads: bool = False
     ) -> Value:
         """A layer with weights, ``[channel][...]``, whose channels lie along ``axis`` in the file."""
         channels = len(weights)
@@ -211,7 +195,7 @@ class _Import:
             [value.scale * scale / result.scale for scale in scales],
             result.zero,
             sum_ranges(weights, bias, *value.ends),
-            wide=self._wide,
+            wide=self._options.wide,
         )
         arrays = {"weights": weights, "bias": bias, **_rule(rule)}
         return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
@@ -232,7 +216,9 @@ class _Import:
         weights = reader.constant(1, "INT8")
         return self._full_conv(reader, value, weights, (height, width, channels), axis=0)
 
-    def _full_conv(self, reader: Reader, value: Value, weights: Ints, size: tuple[int, int, int], axis: int) -> Value:
+    def _full_conv(
+        self, reader: Reader, value: Value, weights: Ints, size: tuple[int, int, int], *, axis: int
+    ) -> Value:
         height, width, channels = size
         require(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
         filters, rows, columns, taken = weights.shape
@@ -322,6 +308,12 @@ class _Import:
         result = reader.result(value.source)
         require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
         return value.reshaped(result.shape)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without the dimensions of 1 before all others, which some operators leave out."""
+    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
+    return shape[first:]
 
 
 def _rule(rule: FixedPoint) -> dict[str, Any]:
