@@ -257,7 +257,7 @@ def residual():
     c = g.weighted("CONV_2D", a, (6, 1, 1, 6), (1, 5, 4, 6), 0.07, -20, **convolving())
     d = g.operator("ADD", (b, c), (1, 5, 4, 6), 0.13, -3, FusedActivationFunction=NONE)
     e = g.weighted(
-        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -128, axis=3, **convolving(), DepthMultiplier=1
+        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **convolving(), DepthMultiplier=1
     )
     m = g.operator("MEAN", (e, g.numbers([1, 2])), (1, 6), 0.07, -100)
     f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3, FusedActivationFunction=NONE, WeightsFormat=0)
