@@ -24,7 +24,7 @@ filled up with zero channels to whole words and to a multiple of four channels. 
 checks a layer and writes its arguments."""
 
 _PRODUCT = """\
-weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (nn_4x4: 4 pixels).
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
 Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
 
 _RULES = {
@@ -39,8 +39,9 @@ Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwi
 {_PRODUCT}""",
     "xp_matmul_arguments": f"""\
 Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
-input may be read; of matmul one word. Rows of matmul in variant nn_4x4 alternate word by word in groups of four, those
-of inputs wider than the weights are cut into planes, and without sub-byte products they are bytes.
+input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
+and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
+products they are bytes.
 {_PRODUCT}""",
     "xp_linear_arguments": f"""\
 Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of

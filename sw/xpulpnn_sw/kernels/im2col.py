@@ -1,6 +1,7 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-A pixel whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row. The row of any
+Groups of neighbours are copied together where that is possible (:mod:`xpulpnn_sw.kernels.same_row`), others pixel by
+pixel: one whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row; the row of any
 other is cleared, then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before
 stores, so that no store waits for its data; an odd run copies a word too many, which is then replaced.
 

@@ -71,7 +71,7 @@ class Store:
     signed : bool
         Whether requantised results are in two's complement.
     xpulp : bool
-        Whether ``p.mac``, ``p.clipi``, ``p.inserti`` and post-increment stores may be used.
+        Whether XpulpV2 may be used: ``p.addN``, ``p.clipi``, ``p.inserti``, post-increment stores.
     acc : list of list of int
         Accumulator of [pixel][channel]; lost.
     out : list of int
