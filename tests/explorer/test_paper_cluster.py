@@ -77,14 +77,14 @@ def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_cluster, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
     request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
     space, steps = paper_cluster.cluster_points(request)
-    assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4"]
+    assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
-    assert steps == [["cluster-area", "cluster-speed"]] * 3
+    assert steps == [["cluster-area", "cluster-speed"]] * 4
 
 
 def test_overheads_beside_those_of_the_paper() -> None:
     table = paper_cluster.cluster_paper_table(
-        [point("cluster-ri5cy"), point("cluster", 1.02), point("cluster-bf4", 1.05)]
+        [point("cluster-ri5cy"), point("cluster", 1.02), point("cluster-bf4", 1.05), point("cluster2", 1.03)]
     )
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     without, more, percent, published, ratio = rows["extension of the cores", "area [kGE], asic-area"]
@@ -94,4 +94,7 @@ def test_overheads_beside_those_of_the_paper() -> None:
     delay = rows["32 instead of 16 banks", "delay [FO4], asic-area"]
     assert delay == [pytest.approx(122.4), pytest.approx(126.0), pytest.approx(100 * (1.05 / 1.02 - 1)), None, None]
     assert rows["32 instead of 16 banks", "grant path [FO4], asic-area"][:2] == [pytest.approx(102), pytest.approx(105)]
-    assert len(rows) == 6
+    beyond = rows["additions beyond the paper", "area [kGE], asic-area"]
+    assert beyond[:3] == [pytest.approx(177.07), pytest.approx(178.805), pytest.approx(100 * (178.805 / 177.07 - 1))]
+    assert beyond[3:] == [None, None]
+    assert len(rows) == 9

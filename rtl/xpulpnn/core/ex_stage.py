@@ -64,18 +64,18 @@ class ExStage(wiring.Component):
     dotp_b_signed : In(1)
         Whether the elements of factor b of the dot product in EX are signed.
     dotp_a : In(32)
-        Packed factor a of the dot product in EX: rs1, of a Mac&Load the weight.
+        Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
     dotp_b : In(32)
-        Packed factor b of the dot product in EX: operand 2, of a Mac&Load the activation.
+        Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
     id_dotp_enable : In(1)
         The instruction leaving ID is a dot product, whose factors are taken at the end of the cycle. Only with operand
         registers in the dot-product unit, like the next three.
     id_dotp_ctrl : In(DotpCtrl)
         Format and signs of the dot product leaving ID, and whether it accumulates.
     id_dotp_a : In(32)
-        Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the weight.
+        Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the activation.
     id_dotp_b : In(32)
-        Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the activation.
+        Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the weight.
     id_nn_act_addr : In(1)
         Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of Mac&Load.
     id_nn_act : Out(32)

@@ -16,9 +16,9 @@ from xpulpnn.isa.machine import XLEN
 
 
 def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
-    """Bits of factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
+    """Bits of the reversed factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
 
-    Factor b has its lanes reversed, so its lane k from the top meets lane k of factor a.
+    Factor a has its lanes reversed, so its lane k from the top meets lane k of factor b.
     """
     lane = side // fmt.width - 1 - row // fmt.width
     return ((1 << fmt.width) - 1) << (lane * fmt.width)
@@ -35,9 +35,10 @@ class DotpShared(wiring.Component):
     ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or
     zero as in :class:`~xpulpnn.dotp.region.DotpRegion`.
 
-    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor b
+    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor a
     are reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its
-    blocks and all have weight 2**(W - w). The other blocks are masked. The accumulator enters the same sum at that
+    blocks and all have weight 2**(W - w). The other blocks are masked, on the side of factor a too: factor b,
+    which changes more often in kernels, meets the products straight. The accumulator enters the same sum at that
     weight, so that one carry-save tree and one carry-propagate adder serve all formats: a single multiply-accumulate
     cell in Yosys with ``inferred`` adders, an explicit tree and a parallel-prefix adder with ``carry-save``. Signs are
     handled by inverted product bits and a constant row, as in the regions. Combinational, no state.

@@ -47,9 +47,9 @@ class DotpUnit(wiring.Component):
     ctrl : In(DotpCtrl)
         Element format, signs and whether to accumulate; valid with the factors.
     rs1 : In(32)
-        Packed factor a: of Mac&Load the weight.
+        Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost more.
     rs2 : In(32)
-        Packed factor b: of Mac&Load the activation.
+        Packed factor b: in the core of Mac&Load the weight.
     rd : In(32)
         Accumulator, valid in the cycle of the result.
     result : Out(32)

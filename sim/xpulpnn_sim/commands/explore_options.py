@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     space.add_argument(
         "--paper",
         action="store_true",
-        help="repeat the comparison of Table II of the XpulpNN paper; with --top cluster that of the clusters",
+        help="repeat the comparison of Table II of the XpulpNN paper, with a column for the core with the additions; "
+        "with --top cluster that of the clusters",
     )
     space.add_argument(
         "--search",
@@ -102,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--energy", action="store_true", help="energy of every --kernel; of a cluster that of one core")
     what.add_argument("--general", action="store_true", help="energy of general code on the core too")
-    what.add_argument("--no-energy", action="store_true", help="leave energy out of --paper")
+    what.add_argument("--no-energy", action="store_true", help="leave energies and cycles out of --paper")
     how = parser.add_argument_group("run")
     how.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
     how.add_argument("--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")

@@ -37,7 +37,8 @@ class ExploreOptions:
     settings, sweep : tuple of str
         ``KEY=VALUE`` for all points; ``KEY=V1,V2,...`` whose combinations are the points.
     paper : bool
-        Repeat the comparison of Table II of the XpulpNN paper; with the component ``cluster`` that of the clusters.
+        Repeat the comparison of Table II of the XpulpNN paper, with the core with the additions beside it; with the
+        component ``cluster`` that of the clusters.
     search : int or None
         Points that Optuna proposes, instead of all combinations.
     objective : str or None
@@ -61,7 +62,7 @@ class ExploreOptions:
     kernel : tuple of str
         ``KERNEL:BITS:VARIANT[:LAYER]``.
     energy, general, no_energy : bool
-        Energy of every kernel; of general code; none with ``paper``.
+        Energy of every kernel; of general code; neither energies nor cycles with ``paper``.
     jobs : int
         Processes.
     dask : str

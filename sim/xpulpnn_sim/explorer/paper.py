@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.explorer.flows import Request, flow_steps, library
 from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
+from xpulpnn_sim.explorer.flows import Request, flow_steps, library
 from xpulpnn_sim.explorer.kernels import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.explorer.report import comparison
 from xpulpnn_sim.explorer.report.named_table import Column, NamedTable, TableCell
@@ -172,8 +172,8 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
             "Paper: 22 nm FDX, placed and routed, clock trees and wires included; power at 0.8 V and at 0.65 V.",
             "Ours: gates alone, before placement, in the conditions of each flow below.",
             f"{BEYOND}: {EXTENDED} with the additions beyond the paper, which tells nothing of it.",
-            f"Own kernels: {', '.join(f'{variant} on {name}' for name, variant in VARIANTS.items())}. Layer: {LAYER[1]} "
-            f"with im2col and requantisation; energies of four of its rows, {LAYER_ROWS[1]}, on the core at gate level.",
+            "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in VARIANTS.items()) + ".",
+            f"Layer: {LAYER[1]} with im2col and requantisation; energies on four of its rows, {LAYER_ROWS[1]}.",
             *(
                 ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
                 if reference
