@@ -46,9 +46,10 @@ async def results_match_golden(dut: Dut) -> None:
             stimulus[name].append(value)
         word = insn.encode(rd=1, rs1=2, rs2=3, lane=lane)
         # a factor of 1 and no summand leave the sum
-        operands = {"word": word, "rs1": total, "rs2": places, "rd": old, "act": 1, "wgt": 0}
-        columns = {name: np.array([value], np.uint32) for name, value in operands.items()}
-        result = execute(insn, Sources(**columns)).rd
+        operands = (word, total, places, old, 1, 0)
+        columns = [np.array([value], np.uint32) for value in operands]
+        source = Sources(word=columns[0], rs1=columns[1], rs2=columns[2], rd=columns[3], act=columns[4], wgt=columns[5])
+        result = execute(insn, source).rd
         assert result is not None
         expected.append(int(result[0]) if valid else 0)
     Scoreboard().compare({"result": expected}, await run_vectors(dut, stimulus, ["result"]), stimulus)
