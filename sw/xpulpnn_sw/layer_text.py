@@ -58,7 +58,7 @@ def spread(key: str, text: str, count: int) -> tuple[int, ...]:
     raise LayerError(f"{key}= must be one number or {count} joined by x, not {text or 'empty'}")
 
 
-def value(key: str, text: str) -> int:
+def whole_number(key: str, text: str) -> int:
     """One number, with a sign or without; raises :class:`LayerError` for anything else."""
     if not re.fullmatch(r"-?\d+", text, re.ASCII):
         raise LayerError(f"{key}= must be a whole number, not {text or 'empty'}")

@@ -98,7 +98,9 @@ class Precision:
         most = least + (1 << self.x) - 1
         if not least <= value <= most:
             kind = "signed" if self.x_signed else "unsigned"
-            raise LayerError(f"value around the map must be {least}..{most} for {kind} inputs of {self.x} bits, not {value}")
+            raise LayerError(
+                f"value around the map must be {least}..{most} for {kind} inputs of {self.x} bits, not {value}"
+            )
         return value
 
     @property

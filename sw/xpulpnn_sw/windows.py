@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, value, written
+from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, whole_number, written
 
 OPTIONS_WITH_VALUE = ("s", "p", "v")
 """Of layers around whose maps there may be any value."""
@@ -93,7 +93,7 @@ class Windows:
     @classmethod
     def outside_of(cls, text: str, part: str | None) -> int:
         """The value around the map in the options of the layer ``text``, ``v=VALUE``; 0 unless given."""
-        return value("v", options_of(text, part, cls.options).get("v", "0"))
+        return whole_number("v", options_of(text, part, cls.options).get("v", "0"))
 
     def with_steps(self, text: str, outside: int = 0) -> str:
         """The text of a layer with the options that :meth:`steps_of` and :meth:`outside_of` read, but default ones."""

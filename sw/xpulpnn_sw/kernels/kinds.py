@@ -110,7 +110,9 @@ KINDS: Mapping[str, Kind] = {
 """All kernels by name."""
 
 _BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
-    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=,v=]:image", build=image_kernel)
+    ImageConvLayer: replace(
+        KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=,v=]:image", build=image_kernel
+    )
 }
 """The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layer_text import check_size, number, options_of, spread, value, written
+from xpulpnn_sw.layer_text import check_size, number, options_of, spread, whole_number, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Conv1dLayer:
             stride=stride,
             dilation=dilation,
             padding=(before, behind),
-            outside=value("v", options.get("v", "0")),
+            outside=whole_number("v", options.get("v", "0")),
         )
 
     def __str__(self) -> str:
