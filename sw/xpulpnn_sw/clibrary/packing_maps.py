@@ -1,6 +1,7 @@
 """Layers without weights packed for their functions: additions with their scales, pools, ReLU."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -61,25 +62,28 @@ def packed_maps(
         raise InputError(f"--requantise must be left out with {computing.name}, not {rule.value}")
     precision = computing.precision(layer, precision)
     computing.variant(variant).check_precision(precision)
+    tensors = map_tensors(computing, layer, precision, arrays)
+    contents = ("first_table", "second_table") if "shifts" in arrays else ()
+    return packed_run(library_run(computing.build(layer, precision, variant, tensors)), contents)
+
+
+def map_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+    """The operands of a layer, zeros for its maps: parameters and errors as of :func:`packed_maps`."""
     check_names(arrays, map_arrays(layer))
     tensors = computing.tensors(layer, precision, np.random.default_rng(0))
-    contents: tuple[str, ...] = ()
     if isinstance(tensors, AddTensors):
         factors = _pair("factors", arrays)
         tensors = replace(tensors, first=np.zeros_like(tensors.first), second=np.zeros_like(tensors.second))
         if "shifts" in arrays:
-            contents = ("first_table", "second_table")
             shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
             first, second = map(Scale, factors, _pair("summands", arrays), shifts)
-            tensors = replace(tensors, scales=(first, second))
-        else:
-            tensors = replace(tensors, factors=(factors[0], factors[1]), shift=_shift(number("shift", arrays["shift"])))
-    else:
-        tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
+            return replace(tensors, scales=(first, second))
+        return replace(tensors, factors=(factors[0], factors[1]), shift=_shift(number("shift", arrays["shift"])))
+    tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
     if isinstance(tensors, AvgPoolTensors) and arrays:
         factor, summand, shift = (number(name, arrays[name]) for name in ("factor", "summand", "shift"))
-        tensors = replace(tensors, factor=factor, summand=summand, shift=shift)
-    return packed_run(library_run(computing.build(layer, precision, variant, tensors)), contents)
+        return replace(tensors, factor=factor, summand=summand, shift=shift)
+    return tensors
 
 
 def _pair(name: str, arrays: Arrays) -> list[int]:

@@ -1,28 +1,31 @@
 """Networks in files: layers as JSON, which can be written by hand, weights as npz beside it.
 
-The object has ``name``; ``arrays``, the name of the npz file beside it; ``layers``, in their order; and, if images are
-to be scaled, ``input`` with ``subtract`` (by colour), ``multiply``, ``add`` and ``shift``: the network computes with
-``clip(((sample - subtract) * multiply + add) >> shift)``, clipped to the range of its inputs.
+The object has ``name``; ``version``, 2; ``arrays``, the name of the npz file beside it; ``layers``, in their order; if
+images are to be scaled, ``input`` with ``subtract`` (by colour), ``multiply``, ``add`` and ``shift``: the network
+computes with ``clip(((sample - subtract) * multiply + add) >> shift)``, clipped to the range of its inputs; and if the
+results have names, ``classes``, a list of them.
 
-A layer has ``name``, ``kernel`` (one of :data:`CHAINED`), ``layer`` and ``precision`` as on the command line, and
-``requantise`` for another rule than ``bn32``. The arrays of a layer are those of ``xpulpnn pack``, each with the
-layer's name and a dot before it: ``conv1.weights``, ``conv1.bias``, ``conv1.shift``.
+A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.build.NETWORK_KERNELS`), ``layer`` and
+``precision`` as on the command line, ``requantise`` for another rule than ``bn32``, ``inputs``, names of layers before
+it or ``input``, unless it computes with the results of the one before, and ``pad`` for another value around its map
+than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer's name and a dot before it:
+``conv1.weights``, ``conv1.bias``, ``conv1.shift``. Files without ``version`` have layers without ``inputs`` and
+``pad``.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import prod
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError
 from xpulpnn_sw.clibrary.packed_layer import Arrays, read_arrays
-from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, trained_tensors
-from xpulpnn_sw.kernels.kind import Kind
-from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.channelwise.add import AddTensors
+from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     Multiplication,
@@ -32,74 +35,21 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
 from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.described import Described as Described
+from xpulpnn_sw.networks.described import Scaling as Scaling
 from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.precision import SIGN_BITS, Precision
 
-CHAINED = ("conv", "pointwise", "linear", "maxpool", "avgpool", "relu")
-"""Kernels of layers that compute with the results of one before, as they are in memory."""
+VERSION = 2
+"""Of the form that is written."""
 
-_SCALED = "scaled"
 _NETWORK = ("name", "arrays", "layers", "input")
 _LAYER = ("name", "kernel", "layer", "precision", "requantise")
 _INPUT = ("subtract", "multiply", "add", "shift")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
-    """What a network's inputs are, of the samples of an image.
-
-    Parameters
-    ----------
-    subtract : tuple of int
-        From the samples, by colour; empty: nothing.
-    multiply, add, shift : int
-        Of ``((sample - subtract) * multiply + add) >> shift``.
-    """
-
-    subtract: tuple[int, ...] = ()
-    multiply: int = 1
-    add: int = 0
-    shift: int = 0
-
-    def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
-        """The samples, channels last, as inputs of so many bits."""
-        differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
-        least = -(1 << (bits - 1)) if signed else 0
-        return np.clip((differences * self.multiply + self.add) >> self.shift, least, least + (1 << bits) - 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A network out of a file, and what its inputs are."""
-
-    network: Network
-    scaling: Scaling
-
-    @property
-    def classes(self) -> int:
-        """Results of the last layer."""
-        last = self.network.stages[-1].layer
-        return prod(last.out_shape) * last.out_channels
-
-    def random_input(self, seed: int) -> Ints:
-        """An input anywhere in the range of the first layer's."""
-        first = self.network.stages[0]
-        least = -(1 << (first.precision.x - 1)) if first.precision.x_signed else 0
-        shape: tuple[int, ...] = first.tensors.activations.shape
-        return np.random.default_rng(seed).integers(least, least + (1 << first.precision.x), shape)
-
-    def inputs(self, samples: Ints) -> Ints:
-        """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
-        first = self.network.stages[0]
-        shape: tuple[int, ...] = first.tensors.activations.shape
-        if samples.size != prod(shape) or samples.shape[-1] not in (shape[-1], samples.size, 1):
-            raise LayerError(f"image must have the shape {shape}, not {samples.shape}")
-        if self.scaling.subtract and len(self.scaling.subtract) != samples.shape[-1]:
-            raise LayerError(f"subtract must have {samples.shape[-1]} numbers, not {len(self.scaling.subtract)}")
-        scaled = self.scaling.scaled(samples, first.precision.x, signed=first.precision.x_signed)
-        return scaled.reshape(shape)
+_NETWORK_2, _LAYER_2 = ("version", "classes"), ("inputs", "pad")
+"""What version 2 has besides."""
 
 
 def read_network(path: Path) -> Described:
@@ -108,94 +58,114 @@ def read_network(path: Path) -> Described:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"network must be a JSON file that can be read, not {path}: {error}") from None
-    entries = _object(content, "network", _NETWORK, optional=("input",))
-    name, layers = _text(entries, "name", "network"), entries["layers"]
+    is_first = isinstance(content, dict) and "version" not in content
+    known = _NETWORK if is_first else (*_NETWORK, *_NETWORK_2)
+    entries = _object(content, "network", known, optional=("input", *_NETWORK_2))
+    if not is_first and entries["version"] != VERSION:
+        raise InputError(f"version of the network must be {VERSION} or left out, not {entries['version']}")
+    builder, layers = NetworkBuilder(_text(entries, "name", "network")), entries["layers"]
     if not isinstance(layers, list) or not layers:
         raise InputError("layers must be a list with a layer at least, not something else")
     arrays = read_arrays(path.parent / _text(entries, "arrays", "network"))
-    stages: list[Stage] = []
+    names: set[str] = set()
     for number, entry in enumerate(cast("list[Any]", layers)):
-        stage = _stage(entry, number, arrays)
-        if stage.name in {one.name for one in stages}:
-            raise InputError(f"names of layers must be different, not {stage.name} twice")
-        stages.append(stage)
-    strange = [one for one in arrays if one.rpartition(".")[0] not in {stage.name for stage in stages}]
+        name = _add(builder, entry, f"layers[{number}]", _LAYER if is_first else (*_LAYER, *_LAYER_2), arrays)
+        if name in names:
+            raise InputError(f"names of layers must be different, not {name} twice")
+        names.add(name)
+    strange = [one for one in arrays if one.rpartition(".")[0] not in names]
     if strange:
         raise InputError(f"arrays must be called LAYER.NAME, not {strange[0]}")
-    return Described(network=Network(name=name, stages=tuple(stages)), scaling=_scaling(entries.get("input", {})))
+    return builder.finish(_scaling(entries.get("input", {})), _texts(entries, "classes", "network"))
 
 
-def description(network: Network, arrays: str, scaling: Scaling | None = None) -> str:
+def description(network: Network, arrays: str, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> str:
     """The JSON text of a network whose arrays are in a file called ``arrays``."""
-    layers: list[dict[str, str]] = []
+    layers: list[dict[str, Any]] = []
     for stage in network.stages:
         text = {"name": stage.name, "kernel": stage.kind.name, "layer": str(stage.layer)}
         rule = getattr(getattr(stage.tensors, "requantisation", None), "rule", Rule.BN32)
-        rest = {} if rule is Rule.BN32 else {"requantise": rule.value}
+        rest: dict[str, Any] = {} if rule is Rule.BN32 else {"requantise": rule.value}
+        if stage.sources:
+            rest["inputs"] = list(stage.sources)
+        if stage.pad:
+            rest["pad"] = stage.pad
         layers.append(text | {"precision": str(stage.precision)} | rest)
-    scaled = {} if scaling is None else {"input": asdict(scaling)}
-    return f"{json.dumps({'name': network.name, 'arrays': arrays, **scaled, 'layers': layers}, indent=2)}\n"
+    whole: dict[str, Any] = {"version": VERSION, "name": network.name, "arrays": arrays}
+    if scaling is not None:
+        whole["input"] = asdict(scaling)
+    if labels:
+        whole["classes"] = list(labels)
+    return f"{json.dumps(whole | {'layers': layers}, indent=2)}\n"
+
+
+def written(described: Described, arrays: str) -> tuple[str, bytes]:
+    """The contents of both files of a network, the second of which will be called ``arrays``."""
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **arrays_of(described.network))
+    text = description(described.network, arrays, described.scaling, described.labels)
+    return text, packed.getvalue()
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
     """What the npz file of a network has."""
     found: dict[str, Ints] = {}
     for stage in network.stages:
-        if not stage.multiplies:
-            continue
-        own = {"weights": stage.tensors.weights, "bias": stage.tensors.bias}
-        match stage.tensors.requantisation:
-            case Requantisation() | WideRequantisation() as rule:
-                own |= {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
-            case Multiplication() as rule:
-                own |= {"factor": rule.factor, "shift": rule.shift}
-            case Shifting() as rule:
-                own |= {"shift": rule.shift}
-            case Thresholds() as rule:
-                own |= {"thresholds": rule.values}
-            case _:
-                pass
+        own = _of_products(stage) if stage.multiplies else _of_maps(stage)
         found |= {f"{stage.name}.{name}": np.asarray(values) for name, values in own.items() if values is not None}
     return found
 
 
-def _stage(content: Any, number: int, arrays: Arrays) -> Stage:
-    where = f"layers[{number}]"
-    entry = _object(content, where, _LAYER, optional=("requantise",))
-    name, text = _text(entry, "name", where), _text(entry, "layer", where)
-    chosen = _text(entry, "kernel", where)
-    if chosen not in CHAINED:
-        raise InputError(f"kernel of {name} must be one of {', '.join(CHAINED)}, not {chosen}")
-    # pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
-    rules = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
-    rule = entry.get("requantise", Rule.BN32.value)
-    if rule not in rules:
-        raise InputError(f"requantise of {name} must be one of {', '.join(rules)}, not {rule}")
-    is_image = chosen == "conv" and text.endswith(":image")
-    layer = (ImageConvLayer if is_image else kind(chosen).layer).parse(text)
-    computing = kind_of(layer)
-    precision = computing.precision(layer, Precision.parse(_text(entry, "precision", where)))
-    if SIGN_BITS in (precision.x, precision.w, precision.y):
-        raise InputError(f"precision of {name} must be widths of two bits or more, not {precision}")
-    own = {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name}
-    try:
-        tensors = _tensors(computing, layer, precision, own, rules[rule])
-    except (InputError, LayerError) as error:
-        raise InputError(f"{name}: {error}") from None
-    return Stage(name=name, layer=layer, precision=precision, tensors=tensors)
+def _of_products(stage: Stage) -> dict[str, Any]:
+    own = {"weights": stage.tensors.weights, "bias": stage.tensors.bias}
+    match stage.tensors.requantisation:
+        case Requantisation() | WideRequantisation() as rule:
+            return own | {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
+        case Multiplication() as rule:
+            return own | {"factor": rule.factor, "shift": rule.shift}
+        case Shifting() as rule:
+            return own | {"shift": rule.shift}
+        case Thresholds() as rule:
+            return own | {"thresholds": rule.values}
+        case _:
+            return own
 
 
-def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
-    if computing.name in PACKED_KERNELS:
-        tensors = trained_tensors(computing, layer, precision, arrays, rule)
-        tensors.check(getattr(layer, "geometry", layer), precision, activations=tensors.activations.shape)
-        return tensors
-    if arrays:
-        raise InputError(f"arrays must be left out with {computing.name}, not {next(iter(arrays))}")
-    if getattr(layer, _SCALED, False):
-        raise InputError(f"averages must be plain ones, not {layer}")
-    example = computing.tensors(layer, precision, np.random.default_rng(0))
-    return replace(example, activations=np.zeros_like(example.activations))
+def _of_maps(stage: Stage) -> dict[str, Any]:
+    layer = stage.layer
+    match stage.tensors:
+        case AddTensors() as own if isinstance(layer, AddLayer) and layer.shifted:
+            return {"factors": own.factors, "shift": own.shift}
+        case AddTensors() as own:
+            first, second = own.scales
+            return {
+                "factors": (first.factor, second.factor),
+                "summands": (first.summand, second.summand),
+                "shifts": (first.shift, second.shift),
+            }
+        case AvgPoolTensors() as own if isinstance(layer, AvgPoolLayer) and layer.scaled:
+            return {"factor": own.factor, "summand": own.summand, "shift": own.shift}
+        case _:
+            return {}
+
+
+def _add(builder: NetworkBuilder, content: Any, where: str, known: Sequence[str], arrays: Arrays) -> str:
+    """Add what a layer is described as, and return its name."""
+    entry = _object(content, where, known, optional=("requantise", *_LAYER_2))
+    name, pad = _text(entry, "name", where), entry.get("pad", 0)
+    if not isinstance(pad, int) or isinstance(pad, bool):
+        raise InputError(f"pad of {name} must be a whole number, not {pad}")
+    builder.add(
+        name,
+        _text(entry, "kernel", where),
+        _text(entry, "layer", where),
+        _text(entry, "precision", where),
+        {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name},
+        requantise=_text(entry, "requantise", where) if "requantise" in entry else Rule.BN32.value,
+        sources=_texts(entry, "inputs", name),
+        pad=pad,
+    )
+    return name
 
 
 def _scaling(content: Any) -> Scaling:
@@ -229,3 +199,12 @@ def _text(entry: Mapping[str, Any], name: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{name} of {where} must be a text, not {value}")
     return value
+
+
+def _texts(entry: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    """A list of texts that may be left out."""
+    values = entry.get(name, [])
+    texts: list[Any] = cast("list[Any]", values) if isinstance(values, list) else []
+    if name in entry and (not texts or not all(isinstance(one, str) and one for one in texts)):
+        raise InputError(f"{name} of {where} must be a list of texts, not {values}")
+    return tuple(texts)

@@ -10,10 +10,14 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.precision import SIGN_BITS
 
 INPUT, OUTPUT = "input", "output"
 """Symbols of a kernel that other layers know too."""
+
+CHAINED = ("conv", "pointwise", "linear", "maxpool", "avgpool", "relu")
+"""Kernels that compute with the results of one layer before, as they are in memory."""
 
 SHARED = "im2col"
 """Symbol of what a kernel needs while it runs."""
@@ -25,8 +29,9 @@ ARGUMENTS, STACK = "arguments", "stack"
 def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> tuple[KernelRun, ...]:
     """The kernels of the layers, each by a variant, the first with the input, with buffers for ``cores`` cores.
 
-    Raises :class:`LayerError` for layers that do not fit together.
+    Raises :class:`LayerError` for layers that do not fit together, or that do not follow each other in memory.
     """
+    _check_chain(network)
     runs = tuple(
         stage.kind.build(
             stage.layer,
@@ -68,6 +73,22 @@ def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
 
     fields = ((field, run.arguments[field.name]) for field in run.structure.fields)
     return [moved(value) if field.pointer else value & WORD_MASK for field, value in fields]
+
+
+def _check_chain(network: Network) -> None:
+    """Raise :class:`LayerError` unless every layer can take what the one before has left in memory."""
+    for number, stage in enumerate(network.stages):
+        if stage.kind.name not in CHAINED:
+            raise LayerError(f"kernel of {stage.name} must be one of {', '.join(CHAINED)} here, not {stage.kind.name}")
+        before = network.stages[number - 1].name if number else NETWORK_INPUT
+        if (found := network.sources(number)) != (before,):
+            raise LayerError(f"inputs of {stage.name} must be {before} here, not {', '.join(found)}")
+        if stage.pad not in (0, stage.precision.outside):
+            raise LayerError(f"pad of {stage.name} must be {stage.precision.outside} here, not {stage.pad}")
+        if SIGN_BITS in (stage.precision.x, stage.precision.w, stage.precision.y):
+            raise LayerError(f"precision of {stage.name} must be two bits or more here, not {stage.precision}")
+        if getattr(stage.layer, "scaled", False):
+            raise LayerError(f"averages of {stage.name} must be plain ones here, not {stage.layer}")
 
 
 def _check(stages: Sequence[Stage], runs: Sequence[KernelRun]) -> None:

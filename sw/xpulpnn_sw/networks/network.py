@@ -6,11 +6,15 @@ from typing import Any
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels.channelwise.add import AddTensors
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.precision import Precision
+
+NETWORK_INPUT = "input"
+"""What layers call the input of the network."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,14 +29,40 @@ class Stage:
         What it computes.
     precision : Precision
         Widths and signs of its inputs, weights and results.
-    tensors : LayerTensors, PoolTensors or ReluTensors
-        What its kernel computes with. Of the activations only the shape counts: the layer before gives the values.
+    tensors : LayerTensors, DepthwiseTensors, AddTensors, PoolTensors, AvgPoolTensors or ReluTensors
+        What its kernel computes with. Of the activations only the shape counts: other layers give the values.
+    sources : tuple of str
+        Names of the layers whose results it computes with, :data:`NETWORK_INPUT` for the input of the network; two of
+        an addition. Empty: those of the layer before, of the first layer the input.
+    pad : int
+        The value around its map, in the range of its inputs; of inputs of one bit, which know no 0, 0 means -1.
     """
 
     name: str
     layer: Layer
     precision: Precision
     tensors: Any
+    sources: tuple[str, ...] = ()
+    pad: int = 0
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the maps it computes with, one or two."""
+        own = self.tensors
+        maps = (own.first, own.second) if isinstance(own, AddTensors) else (own.activations,)
+        return tuple(one.shape for one in maps)
+
+    @property
+    def input_elements(self) -> tuple[tuple[int, bool], ...]:
+        """Width and sign of the elements of these maps."""
+        read = self.precision
+        first, second = (read.x, read.x_signed), (read.w, read.w_signed)
+        return (first, second) if isinstance(self.tensors, AddTensors) else (first,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Of its results, channels last."""
+        return (*self.layer.out_shape, self.layer.out_channels)
 
     @property
     def kind(self) -> Kind:
@@ -69,18 +99,24 @@ class Stage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Network:
-    """Layers, each of which computes with the results of the one before.
+    """Layers that compute with the input of the network and with results of layers before them.
 
     Parameters
     ----------
     name : str
         What it is.
     stages : tuple of Stage
-        The layers; the first computes with the input of the network.
+        The layers, each behind those whose results it computes with; those of the last are the network's.
     """
 
     name: str
     stages: tuple[Stage, ...]
+
+    def sources(self, number: int) -> tuple[str, ...]:
+        """What the layer ``number`` computes with: names of layers, or :data:`NETWORK_INPUT`."""
+        if self.stages[number].sources:
+            return self.stages[number].sources
+        return (self.stages[number - 1].name if number else NETWORK_INPUT,)
 
     @property
     def macs(self) -> int:

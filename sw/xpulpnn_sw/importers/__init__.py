@@ -1,0 +1,1 @@
+"""Networks out of the files of training frameworks, made into integer layers."""

@@ -1,0 +1,42 @@
+"""What a user says about a model that its file does not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImportOptions:
+    """How a model is to be read.
+
+    Parameters
+    ----------
+    name : str
+        Of the network.
+    low, high : Fraction
+        What the samples 0 and 255 of an image are for the model.
+    quantise : int or None
+        Bits of weights and activations of a model in floating point, 8, 4 or 2; None: models are quantised already.
+    images : array of uint8 or None
+        For ``quantise``, ``[image][row][column][colour]`` or without colours: what the ranges of activations are
+        taken from.
+    wide : bool
+        Whether requantisation may take 64 bits.
+    note : callable
+        Is told, in a line each, what the network has not of the model.
+    """
+
+    name: str
+    low: Fraction = field(default=Fraction(0))
+    high: Fraction = field(default=Fraction(1))
+    quantise: int | None = None
+    images: NDArray[Any] | None = None
+    wide: bool = False
+    note: Callable[[str], None] = _silent

@@ -1,0 +1,97 @@
+"""Which importer reads a model, by what its file begins with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.networks.described import Described
+
+Importer = Callable[[Path, ImportOptions], Described]
+
+_MAGIC_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """An importer.
+
+    Parameters
+    ----------
+    name : str
+        Of the files it reads.
+    suffix : str
+        How their names end.
+    magic : bytes
+        What they have at ``offset``, whatever they are called; empty: nothing of the kind.
+    offset : int
+        Bytes before that.
+    module, function : str
+        Where it is; only the one that is needed is imported.
+    """
+
+    name: str
+    suffix: str
+    magic: bytes = b""
+    offset: int = 0
+    module: str
+    function: str
+
+    def recognises(self, beginning: bytes) -> bool:
+        """Whether a file that begins so is one of these."""
+        return bool(self.magic) and beginning[self.offset :].startswith(self.magic)
+
+
+READERS: tuple[Reader, ...] = (
+    Reader(
+        name="TFLite",
+        suffix=".tflite",
+        magic=b"TFL3",
+        offset=4,
+        module="xpulpnn_sw.importers.tflite_network",
+        function="import_tflite",
+    ),
+    Reader(name="ONNX", suffix=".onnx", module="xpulpnn_sw.importers.onnx_file", function="import_onnx"),
+)
+"""Those there are; their modules are imported when they are needed."""
+
+
+def import_model(path: Path, options: ImportOptions) -> Described:
+    """The network of a model in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, of one of :data:`READERS`.
+    options : ImportOptions
+        What the file does not say.
+
+    Raises
+    ------
+    InputError, LayerError
+        A file that is none of them or is damaged, a model that the kernels do not compute, named with the operator, or
+        a package that is not installed.
+    """
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_MAGIC_BYTES)
+    except OSError as error:
+        raise InputError(f"model must be a file that can be read, not {path}: {error.strerror}") from None
+    found = [reader for reader in READERS if reader.recognises(beginning)]
+    found += [reader for reader in READERS if path.suffix.lower() == reader.suffix]
+    if not found:
+        known = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
+        raise InputError(f"model must be one of {known}, not {path}")
+    try:
+        read = cast("Importer", getattr(import_module(found[0].module), found[0].function))
+        return read(path, options)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("xpulpnn"):
+            raise
+        raise InputError(
+            f"{package} must be installed to read {found[0].name}, not missing: pip install '.[networks]'"
+        ) from None

@@ -1,0 +1,154 @@
+"""Networks made layer by layer, each checked as it is given: what files and importers have in common."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.clibrary.packed_layer import Arrays
+from xpulpnn_sw.clibrary.packing import PACKED_KERNELS, trained_tensors
+from xpulpnn_sw.clibrary.packing_maps import map_tensors
+from xpulpnn_sw.kernels.kind import Kind
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.image import ImageConvLayer
+from xpulpnn_sw.networks.described import Described, Scaling
+from xpulpnn_sw.networks.graph import check_network
+from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.precision import Precision
+
+NETWORK_KERNELS = (
+    "conv",
+    "pointwise",
+    "conv1d",
+    "linear",
+    "depthwise",
+    "add",
+    "avgpool",
+    "maxpool",
+    "relu",
+)
+"""Kernels of the layers of networks."""
+
+# pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
+RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
+"""How results come of accumulators, by name."""
+
+_IMAGE = ":image"
+
+
+def made_stage(
+    name: str,
+    kernel: str,
+    layer: str,
+    precision: str,
+    arrays: Arrays,
+    *,
+    requantise: str = Rule.BN32.value,
+    sources: Sequence[str] = (),
+    pad: int = 0,
+) -> Stage:
+    """A layer of a network.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    kernel : str
+        One of :data:`NETWORK_KERNELS`.
+    layer, precision : str
+        As on the command line.
+    arrays : mapping of str to array of int
+        As ``xpulpnn pack`` takes them: ``weights``, ``bias``, ``kappa``, ``lambda``, ``shift`` and so on.
+    requantise : str
+        One of :data:`RULES`.
+    sources, pad
+        As of :class:`~xpulpnn_sw.networks.network.Stage`.
+
+    Raises
+    ------
+    InputError, LayerError
+        What describes no layer; the text has its name.
+    """
+    if kernel not in NETWORK_KERNELS:
+        raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
+    if requantise not in RULES:
+        raise InputError(f"requantise of {name} must be one of {', '.join(RULES)}, not {requantise}")
+    try:
+        is_image = kernel == "conv" and layer.endswith(_IMAGE)
+        computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
+        computing = kind_of(computed)
+        widths = computing.precision(computed, Precision.parse(precision))
+        _check_precision(computing, widths)
+        tensors = _tensors(computing, computed, widths, arrays, RULES[requantise])
+    except (InputError, LayerError) as error:
+        raise InputError(f"{name}: {error}") from None
+    return Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
+
+
+def _check_precision(computing: Kind, precision: Precision) -> None:
+    """Raise :class:`LayerError` unless some variant of the kernel computes with it."""
+    refused: LayerError | None = None
+    for level in computing.variants.values():
+        try:
+            level.check_precision(precision)
+        except LayerError as error:
+            refused = error
+        else:
+            return
+    raise refused or LayerError(f"precision must be one of {computing.name}, not {precision}")
+
+
+def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    if computing.name not in PACKED_KERNELS:
+        return map_tensors(computing, layer, precision, arrays)
+    tensors = trained_tensors(computing, layer, precision, arrays, rule)
+    if computing.name == "depthwise":
+        tensors.check(layer, precision)
+    else:
+        tensors.check(getattr(layer, "geometry", layer), precision, activations=tensors.activations.shape)
+    return tensors
+
+
+@dataclass(eq=False)
+class NetworkBuilder:
+    """A network that is being made.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    """
+
+    name: str
+    _stages: list[Stage] = field(default_factory=list[Stage], init=False)
+
+    def add(
+        self,
+        name: str,
+        kernel: str,
+        layer: str,
+        precision: str,
+        arrays: Arrays | None = None,
+        *,
+        requantise: str = Rule.BN32.value,
+        sources: Sequence[str] = (),
+        pad: int = 0,
+    ) -> Stage:
+        """Add a layer behind those there are: parameters and errors as of :func:`made_stage`."""
+        stage = made_stage(
+            name, kernel, layer, precision, arrays or {}, requantise=requantise, sources=sources, pad=pad
+        )
+        self._stages.append(stage)
+        return stage
+
+    def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> Described:
+        """The network; raises :class:`LayerError` unless its layers fit together."""
+        if not self._stages:
+            raise LayerError("layers must be one at least, not none")
+        network = Network(name=self.name, stages=tuple(self._stages))
+        check_network(network)
+        described = Described(network=network, scaling=scaling or Scaling(), labels=tuple(labels))
+        if labels and len(labels) != described.classes:
+            raise LayerError(f"classes must be {described.classes} names, not {len(labels)}")
+        return described

@@ -1,0 +1,105 @@
+"""A network with what its inputs are made of and what its results mean."""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
+from xpulpnn_sw.precision import SIGN_BITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """What a network's inputs are, of the samples of an image.
+
+    Parameters
+    ----------
+    subtract : tuple of int
+        From the samples, by colour; empty: nothing.
+    multiply, add, shift : int
+        Of ``((sample - subtract) * multiply + add) >> shift``.
+    """
+
+    subtract: tuple[int, ...] = ()
+    multiply: int = 1
+    add: int = 0
+    shift: int = 0
+
+    def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
+        """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""
+        differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
+        values = (differences * self.multiply + self.add) >> self.shift
+        if bits == SIGN_BITS:
+            return np.where(values < 0, -1, 1)
+        least = -(1 << (bits - 1)) if signed else 0
+        return np.clip(values, least, least + (1 << bits) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A network out of a file, and what its inputs are.
+
+    Parameters
+    ----------
+    network : Network
+        Its layers.
+    scaling : Scaling
+        Its inputs.
+    labels : tuple of str
+        What its classes are called, by result; empty: numbers.
+    """
+
+    network: Network
+    scaling: Scaling
+    labels: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> int:
+        """Results of the last layer."""
+        return prod(self.network.stages[-1].output_shape)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of an input."""
+        return self._reader[1]
+
+    @property
+    def _reader(self) -> tuple[Stage, tuple[int, ...], tuple[int, bool]]:
+        """A layer that reads the input, as what it does that, and the elements."""
+        for number, stage in enumerate(self.network.stages):
+            for place, source in enumerate(self.network.sources(number)):
+                if source == NETWORK_INPUT:
+                    return stage, stage.input_shapes[place], stage.input_elements[place]
+        raise AssertionError(self.network.name)
+
+    def random_input(self, seed: int) -> Ints:
+        """An input anywhere in the range of its elements."""
+        _, shape, (bits, signed) = self._reader
+        rng = np.random.default_rng(seed)
+        if bits == SIGN_BITS:
+            return rng.choice(np.array([-1, 1]), shape)
+        least = -(1 << (bits - 1)) if signed else 0
+        return rng.integers(least, least + (1 << bits), shape)
+
+    def inputs(self, samples: Ints) -> Ints:
+        """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
+        return self.batch(samples[np.newaxis])[0]
+
+    def batch(self, samples: Ints) -> Ints:
+        """The inputs for images of one size, ``[image][row][column][colour]``, or without colours if there is one.
+
+        Raises :class:`LayerError` for another size than that of the network's input.
+        """
+        _, shape, (bits, signed) = self._reader
+        image = samples.shape[1:]
+        flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
+        grey = image == shape[:-1] and shape[-1] == 1
+        if not (image == shape or flat or grey):
+            raise LayerError(f"image must have the shape {shape}, not {image}")
+        subtract = self.scaling.subtract
+        if subtract and len(subtract) != (1 if grey else image[-1]):
+            raise LayerError(f"subtract must have {1 if grey else image[-1]} numbers, not {len(subtract)}")
+        return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
