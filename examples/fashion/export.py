@@ -48,7 +48,8 @@ def described(net: Net, bits: int) -> Described:
         weights = one.weights.integers().detach().numpy().astype(np.int64).transpose(0, 2, 3, 1)
         layer = f"{side}x{side}x{inputs}:{outputs}x3x3:p=1{':image' if number == 1 else ''}"
         after = _convolution(one, weights, unit, (1 << width) - 1)
-        builder.add(f"conv{number}", "conv", layer, f"{width}x{bits}x{bits}", {"weights": weights, **after})
+        precision = f"{width}x{one.weights.bits}x{bits}"
+        builder.add(f"conv{number}", "conv", layer, precision, {"weights": weights, **after})
         inputs, width, unit = outputs, bits, one.scale.item()
         if number < len(CHANNELS):
             builder.add(f"pool{number}", "maxpool", f"{side}x{side}x{inputs}:2x2:s=2", f"{bits}x{bits}x{bits}")

@@ -9,6 +9,8 @@ CHANNELS = (16, 32, 32)
 
 SIDE, CLASSES = 28, 10
 PIXEL_BITS = 8
+"""Of the inputs, and of the weights of the first layer: kernels for images have both in bytes."""
+
 _FLAT = (SIDE // 4) ** 2 * CHANNELS[-1]
 _FLOAT_CLIP = 4.0
 """What activations are clipped to while they are not rounded yet: a first guess of the range of the integers."""
@@ -69,6 +71,7 @@ class Convolution(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
+        self.is_first = inputs == 1
         self.weights = Weights(nn.Conv2d(inputs, outputs, 3).weight.detach(), by_channel=True)
         self.normalisation = nn.BatchNorm2d(outputs)
         self.bits: int | None = None
@@ -79,7 +82,7 @@ class Convolution(nn.Module):
         top = _FLOAT_CLIP if self.bits is None else self.scale.item() * ((1 << self.bits) - 1)
         self.bits = bits
         self.scale.data = torch.tensor(top / ((1 << bits) - 1))
-        self.weights.start(bits)
+        self.weights.start(PIXEL_BITS if self.is_first else bits)
 
     def forward(self, maps: Tensor) -> Tensor:
         """The activations."""
