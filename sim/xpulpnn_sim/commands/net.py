@@ -1,56 +1,29 @@
-"""``xpulpnn net``: a network out of a file, layer by layer."""
+"""``xpulpnn net``: networks out of files: imported, run on the design, computed by the reference."""
 
 import argparse
-from pathlib import Path
 
-from xpulpnn.errors import InputError
-from xpulpnn_sim.commands.common import add_configuration, add_exact, add_json
-from xpulpnn_sim.commands.network_report import Labelled, require_outputs, run_networks, targets
-from xpulpnn_sim.harness.cifar10 import read_labelled
-from xpulpnn_sw.networks.form import Described, read_network
+from xpulpnn_sim.commands import net_import, net_reference, net_run
+from xpulpnn_sim.commands.common import Parser
+
+_ACTIONS = {
+    "run": (net_run, "run a network on the design, layer by layer, every result compared with the reference"),
+    "import": (net_import, "make a network out of a model of a training framework"),
+    "reference": (net_reference, "count how many images a network classifies as labelled, by integers in numpy"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the subcommand."""
-    parser.add_argument(
-        "network", type=Path, metavar="FILE.json", help="the layers; their weights are in the npz file that it names"
-    )
-    parser.add_argument(
-        "--images",
-        type=Path,
-        metavar="DIR",
-        help="classify these, RGB in files NAME_LABEL.png; without them a random input",
-    )
-    parser.add_argument(
-        "--cores",
-        metavar="LIST",
-        help="1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or "
-        "the cluster of the preset)",
-    )
-    add_configuration(parser, clusters=True)
-    add_exact(parser)
-    parser.add_argument(
-        "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
-    )
-    parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
-    parser.add_argument("--no-check", action="store_true", help="compare the results only, not every instruction")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input and memory timing (default 0)")
-    parser.add_argument("--plot", type=Path, metavar="FILE.html", help="plot layers and, of clusters, the memory")
-    add_json(parser)
+    """The actions, each with options of its own; a file in their place means the first."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=Parser)
+    if isinstance(parser, Parser):
+        parser.usual_action = next(iter(_ACTIONS))
+    for name, (module, text) in _ACTIONS.items():
+        usual = f"; net FILE.json means net {name} FILE.json" if name == next(iter(_ACTIONS)) else ""
+        one = actions.add_parser(name, help=f"{text}{usual}", description=f"{text}.")
+        module.add_arguments(one)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the network for every image; fails if a check does."""
-    require_outputs(arguments)
-    if arguments.seed < 0:
-        raise InputError(f"--seed must be at least 0, not {arguments.seed}")
-    described = read_network(arguments.network)
-    return run_networks(arguments, _inputs(arguments, described), targets(arguments))
-
-
-def _inputs(arguments: argparse.Namespace, described: Described) -> list[Labelled]:
-    """The images, with the right answers, or an input that is random."""
-    if arguments.images is None:
-        return [(described.network, described.random_input(arguments.seed), None)]
-    images = read_labelled(arguments.images, described.classes)
-    return [(described.network, described.inputs(one.pixels), one.label) for one in images]
+    """Do what the action says."""
+    module, _ = _ACTIONS[arguments.action]
+    return module.run(arguments)

@@ -81,7 +81,9 @@ def read_images(folder: Path) -> list[Labelled]:
     """The images of a folder, ``*_LABEL.png``, in the order of their names; raises :class:`InputError` for others."""
     images = read_labelled(folder, CLASSES)
     for image in images:
-        height, width, _ = image.pixels.shape
+        height, width, colours = image.pixels.shape
+        if colours != COLOURS:
+            raise InputError(f"image must have {COLOURS} colours, not {colours}: {image.path}")
         if (height, width) != (SIDE, SIDE):
             raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {width}x{height}: {image.path}")
     return images

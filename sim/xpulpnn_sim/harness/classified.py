@@ -1,0 +1,98 @@
+"""Images as a network classifies them by the reference, beside what they are labelled as."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn_sim.golden.network import run_scores
+from xpulpnn_sim.images import Images
+from xpulpnn_sw.networks.described import Described
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRecord:
+    """What came of the images of a class.
+
+    Parameters
+    ----------
+    name : str
+        Of the class.
+    images, right : int
+        Their number, and how many of them were classified as such.
+    other : str
+        What the wrong ones were taken for most often; empty: there are none.
+    count : int
+        How many of them.
+    """
+
+    name: str
+    images: int
+    right: int
+    other: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classified:
+    """The answers of a network.
+
+    Parameters
+    ----------
+    described : Described
+        The network.
+    answers, labels : array of int
+        The class of each image, by the network and by its label.
+    """
+
+    described: Described
+    answers: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+    @property
+    def right(self) -> int:
+        """How many are the same."""
+        return int((self.answers == self.labels).sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Their share."""
+        return self.right / len(self.labels)
+
+    @property
+    def classes(self) -> list[ClassRecord]:
+        """What came of each class."""
+        count = self.described.classes
+        names = self.described.labels or tuple(map(str, range(count)))
+        records: list[ClassRecord] = []
+        for number, name in enumerate(names):
+            counts = np.bincount(self.answers[self.labels == number], minlength=count)
+            images, right, counts[number] = int(counts.sum()), int(counts[number]), 0
+            most = int(counts.argmax())
+            other = names[most] if counts.any() else ""
+            records.append(ClassRecord(name=name, images=images, right=right, other=other, count=int(counts[most])))
+        return records
+
+    def record(self) -> dict[str, Any]:
+        """All of it for a JSON file."""
+        return {
+            "network": self.described.network.name,
+            "images": len(self.labels),
+            "right": self.right,
+            "accuracy": self.accuracy,
+            "answers": self.answers.tolist(),
+            "labels": self.labels.tolist(),
+        }
+
+
+def classified(described: Described, images: Images, progress: Callable[[int], None] | None = None) -> Classified:
+    """The answers for images: the number of the greatest result of the last layer, the first of several.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and
+    :class:`~xpulpnn.errors.InputError` for labels that are no classes.
+    """
+    labels = images.known(described.classes)
+    scores = run_scores(described.network, described.batch(images.samples), progress)
+    return Classified(described=described, answers=scores.argmax(axis=1).astype(np.int64), labels=labels)
