@@ -5,54 +5,45 @@ apt-get download dataset-fashion-mnist && dpkg-deb -x dataset-fashion-mnist_*.de
 python examples/fashion/train.py build/data/usr/share/datasets/fashion-mnist -o build/fashion
 
 It is trained in floating point first, then each width goes on from the one before. One thread and a seed: the same
-machine makes the same weights again.
+version of torch on the same kind of processor makes the same weights again.
 """
 
 import argparse
-import gzip
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from export import described
-from model import PIXEL_BITS, SIDE, Net
+from model import CLASSES, PIXEL_BITS, SIDE, Net
 from torch.nn import functional
 
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.files import require_folder, write_bytes, write_text
-from xpulpnn_sim.golden.network import run_scores
+from xpulpnn_sim.harness.classified import classified
+from xpulpnn_sim.images import Images, read_images
 from xpulpnn_sw.networks.form import written
 
-EPOCHS = {None: 2, 8: 1, 4: 1, 2: 2}
-"""Times that all images are seen, by bits."""
+STEPS = {None: 938, 8: 469, 4: 160, 2: 240}
+"""Batches that are learned from, by bits; 469 have every image once."""
 
 RATES = {None: 3e-3, 8: 1e-3, 4: 1e-3, 2: 2e-3}
 """The highest learning rates."""
 
 BATCH = 128
-HEADER = {"images": 16, "labels": 8}
-"""Bytes before the data of an IDX file."""
-
-Images = tuple[np.ndarray, np.ndarray]
+SHOWN = 80
+"""Steps between two lines about them, and of the mean of the losses, about."""
 
 
 def read(folder: Path, prefix: str) -> Images:
-    """Images, ``[image][row][column]``, and labels out of the packed files of Fashion-MNIST.
-
-    Raises :class:`InputError` for a folder without them, and for files that are none of them.
-    """
-    found: list[np.ndarray] = []
-    for what, rank in (("images", 3), ("labels", 1)):
-        path = folder / f"{prefix}-{what}-idx{rank}-ubyte.gz"
-        try:
-            found.append(np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=HEADER[what]))
-        except (OSError, EOFError, ValueError) as error:
-            raise InputError(f"data set must be a folder with {path.name}, not {folder}: {error}") from None
-    if found[0].size != found[1].size * SIDE**2:
-        raise InputError(f"images must be as many as labels, not of {found[0].size} samples for {found[1].size}")
-    return found[0].reshape(-1, SIDE, SIDE), found[1]
+    """The images of Fashion-MNIST whose file begins so; raises :class:`InputError` for others, or none."""
+    found = read_images(folder / f"{prefix}-images-idx3-ubyte.gz")
+    found.known(CLASSES)
+    if found.samples.shape[1:] != (SIDE, SIDE):
+        raise InputError(f"images must be {SIDE}x{SIDE}, not of shape {found.samples.shape} in {found.path}")
+    return found
 
 
 def tensor(images: np.ndarray) -> torch.Tensor:
@@ -60,24 +51,29 @@ def tensor(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(images.astype(np.float32) / ((1 << PIXEL_BITS) - 1)).unsqueeze(1)
 
 
-def train(net: Net, data: Images, epochs: int, rate: float, shuffler: torch.Generator) -> None:
+def train(net: Net, data: Images, steps: int, rate: float, shuffler: torch.Generator) -> None:
     """Go on with the training of a network; the rate rises and falls once."""
-    images, labels = tensor(data[0]), torch.from_numpy(data[1].astype(np.int64))
+    images, labels = tensor(data.samples), torch.from_numpy(data.known(CLASSES))
     optimiser = torch.optim.Adam(net.parameters())
-    steps = epochs * -(-len(images) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.2)
     net.train()
-    for epoch in range(epochs):
-        started, losses = time.process_time(), 0.0
-        for chosen in torch.randperm(len(images), generator=shuffler).split(BATCH):
-            optimiser.zero_grad()
-            loss = functional.cross_entropy(net(images[chosen]), labels[chosen])
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-            losses += loss.item() * len(chosen)
-        seconds = time.process_time() - started
-        print(f"  epoch {epoch + 1} of {epochs}: loss {losses / len(images):.4f}, {seconds:.0f} s", file=sys.stderr)
+    started, last = time.process_time(), 0.0
+    for step, chosen in zip(range(1, steps + 1), batches(len(images), shuffler), strict=False):
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(net(images[chosen]), labels[chosen])
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        last += (loss.item() - last) / min(step, SHOWN)
+        if step % SHOWN == 0 or step == steps:
+            seconds = time.process_time() - started
+            print(f"  step {step} of {steps}: loss {last:.4f}, {seconds:.0f} s", file=sys.stderr)
+
+
+def batches(images: int, shuffler: torch.Generator) -> Iterator[torch.Tensor]:
+    """Numbers of images, every image once before one comes again."""
+    while True:
+        yield from torch.randperm(images, generator=shuffler).split(BATCH)
 
 
 def run(data: Images, test: Images, output: Path, seed: int) -> None:
@@ -87,11 +83,11 @@ def run(data: Images, test: Images, output: Path, seed: int) -> None:
     torch.use_deterministic_algorithms(mode=True)
     shuffler = torch.Generator().manual_seed(seed)
     net = Net()
-    for bits, epochs in EPOCHS.items():
+    for bits, steps in STEPS.items():
         print(f"{bits or 'no'} bits", file=sys.stderr)
         if bits is not None:
             net.start(bits)
-        train(net, data, epochs, RATES[bits], shuffler)
+        train(net, data, steps, RATES[bits], shuffler)
         if bits is None:
             continue
         network = described(net, bits)
@@ -99,8 +95,7 @@ def run(data: Images, test: Images, output: Path, seed: int) -> None:
         text, arrays = written(network, path.with_suffix(".npz").name)
         write_bytes(path.with_suffix(".npz"), arrays)
         write_text(path, text)
-        right = (run_scores(network.network, network.batch(test[0])).argmax(1) == test[1]).mean()
-        print(f"{path}: {100 * right:.2f} % of {len(test[1])}")
+        print(f"{path}: {100 * classified(network, test).accuracy:.2f} % of {len(test.samples)}")
 
 
 def main() -> None:
