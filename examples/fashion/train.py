@@ -39,7 +39,10 @@ SHOWN = 80
 
 def read(folder: Path, prefix: str) -> Images:
     """The images of Fashion-MNIST whose file begins so; raises :class:`InputError` for others, or none."""
-    found = read_images(folder / f"{prefix}-images-idx3-ubyte.gz")
+    path = folder / f"{prefix}-images-idx3-ubyte.gz"
+    if not path.is_file():
+        raise InputError(f"data set must be a folder with {path.name}, not {folder}")
+    found = read_images(path)
     found.known(CLASSES)
     if found.samples.shape[1:] != (SIDE, SIDE):
         raise InputError(f"images must be {SIDE}x{SIDE}, not of shape {found.samples.shape} in {found.path}")

@@ -60,7 +60,15 @@ def test_training(tmp_path):
     assert classified(described, read_images(tmp_path / "first/images.npz")).accuracy == 1
     assert train(data, tmp_path / "second").returncode == 0
     names = sorted(path.name for path in (tmp_path / "first").iterdir())
-    assert names == ["digits2.json", "digits2.npz", "digits4.json", "digits4.npz", "digits8.json", "digits8.npz", "images.npz"]
+    assert names == [
+        "digits2.json",
+        "digits2.npz",
+        "digits4.json",
+        "digits4.npz",
+        "digits8.json",
+        "digits8.npz",
+        "images.npz",
+    ]
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
