@@ -112,7 +112,7 @@ def _folder(folder: Path) -> Images:
 
 def _arrays(path: Path) -> Images:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
         # a type error: one array instead of a file of several

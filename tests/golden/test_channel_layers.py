@@ -62,5 +62,7 @@ def test_sums_and_relu():
     assert golden.add(np.array([200, -5]), np.array([100, 3]), 8, signed=False).tolist() == [255, 0]
     shifted = golden.add_shifted((np.array([3, -3]), np.array([1, 1])), (5, -2), 1, 4, signed=True)
     assert shifted.tolist() == [6, -8]
+    shifted = golden.add_shifted((np.array([3, -3]), np.array([1, 1])), (5, -2), 1, 8, signed=True, summand=11)
+    assert shifted.tolist() == [12, -3]
     assert golden.scaled(np.array([3, -3]), (5, 1, 2), 2, signed=True).tolist() == [1, -2]
     assert golden.relu(np.array([-2, 0, 1])).tolist() == [0, 0, 1]

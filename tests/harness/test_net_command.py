@@ -63,9 +63,51 @@ def test_answers_and_record(network, tmp_path, capsys):
     assert "sides on one core" in (tmp_path / "net.html").read_text()
 
 
+@pytest.mark.unit
+def test_reference(network, tmp_path, capsys):
+    images = np.zeros((3, 4, 4, 3), np.uint8)
+    images[[0, 2], :, :2] = images[1, :, 2:] = 90
+    np.savez(tmp_path / "sides_seen.npz", images=images, labels=np.array([0, 1, 1]))
+    words = ["net", "reference", str(network), "--images", str(tmp_path / "sides_seen.npz")]
+    assert cli.main([*words, "--json", str(tmp_path / "record.json")]) == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["network"], record["images"], record["right"]) == ("sides", 3, 2)
+    assert (record["answers"], record["labels"]) == ([0, 1, 0], [0, 1, 1])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["0", "1", "1", "100.0%", "-"] in lines
+    assert ["1", "2", "1", "50.0%", "0", "(1)"] in lines
+    assert lines[-1][:-2] == ["2", "of", "3", "images", "classified", "as", "labelled:", "66.67%,"]
+    assert cli.main([*words, "--limit", "2"]) == 0
+    assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_what_the_design_cannot_run_yet_is_refused_by_name(network, tmp_path, capsys):
+    both = {"name": "both", "kernel": "add", "layer": "4x4x4", "precision": "8xu8x8", "inputs": ["first", "first"]}
+    arrays = dict(np.load(tmp_path / "sides.npz"))
+    arrays |= {"both.factors": np.ones(2, int), "both.summands": np.zeros(2, int), "both.shifts": np.ones(2, int)}
+    np.savez(tmp_path / "sides.npz", **arrays)
+    content = json.loads(network.read_text())
+    network.write_text(json.dumps(content | {"version": 2, "layers": [LAYERS[0], both, LAYERS[1]]}))
+    for cores in ("1", "4"):
+        assert cli.main(["net", str(network), "--cores", cores]) == 2
+        assert capsys.readouterr().err.startswith("error: kernel of both must be one of conv, pointwise, linear, ")
+
+
 BAD_INPUT = {
     "no file": (["none.json"], "network must be a JSON file that can be read, not none.json: "),
     "no images": (["{}", "--images", "."], "--images must be a folder of PNG files, not ."),
+    "limit": (["run", "{}", "--images", ".", "--limit", "0"], "--limit must be at least 1, not 0"),
+    "no labels": (["reference", "{}", "--images", "../few.npz"], "images must have labels, not be without, in "),
+    "size": (["reference", "{}", "--images", "../small.npz"], "image must have the shape (4, 4, 3), not (4, 3)"),
+    "label": (["run", "{}", "--images", "../wrong.npz"], "labels of images must be 0..1, not 2, in "),
+    "nothing": (["reference", "{}"], "xpulpnn net reference: the following arguments are required: --images"),
+    "no model": (["import", "none.onnx", "-o", "net.json"], "model must be a file that can be read, not none.onnx: "),
+    "strange model": (["import", "{}", "-o", "net.json"], "model must be one of "),
+    "no json": (["import", "none.onnx", "-o", "net"], "--output must end in .json, not net"),
+    "samples": (["import", "none.onnx", "-o", "n.json", "--samples", "1"], "--samples must be LOW:HIGH, two numbers, "),
+    "order": (["import", "m.onnx", "-o", "n.json", "--samples", "1:0"], "--samples must be LOW:HIGH, the first the "),
+    "alone": (["import", "none.onnx", "-o", "n.json", "--quantise", "4"], "--quantise must come with --images, not al"),
     "seed": (["{}", "--seed", "-1"], "--seed must be at least 0, not -1"),
     "cores": (["{}", "--cores", "0"], "--cores must be a list out of 1,2,"),
     "memory": (
@@ -82,6 +124,10 @@ def test_bad_input_is_one_line_and_code_2(case, network, tmp_path, capsys, monke
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    images = np.zeros((2, 4, 4, 3), np.uint8)
+    np.savez(tmp_path / "few.npz", images=images)
+    np.savez(tmp_path / "wrong.npz", images=images, labels=np.array([0, 2]))
+    np.savez(tmp_path / "small.npz", images=images[..., 0, :], labels=np.array([0, 1]))
     words, message = BAD_INPUT[case]
     assert cli.main(["net", *(word.format(network) for word in words)]) == 2
     error = capsys.readouterr().err

@@ -10,6 +10,7 @@ from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sw.networks.form import Scaling, arrays_of, description, read_network
+from xpulpnn_sw.networks.form import written as contents
 
 pytestmark = pytest.mark.unit
 
@@ -67,6 +68,128 @@ def test_round_trip(tmp_path, bits):
     ):
         assert (str(one.layer), one.precision, one.name) == (str(other.layer), other.precision, other.name)
         np.testing.assert_array_equal(got, right)
+
+
+GRAPH = [
+    {"name": "first", "kernel": "conv", "layer": "4x4x4:8x3x3", "precision": "8x8x8", "requantise": "shift", "pad": 7},
+    {"name": "second", "kernel": "depthwise", "layer": "4x4x8:3x3", "precision": "8x8x8", "requantise": "multiply"},
+    {"name": "sum", "kernel": "add", "layer": "4x4x8", "precision": "8xu8x8", "inputs": ["second", "first"]},
+    {"name": "mean", "kernel": "avgpool", "layer": "4x4x8:4x4:scaled", "precision": "8x8x8"},
+    {"name": "sign", "kernel": "linear", "layer": "8:4", "precision": "8x1x1", "requantise": "thresholds"},
+    {"name": "last", "kernel": "linear", "layer": "4:3:raw", "precision": "1x1xi32", "inputs": ["sign"]},
+]
+OF_GRAPH = {
+    "second.weights": np.full((8, 3, 3), 3),
+    "second.factor": np.array(5),
+    "second.shift": np.array(6),
+    "sum.factors": np.array([1, 2]),
+    "sum.summands": np.array([3, 4]),
+    "sum.shifts": np.array([5, 6]),
+    "mean.factor": np.array(7),
+    "mean.summand": np.array(8),
+    "mean.shift": np.array(2),
+    "sign.weights": np.where(np.arange(32).reshape(4, 8) % 3, 1, -1),
+    "sign.thresholds": np.array([[-3], [0], [5], [9]]),
+    "last.weights": np.where(np.arange(12).reshape(3, 4) % 2, 1, -1),
+}
+
+
+def graph(folder, *, layers=None, **others):
+    """Two layers of one map, numbers of one bit at the end."""
+    others = {"version": 2, "classes": ["a", "b", "c"]} | others
+    return written(folder, layers=layers or GRAPH, changes=OF_GRAPH, **others)
+
+
+def test_a_graph_is_read_as_it_was_written(tmp_path):
+    described = read_network(graph(tmp_path))
+    stages = described.network.stages
+    assert [described.network.sources(number) for number in range(len(stages))] == [
+        ("input",),
+        ("first",),
+        ("second", "first"),
+        ("sum",),
+        ("mean",),
+        ("sign",),
+    ]
+    assert [stage.pad for stage in stages] == [7, 0, 0, 0, 0, 0]
+    assert (described.labels, described.classes, described.input_shape) == (("a", "b", "c"), 3, (4, 4, 4))
+    text, arrays = contents(described, "again.npz")
+    (tmp_path / "again.json").write_text(text)
+    (tmp_path / "again.npz").write_bytes(arrays)
+    again = read_network(tmp_path / "again.json")
+    assert contents(again, "again.npz")[0] == text
+    assert again.labels == described.labels
+    assert [entry["name"] for entry in json.loads(text)["layers"]] == [stage.name for stage in stages]
+    before, after = (np.load(tmp_path / name) for name in ("weights.npz", "again.npz"))
+    with before, after:
+        # no bias of a depthwise layer is a bias of 0
+        assert {*after.files} == {*before.files, "second.bias"}
+        for name in before.files:
+            np.testing.assert_array_equal(after[name], before[name], name)
+
+
+def but_graph(number, **changes):
+    return [layer | changes if position == number else layer for position, layer in enumerate(GRAPH)]
+
+
+BAD_GRAPHS = {
+    "version": ({"version": 3}, "version of the network must be 2 or left out, not 3"),
+    "later": ({"layers": but_graph(1, inputs=["sum"])}, "inputs of second must be layers before it or input, not sum"),
+    "nobody": (
+        {"layers": but_graph(2, inputs=["first", "first"])},
+        "results of second must be read by a layer behind ",
+    ),
+    "one": ({"layers": but_graph(2, inputs=["first"])}, "inputs of sum must be 2, not first"),
+    "two": ({"layers": but_graph(1, inputs=["first", "first"])}, "inputs of second must be 1, not first, first"),
+    "shape": (
+        {"layers": but_graph(2, layer="2x8x8")},
+        "inputs of sum must be 4x4x8 of u8 as second leaves them, not 2x8x8 of u8",
+    ),
+    "sign": (
+        {"layers": but_graph(2, precision="8xi8x8")},
+        "inputs of sum must be 4x4x8 of u8 as first leaves them, not 4x4x8 of i8",
+    ),
+    "bits": (
+        {"layers": but_graph(5, precision="8x1xi32")},
+        "inputs of last must be 4 of 1 bit as sign leaves them, not ",
+    ),
+    "pad": ({"layers": but_graph(0, pad=256)}, "pad of first must be 0..255, not 256"),
+    "no pad": ({"layers": but_graph(3, pad=1)}, "pad of mean must be left out with avgpool, not 1"),
+    "half": ({"layers": but_graph(0, pad=0.5)}, "pad of first must be a whole number, not 0.5"),
+    "inputs": ({"layers": but_graph(1, inputs="first")}, "inputs of second must be a list of texts, not first"),
+    "classes": ({"classes": ["a", "b"]}, "classes must be 3 names, not 2"),
+    "input": (
+        {"layers": but_graph(0, name="input")},
+        "names of layers must be different, not input, the input of the ",
+    ),
+    "old": ({"version": None, "classes": None}, "layers[0] must be an object of name, kernel, layer, precision, requ"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GRAPHS)
+def test_bad_graphs(tmp_path, case):
+    changes, message = BAD_GRAPHS[case]
+    path = graph(tmp_path, **changes)
+    if case == "input":
+        with np.load(tmp_path / "weights.npz") as file:
+            np.savez(path.with_name("weights.npz"), **{name.replace("first.", "input."): file[name] for name in file})
+    with pytest.raises(XpulpnnError, match=f"^{re.escape(message)}"):
+        read_network(path)
+
+
+def test_one_bit_of_an_image_is_its_sign():
+    samples = np.array([[0], [127], [128], [255]])
+    assert Scaling(subtract=(128,)).scaled(samples, 1, signed=False).reshape(-1).tolist() == [-1, -1, 1, 1]
+
+
+def test_images_of_a_batch(tmp_path):
+    described = read_network(graph(tmp_path, input={"shift": 1}))
+    samples = np.arange(2 * 64).reshape(2, 4, 4, 4)
+    np.testing.assert_array_equal(described.batch(samples), samples // 2)
+    np.testing.assert_array_equal(described.batch(samples.reshape(2, 64)), samples // 2)
+    for shape in ((2, 8, 8), (2, 4, 16), (2, 2, 8, 4), (2, 4, 4, 3)):
+        with pytest.raises(LayerError, match=r"^image must have the shape \(4, 4, 4\), not "):
+            described.batch(np.zeros(shape, int))
 
 
 def test_images_are_scaled(tmp_path):

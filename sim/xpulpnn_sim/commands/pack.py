@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear "
         "and matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor "
         "and shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, "
-        "summands, shifts [2], or with :shift factors [2] and shift; avgpool with :scaled factor, summand, shift; the "
-        "other pools and relu without file",
+        "summands, shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with :scaled factor, "
+        "summand, shift; the other pools and relu without file",
     )
     parser.add_argument(
         "--precision",

@@ -96,10 +96,12 @@ def add(first: AnyInt, second: AnyInt, bits: int, *, signed: bool) -> I32:
     return _clip(first.astype(np.int64) + second, bits, signed=signed)
 
 
-def add_shifted(maps: tuple[AnyInt, AnyInt], factors: tuple[int, int], shift: int, bits: int, *, signed: bool) -> I32:
-    """``clip((factors[0] * maps[0] + factors[1] * maps[1]) >> shift)``."""
+def add_shifted(
+    maps: tuple[AnyInt, AnyInt], factors: tuple[int, int], shift: int, bits: int, *, signed: bool, summand: int = 0
+) -> I32:
+    """``clip((factors[0] * maps[0] + factors[1] * maps[1] + summand) >> shift)``."""
     total = sum(values.astype(np.int64) * factor for values, factor in zip(maps, factors, strict=True))
-    return _clip(np.asarray(total) >> shift, bits, signed=signed)
+    return _clip(np.asarray(total) + summand >> shift, bits, signed=signed)
 
 
 def relu(image: AnyInt) -> I32:

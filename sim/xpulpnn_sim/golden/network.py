@@ -210,7 +210,9 @@ def _linear(stage: StageLike, rows: I32) -> I32:
 def _add(stage: StageLike, first: I32, second: I32) -> I32:
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     if stage.layer.shifted:
-        return channel_layers.add_shifted((first, second), tensors.factors, tensors.shift, bits, signed=signed)
+        return channel_layers.add_shifted(
+            (first, second), tensors.factors, tensors.shift, bits, signed=signed, summand=tensors.summand
+        )
     scaled = [
         channel_layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
         for values, scale in zip((first, second), tensors.scales, strict=True)

@@ -34,7 +34,8 @@ def _plain(scale: Scale) -> tuple[int, int, int]:
 def _add(layer: AddLayer, tensors: AddTensors, precision: Precision) -> Results:
     maps, signed = (tensors.first, tensors.second), precision.y_signed
     if layer.shifted:
-        return golden.add_shifted(maps, tensors.factors, tensors.shift, precision.y, signed=signed)
+        own = tensors
+        return golden.add_shifted(maps, own.factors, own.shift, precision.y, signed=signed, summand=own.summand)
     first, second = (
         golden.scaled(values, _plain(scale), _TABLE_BITS, signed=signed)
         for values, scale in zip(maps, tensors.scales, strict=True)

@@ -56,7 +56,7 @@ that hold a padded input row, as many as the padded input has, and 32 bytes.""",
 Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
 width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
     "xp_add_shift_arguments": """\
-clip((first_factor * a + second_factor * b) >> shift); otherwise as the other addition.""",
+clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.""",
     "xp_maxpool_arguments": """\
 For the window and stride in the name only. What lies outside the map is not looked at.""",
     "xp_avgpool_arguments": """\

@@ -49,7 +49,7 @@ def packed_maps(
         How it is computed.
     arrays : mapping of str to array of int
         Those of :func:`map_arrays`: ``factors``, ``summands``, ``shifts`` have a number for each map of an addition,
-        the others are single numbers.
+        the others are single numbers; with ``factors`` and ``shift`` maybe a ``summand``, 0 unless given.
     rule : Rule
         Anything but the usual one is refused.
 
@@ -69,7 +69,8 @@ def packed_maps(
 
 def map_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
     """The operands of a layer, zeros for its maps: parameters and errors as of :func:`packed_maps`."""
-    check_names(arrays, map_arrays(layer))
+    is_shifted = isinstance(layer, AddLayer) and layer.shifted
+    check_names(arrays, map_arrays(layer), "summand" if is_shifted else "")
     tensors = computing.tensors(layer, precision, np.random.default_rng(0))
     if isinstance(tensors, AddTensors):
         factors = _pair("factors", arrays)
@@ -78,7 +79,9 @@ def map_tensors(computing: Kind, layer: Layer, precision: Precision, arrays: Arr
             shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
             first, second = map(Scale, factors, _pair("summands", arrays), shifts)
             return replace(tensors, scales=(first, second))
-        return replace(tensors, factors=(factors[0], factors[1]), shift=_shift(number("shift", arrays["shift"])))
+        shift = _shift(number("shift", arrays["shift"]))
+        summand = number("summand", arrays["summand"]) if "summand" in arrays else 0
+        return replace(tensors, factors=(factors[0], factors[1]), shift=shift, summand=summand)
     tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
     if isinstance(tensors, AvgPoolTensors) and arrays:
         factor, summand, shift = (number(name, arrays[name]) for name in ("factor", "summand", "shift"))

@@ -135,7 +135,7 @@ def _of_maps(stage: Stage) -> dict[str, Any]:
     layer = stage.layer
     match stage.tensors:
         case AddTensors() as own if isinstance(layer, AddLayer) and layer.shifted:
-            return {"factors": own.factors, "shift": own.shift}
+            return {"factors": own.factors, "summand": own.summand, "shift": own.shift}
         case AddTensors() as own:
             first, second = own.scales
             return {

@@ -1,7 +1,8 @@
 """Sum of two feature maps, element by element.
 
 Either each summand is scaled and clipped to 8 bits first. As an element has few values, the scaled ones lie in a table
-for each map, which also serves scales of any other kind. Or the sum of the products with two factors is shifted.
+for each map, which also serves scales of any other kind. Or the sum of the products with two factors and of a summand
+is shifted.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,8 @@ ADD_SHIFT_ARGUMENTS = Structure(
         *_MAPS,
         Field("first_factor", "factor of the first map"),
         Field("second_factor", "factor of the second map"),
-        Field("shift", "right shift of the sum of both products"),
+        Field("summand", "what is added to both products"),
+        Field("shift", "right shift of their sum"),
         Field("steps", "elements of a map over those of a word of the widest one"),
     ),
 )
@@ -82,6 +84,8 @@ class AddTensors:
         Of the elements if the sum is shifted.
     shift : int
         Right shift of that sum.
+    summand : int
+        Part of it.
     """
 
     first: Ints
@@ -89,6 +93,7 @@ class AddTensors:
     scales: tuple[Scale, Scale]
     factors: tuple[int, int]
     shift: int
+    summand: int = 0
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
@@ -109,7 +114,13 @@ def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) 
         scales.append(Scale(factor, offset + int(rng.integers(1 << shift, 2 << shift)), shift + 1))
         factors.append(factor)
     return AddTensors(
-        first=maps[0], second=maps[1], scales=(scales[0], scales[1]), factors=(factors[0], factors[1]), shift=shift + 1
+        first=maps[0],
+        second=maps[1],
+        scales=(scales[0], scales[1]),
+        factors=(factors[0], factors[1]),
+        shift=shift + 1,
+        # half a step either way, beside rounding
+        summand=int(rng.integers(-1 << shift, 2 << shift)),
     )
 
 
@@ -153,6 +164,7 @@ def add_kernel(
         arguments |= {
             "first_factor": tensors.factors[0],
             "second_factor": tensors.factors[1],
+            "summand": tensors.summand,
             "shift": tensors.shift,
         }
     else:
@@ -187,6 +199,7 @@ class _Addition:
         # factors or tables; shift
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
+        self._summand: int | None = None
         self._requantiser: Requantiser | None = None
         if level.requantises:
             self._requantiser = Requantiser(self._code, precision.y, signed=precision.y_signed)
@@ -206,8 +219,10 @@ class _Addition:
         homes |= dict(zip(scales, self._scales, strict=True))
         terms |= {name: Argument(name) for name in scales}
         if self._shifted:
-            terms["shift"] = Argument("shift")
+            terms |= {"summand": Argument("summand"), "shift": Argument("shift")}
             homes["shift"] = self._shift
+            if self._requantiser is None and known.get("summand") != 0:
+                self._summand = homes["summand"] = self._registers.one()
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
         small = {} if self._shifted else self._small_tables()
         terms |= {f"own_{name}": Argument(name) for name in small}
@@ -218,7 +233,8 @@ class _Addition:
             frame.store(f"own_{name}", self._work)
             frame.address(f"own_{name}", table)
         if self._requantiser is not None:
-            self._requantiser.set(1, 0, self._work)
+            summand = frame.value("summand", self._out) if self._shifted else 0
+            self._requantiser.set(1, summand, self._work)
         with code.b.region("body"):
             code.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
@@ -279,11 +295,13 @@ class _Addition:
             code.b("add", value, value, other)
 
     def _products(self) -> None:
-        """The shifted sums of the products, or the first products."""
+        """The shifted sums of the products and of the summand, or the first products."""
         code = self._code
         for value, other in zip(self._firsts, self._seconds, strict=True):
             code.b("mul", value, value, self._scales[0])
             if self._requantiser is not None:
                 continue
             code.accumulate(value, other, self._scales[1], self._work)
+            if self._summand is not None:
+                code.b("add", value, value, self._summand)
             code.b("sra", value, value, self._shift)

@@ -1,0 +1,108 @@
+"""Real factors as integers and a shift, such that no product leaves its word whatever the inputs are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.layout import Ints
+
+_WORD_BITS = 32
+_MAX_SHIFT, _MAX_WIDE_SHIFT = 31, 62
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FixedPoint:
+    """``(kappa * x + lam) >> shift`` in place of ``factor * x + offset``, rounded to the nearest.
+
+    Parameters
+    ----------
+    kappa, lam : array of int64
+        By channel.
+    shift : int
+        Of all.
+    """
+
+    kappa: Ints
+    lam: Ints
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest value a sum can have."""
+
+    low: int
+    high: int
+
+    def fits(self, bits: int) -> bool:
+        """Whether all of it is signed and of so many bits."""
+        return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
+
+    def scaled(self, factor: int, summand: int) -> "Range":
+        """The range of ``factor * x + summand``."""
+        ends = (self.low * factor + summand, self.high * factor + summand)
+        return Range(min(ends), max(ends))
+
+
+def sum_ranges(weights: Ints, bias: Ints, least: int, greatest: int) -> list[Range]:
+    """Of the accumulators of each channel, for inputs between ``least`` and ``greatest``.
+
+    Parameters
+    ----------
+    weights : int[channel, ...]
+    bias : int[channel]
+
+    Raises
+    ------
+    LayerError
+        Accumulators that can leave 32 bits.
+    """
+    flat = weights.reshape(len(weights), -1).astype(np.int64)
+    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
+    low = positive * least + negative * greatest + bias
+    high = positive * greatest + negative * least + bias
+    ranges = [Range(int(one), int(other)) for one, other in zip(low, high, strict=True)]
+    for number, (one, start) in enumerate(zip(ranges, bias.tolist(), strict=True)):
+        # on the way there, sums may lie between the bias and either end
+        if not Range(min(one.low, start), max(one.high, start)).fits(_WORD_BITS):
+            raise LayerError(f"sums must be of 32 bits, not {one.low}..{one.high} in channel {number}")
+    return ranges
+
+
+def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], *, wide: bool = False) -> FixedPoint:
+    """The rule with the longest shift for which products and sums stay within 32 bits, or ``wide`` within 64.
+
+    Parameters
+    ----------
+    factors : sequence of float
+        Of each channel, positive.
+    offset : int
+        Of all results.
+    ranges : sequence of Range
+        What is multiplied.
+    wide : bool
+        Whether words have 64 bits, and factors 32.
+
+    Raises
+    ------
+    LayerError
+        Factors so large, or so different, that there is no such shift.
+    """
+    bits = 2 * _WORD_BITS if wide else _WORD_BITS
+    for shift in reversed(range((_MAX_WIDE_SHIFT if wide else _MAX_SHIFT) + 1)):
+        summand = (offset << shift) + (1 << shift >> 1)
+        kappas = [round(factor * 2.0**shift) for factor in factors]
+        if all(
+            kappa < 1 << (_WORD_BITS - 1)
+            and one.scaled(kappa, 0).fits(bits)
+            and (total := one.scaled(kappa, summand)).fits(bits)
+            and Range(total.low >> shift, total.high >> shift).fits(_WORD_BITS)
+            for kappa, one in zip(kappas, ranges, strict=True)
+        ):
+            return FixedPoint(
+                kappa=np.array(kappas, np.int64), lam=np.full(len(kappas), summand, np.int64), shift=shift
+            )
+    largest = max(factors)
+    raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")

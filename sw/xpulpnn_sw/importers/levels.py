@@ -1,0 +1,319 @@
+"""Quantisers as the places of their steps, and rules of kernels that have every step at the same place.
+
+A quantiser gives ``q >= m`` exactly for real numbers from a bound on, for each m. Where an integer sum stands for
+``a * sum + b``, bounds become integers: the least sum that gives ``q >= m``. A rule of a kernel is the quantiser if it
+agrees with these integers at each of them and one below, as both are monotonous. No floating point takes part.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
+
+WIDTHS = (2, 4, 8)
+"""Of elements of maps and weights, besides single bits."""
+
+_THRESHOLD_BITS = 16
+_TRIES = 4
+"""Shifts that are tried, the largest first."""
+
+Fit = tuple[list[int], list[int], int]
+"""Factors and summands of channels, and a shift."""
+
+Bound = tuple[Fraction, bool]
+"""A real number, and whether it is above the bound itself."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Levels:
+    """A quantiser.
+
+    Parameters
+    ----------
+    bits, signed
+        What its results are in memory.
+    low, high : int
+        Its least and greatest result; of one bit -1 and 1.
+    scale, offset : Fraction
+        Results stand for ``scale * q + offset``.
+    bound : callable
+        For a result above ``low`` and a channel: where it begins.
+    is_free : bool
+        Whether it is the importer's, so that steps may be at the places next to those.
+    """
+
+    bits: int
+    signed: bool
+    low: int
+    high: int
+    scale: Fraction
+    offset: Fraction
+    bound: Callable[[int, int], Bound]
+    is_free: bool = False
+
+    @property
+    def results(self) -> range:
+        """Results above the least that memory can hold."""
+        if self.bits == SIGN_BITS:
+            return range(1, 2)
+        least = -(1 << (self.bits - 1)) if self.signed else 0
+        return range(least + 1, least + (1 << self.bits))
+
+
+def stored(low: int, high: int) -> tuple[int, bool]:
+    """Width and sign of the narrowest elements for such numbers; raises :class:`InputError` if there are none."""
+    for bits in WIDTHS:
+        if low >= 0 and high < 1 << bits:
+            return bits, False
+        if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
+            return bits, True
+    raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
+
+
+def uniform_levels(scale: Fraction, zero: Fraction, low: int, high: int, mode: str) -> Levels:
+    """``clip(round(x / scale + zero))``, which stands for ``scale * (q - zero)``.
+
+    ``mode`` is ROUND, half to even, FLOOR or CEIL; raises :class:`InputError` for another, or for a scale that is not
+    positive.
+    """
+    if scale <= 0:
+        raise InputError(f"scale must be greater than 0, not {float(scale)}")
+    if mode not in ("ROUND", "FLOOR", "CEIL"):
+        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+
+    def bound(result: int, _: int) -> Bound:
+        if mode == "FLOOR":
+            return (result - zero) * scale, False
+        if mode == "CEIL":
+            return (result - 1 - zero) * scale, True
+        return (result - Fraction(1, 2) - zero) * scale, result % 2 != 0
+
+    bits, signed = stored(low, high)
+    return Levels(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
+
+
+def sign_levels(scale: Fraction) -> Levels:
+    """``scale`` from 0 on, and ``-scale`` below."""
+    return Levels(
+        bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=Fraction(0), bound=lambda _, __: (Fraction(0), False)
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Affine:
+    """What the integer sums of a channel stand for: ``a * sum + b``, not below ``low`` and not above ``high``."""
+
+    a: Fraction
+    b: Fraction
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+    def then(self, factor: Fraction, summand: Fraction) -> "Affine":
+        """The same times a factor plus a summand."""
+
+        def moved(value: Fraction | None) -> Fraction | None:
+            return None if value is None else value * factor + summand
+
+        low, high = moved(self.low), moved(self.high)
+        if factor < 0:
+            low, high = high, low
+        return Affine(a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
+
+    def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
+        """The same, clipped."""
+
+        def inside(value: Fraction | None) -> Fraction | None:
+            if value is None:
+                return None
+            value = value if low is None else max(value, low)
+            return value if high is None else min(value, high)
+
+        least, most = inside(self.low), inside(self.high)
+        return Affine(a=self.a, b=self.b, low=low if least is None else least, high=high if most is None else most)
+
+    def at(self, value: int) -> Fraction:
+        """What a sum stands for."""
+        real = self.a * value + self.b
+        real = real if self.low is None else max(real, self.low)
+        return real if self.high is None else min(real, self.high)
+
+
+def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
+    """For each of the results the least sum that gives it, of sums in ``least..most``; none does: ``most + 1``.
+
+    The factor of the sums must not be negative.
+    """
+    found: list[int] = []
+    for result in levels.results:
+        if levels.bits != SIGN_BITS and not levels.low < result <= levels.high:
+            found.append(least if result <= levels.low else most + 1)
+            continue
+        real, is_above = levels.bound(result, channel)
+
+        def reached(value: Fraction, real: Fraction = real, is_above: bool = is_above) -> bool:
+            return value > real if is_above else value >= real
+
+        if affine.low is not None and reached(affine.low):
+            found.append(least)
+        elif affine.high is not None and not reached(affine.high):
+            found.append(most + 1)
+        elif affine.a == 0:
+            found.append(least if reached(affine.b) else most + 1)
+        else:
+            exact = (real - affine.b) / affine.a
+            value = floor(exact) + 1 if is_above else ceil(exact)
+            found.append(min(max(value, least), most + 1))
+    return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Channel:
+    """Sums of an output channel.
+
+    Parameters
+    ----------
+    least, most : int
+        Their range.
+    slope : Fraction
+        What q rises by for one more, roughly.
+    steps : list of int
+        As of :func:`steps`.
+    """
+
+    least: int
+    most: int
+    slope: Fraction
+    steps: Sequence[int]
+
+
+def fitted(
+    channels: Sequence[Channel], results: range, *, bits: int, longest: int, factor: int = 1, is_free: bool = False
+) -> Fit | None:
+    """Factors, summands and a shift with ``clip((k * sum + l) >> shift)`` equal to the steps of every channel.
+
+    ``k * factor * sum`` and ``k * sum + l`` have ``bits`` bits for all sums in the range. None if there are none; with
+    ``is_free`` those whose steps are nearest.
+    """
+    most = longest
+    for one in channels:
+        reach = max(abs(one.least), abs(one.most), 1) * factor
+        # a sum of two, and the result's own bits
+        while most and one.slope * (1 << most) * reach >= 1 << (bits - 2):
+            most -= 1
+        while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
+            most -= 1
+    for shift in range(most, max(most - _TRIES, -1), -1):
+        found = [_factor(one, results, shift, bits, factor, is_free=is_free) for one in channels]
+        if all(one is not None for one in found):
+            pairs = [one for one in found if one is not None]
+            return [kappa for kappa, _ in pairs], [lam for _, lam in pairs], shift
+    return None
+
+
+def _factor(
+    one: Channel, results: range, shift: int, bits: int, factor: int, *, is_free: bool
+) -> tuple[int, int] | None:
+    """Factor and summand of a channel for this shift."""
+    kappa = round(one.slope * (1 << shift))
+    lowest: int | None = None
+    highest: int | None = None
+    for result, step in zip(results, one.steps, strict=True):
+        edge = result << shift
+        if step <= one.most:
+            least = edge - kappa * step
+            lowest = least if lowest is None else max(lowest, least)
+        if step > one.least:
+            greatest = edge - 1 - kappa * (step - 1)
+            highest = greatest if highest is None else min(highest, greatest)
+    assert lowest is not None or highest is not None
+    if lowest is None or highest is None:
+        lam = lowest if lowest is not None else highest
+        assert lam is not None
+    elif lowest > highest and not is_free:
+        return None
+    else:
+        lam = (lowest + highest) // 2
+    bound = 1 << (bits - 1)
+    ends = [kappa * end for end in (one.least, one.most)]
+    values = [*(end * factor for end in ends), *(end + lam for end in ends), lam]
+    shifted = [end + lam >> shift for end in ends]
+    word = 1 << (ACCUMULATOR_BITS - 1)
+    fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)
+    return (kappa, lam) if fits else None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """A rule and its arrays, as ``xpulpnn pack`` takes them.
+
+    Parameters
+    ----------
+    rule : Rule
+        Its name.
+    arrays : dict of str to array
+        What it takes.
+    moved : int
+        Steps that are not where the quantiser has them.
+    """
+
+    rule: Rule
+    arrays: dict[str, Any]
+    moved: int = 0
+
+
+_NORMALISING = (
+    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
+    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
+)
+"""Rules with a factor and a summand, their bits and the longest shift; the cheapest first."""
+
+
+def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
+    """The cheapest rule that is the quantiser for every sum in the range; without any the nearest there is.
+
+    Raises :class:`InputError` for sums of more bits than a rule has.
+    """
+    if levels.bits != SIGN_BITS:
+        for rule, bits, longest in _NORMALISING:
+            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
+            if found is not None:
+                return _normalising(rule, found)
+    bound = 1 << (_THRESHOLD_BITS - 1)
+    # sums above a threshold count, and those equal to a step do
+    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
+    values = np.clip(wanted, -bound, bound - 1)
+    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
+    # a threshold at an end serves as well if no sum lies beyond
+    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
+    if bool(is_same.all()):
+        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
+    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
+        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
+        if found is not None:
+            return replace(_normalising(rule, found), moved=_moved(found, channels, levels.results))
+    raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
+
+
+def _normalising(rule: Rule, found: Fit) -> Chosen:
+    kappa, lam, shift = found
+    arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
+    return Chosen(rule=rule, arrays=arrays)
+
+
+def _moved(found: Fit, channels: Sequence[Channel], results: range) -> int:
+    """Steps that a rule has at other sums."""
+    factors, summands, shift = found
+    count = 0
+    for kappa, lam, one in zip(factors, summands, channels, strict=True):
+        for result, step in zip(results, one.steps, strict=True):
+            is_late = step <= one.most and kappa * step + lam >> shift < result
+            is_early = step > one.least and kappa * (step - 1) + lam >> shift >= result
+            count += is_late or is_early
+    return count

@@ -1,0 +1,210 @@
+"""ONNX models: the file, the nodes in their order, constants computed beforehand."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
+from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_operators import OPERATORS
+from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.policy import Policy
+from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, standard_places
+from xpulpnn_sw.networks.described import Described
+
+_LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
+"""Ends of networks that do not change which result is the greatest."""
+
+_SAMPLES = (1 << SAMPLE_BITS) - 1
+_COLOURS = 4
+"""Most of an image, by which the axes of an input are told apart."""
+
+
+def import_onnx(path: Path, options: ImportOptions) -> Described:
+    """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``.
+
+    Raises
+    ------
+    InputError, LayerError
+        Files that are no such model; a node that no layer stands for, by name and with the reason.
+    """
+    model = _loaded(path)
+    graph = model.graph
+    constants = {one.name: _array(one, path) for one in graph.initializer}
+    inputs = [one for one in graph.input if one.name not in constants]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
+    shape = _input_shape(inputs[0])
+    nodes = [_node(one) for one in graph.node]
+    policy = None if options.quantise is None else Policy.calibrated(model, inputs[0].name, shape, options)
+    context = Context(assembly=Assembly(options.name, options.note), policy=policy, note=options.note)
+    values: dict[str, Value] = {**constants, inputs[0].name: _input(shape, options)}
+    output = graph.output[0].name
+    for node in nodes:
+        _compute(node, values, context, model, output)
+    if output not in values:
+        raise InputError(f"output of the model must be that of a node, not {output}")
+    return _finished(values[output], context, nodes)
+
+
+def _finished(result: Value, context: Context, nodes: list[Node]) -> Described:
+    if isinstance(result, Sums):
+        try:
+            if context.policy is not None and result.weights is None:
+                context.map_of(result, nodes[-1].outputs[0])
+            else:
+                context.assembly.raw(result)
+        except (InputError, LayerError) as error:
+            raise InputError(f"end of the model behind {result.name or nodes[-1].name}: {error}") from None
+    elif not isinstance(result, Map) or result.stage == INPUT:
+        raise InputError("output of the model must depend on its input through a layer at least, not without any")
+    return context.assembly.finish()
+
+
+def _compute(node: Node, values: dict[str, Value], context: Context, model: Any, output: str) -> None:
+    """The outputs of a node."""
+    for name in node.inputs:
+        if name and name not in values:
+            raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
+    given = [values[name] if name else None for name in node.inputs]
+    live = [one for one in given if isinstance(one, Map | Sums)]
+    if not live and node.operator not in OPERATORS_ON_CONSTANTS:
+        folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
+        values.update(zip(node.outputs, folded, strict=False))
+        return
+    if node.operator in _LEFT_OUT and output in node.outputs:
+        context.note(f"{node} is left out: it does not change which result is the greatest")
+        values[output] = live[0]
+        return
+    operator = OPERATORS.get(node.operator)
+    if operator is None:
+        raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
+    try:
+        values[node.outputs[0]] = operator(context, node, given)
+    except (InputError, LayerError) as error:
+        raise InputError(f"{node}: {error}") from None
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{node}: shapes and attributes must go together, but {error}") from None
+
+
+OPERATORS_ON_CONSTANTS = ("Quant", "BipolarQuant", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape")
+"""Those that keep what constants are quantised as."""
+
+
+def _loaded(path: Path) -> Any:
+    # first, so that the caller learns if there is none
+    import onnx
+
+    try:
+        model = onnx.load(str(path))
+    except FileNotFoundError:
+        raise InputError(f"model must be an existing file, not {path}") from None
+    except Exception as error:
+        # protobuf and onnx raise classes of their own, without one in common
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"model must be an ONNX file, not {path}: {reason}") from None
+    if not model.graph.node:
+        raise InputError(f"model must be an ONNX file with nodes, not {path}")
+    return model
+
+
+def _array(tensor: Any, path: Path) -> NDArray[Any]:
+    from onnx import numpy_helper
+
+    try:
+        return np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason}") from None
+
+
+def _node(proto: Any) -> Node:
+    from onnx import helper
+
+    attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
+    return Node(
+        operator=proto.op_type,
+        name=proto.name or (proto.output[0] if proto.output else ""),
+        inputs=tuple(proto.input),
+        outputs=tuple(proto.output),
+        attributes=attributes,
+        proto=proto,
+    )
+
+
+def _input_shape(value: Any) -> tuple[int, ...]:
+    """Shape of the model's input for one image."""
+    sizes = [one.dim_value if one.HasField("dim_value") else 0 for one in value.type.tensor_type.shape.dim]
+    if not sizes or sizes[0] not in (0, 1) or any(size < 1 for size in sizes[1:]):
+        raise InputError(f"input {value.name} must be one image of known size, not of shape {sizes}")
+    return (1, *sizes[1:])
+
+
+def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
+    """Rows, columns and channels of an input in memory, and whether the model has its channels last."""
+    match shape[1:]:
+        case (size,):
+            return (1, 1, size), True
+        case (rows, columns):
+            return (rows, columns, 1), True
+        case (first, second, third):
+            is_last = third <= _COLOURS < first
+            return ((first, second, third), True) if is_last else ((second, third, first), False)
+        case _:
+            raise InputError(f"input must have an axis to three besides the image's, not the shape {shape}")
+
+
+def _input(shape: tuple[int, ...], options: ImportOptions) -> Map:
+    """The samples of an image."""
+    stored, is_last = _stored_shape(shape)
+    numbers = np.arange(prod(stored)).reshape(shape) if is_last else standard_places(stored)
+    if options.high <= options.low:
+        raise InputError(f"range of the input must be ascending, not {float(options.low)}..{float(options.high)}")
+    return Map(
+        stage=INPUT,
+        places=numbers,
+        shape=stored,
+        bits=SAMPLE_BITS,
+        signed=False,
+        low=0,
+        high=_SAMPLES,
+        scale=Fraction(options.high - options.low, _SAMPLES),
+        offset=Fraction(options.low),
+    )
+
+
+def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
+    """What a node makes of constants, by onnx's own evaluation."""
+    from onnx import ValueInfoProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    arrays = {name: _plain(value) for name, value in given.items()}
+    types = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in arrays.items()
+    ]
+    results = [ValueInfoProto(name=name) for name in node.outputs if name]
+    graph = helper.make_graph([node.proto], "constant", types, [])
+    graph.output.extend(results)
+    try:
+        whole = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+        return [np.asarray(one) for one in ReferenceEvaluator(whole).run(None, arrays)]
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{node}: constants must be computable, but {reason}") from None
+
+
+def _plain(value: Value) -> NDArray[Any]:
+    """A constant in floating point, as the model has it."""
+    if isinstance(value, Quantised):
+        return value.real.astype(np.float64).astype(np.float32)
+    assert isinstance(value, np.ndarray)
+    return value
+
+

@@ -1,0 +1,104 @@
+"""A node of an ONNX graph, and what its operator works in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.assembly import Assembly
+from xpulpnn_sw.importers.policy import Policy
+from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """A node.
+
+    Parameters
+    ----------
+    operator, name : str
+        What it computes, and what it is called; by its output if it has no name.
+    inputs, outputs : tuple of str
+        Tensors; an empty name is an input left out.
+    attributes : mapping of str to object
+        By name.
+    proto : NodeProto
+        As onnx has it.
+    """
+
+    operator: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    proto: Any
+
+    def __str__(self) -> str:
+        """Operator and name."""
+        return f"{self.operator} {self.name}"
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute that is a text."""
+        value = self.attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def number(self, name: str, default: int) -> int:
+        """An attribute that is a whole number."""
+        return int(self.attributes.get(name, default))
+
+    def numbers(self, name: str, default: Sequence[int]) -> list[int]:
+        """An attribute that is a list of whole numbers."""
+        return [int(one) for one in self.attributes.get(name, default)]
+
+
+@dataclass(eq=False, kw_only=True)
+class Context:
+    """What nodes are read in.
+
+    Parameters
+    ----------
+    assembly : Assembly
+        The network so far.
+    policy : Policy or None
+        How what has no quantiser is quantised.
+    note : callable
+        Is told what the network has not of the model.
+    """
+
+    assembly: Assembly
+    policy: Policy | None
+    note: Callable[[str], None]
+
+    def map_of(self, value: Value | None, tensor: str) -> Map:
+        """A value in memory; raises :class:`InputError` if nothing says how it is quantised."""
+        if isinstance(value, Map):
+            return value
+        if not isinstance(value, Sums):
+            raise InputError(f"{tensor or 'input'} must depend on the input of the model, not be a constant")
+        if self.policy is None:
+            raise InputError(
+                f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
+            )
+        return self.assembly.quantised(value, self.policy.levels(tensor, value))
+
+    def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
+        """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
+        if isinstance(value, Quantised):
+            return value
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{tensor} must be a constant, not depend on the input of the model")
+        if self.policy is not None:
+            return self.policy.weights(value, channel_axis)
+        if not np.array_equal(value, np.rint(value)):
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point")
+        return whole(value)
+
+
+def whole(value: NDArray[Any]) -> Quantised:
+    """Constants that are whole numbers."""
+    from fractions import Fraction
+
+    return Quantised(values=value.astype(np.int64), scale=np.full(value.shape, Fraction(1), object))

@@ -1,0 +1,269 @@
+"""What operators of ONNX, QONNX and QDQ models make of the values they are given."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.onnx_layers import (
+    add_maps,
+    average_pool,
+    convolution,
+    gemm,
+    global_average_pool,
+    matrix_product,
+    maximum_pool,
+)
+from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_quantisers import (
+    bipolar,
+    dequantise,
+    multi_threshold,
+    quant,
+    quantise,
+    truncation,
+)
+from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, by_channel, clamped, exact, identity, moved
+
+Given = Sequence[Value | None]
+Operator = Callable[[Context, Node, Given], Value]
+
+_ROOT_BITS = 400
+"""Of square roots, which have twice as many digits as any number that they are compared with."""
+
+
+def live(value: Value | None) -> Map | Sums:
+    """A value that depends on the input; raises :class:`InputError` for a constant."""
+    if not isinstance(value, Map | Sums):
+        raise InputError("first input must depend on the input of the model, not be a constant")
+    return value
+
+
+def _moved_by(value: Map | Sums, factor: Value | None, summand: Value | None) -> Value:
+    channels = value.shape[2]
+
+    def numbers(constant: Value | None, default: int) -> list[Fraction]:
+        if constant is None:
+            return [Fraction(default)] * channels
+        assert isinstance(constant, np.ndarray | Quantised)
+        return by_channel(constant, value.places, channels)
+
+    return moved(value, numbers(factor, 1), numbers(summand, 0))
+
+
+def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
+    """The value of a node of two inputs that depends on the model's, the constant, and whether that is the second."""
+    first, second = given[:2]
+    if isinstance(first, Map | Sums) and not isinstance(second, Map | Sums):
+        return first, second, True
+    return live(second), first, False
+
+
+def add(context: Context, node: Node, given: Given) -> Value:
+    """A constant, or the sum of two maps."""
+    if all(isinstance(one, Map | Sums) for one in given):
+        return add_maps(context, node, given, 1)
+    value, constant, _ = _constant_of(given)
+    return _moved_by(value, None, constant)
+
+
+def subtract(context: Context, node: Node, given: Given) -> Value:
+    """The difference with a constant, or of two maps."""
+    if all(isinstance(one, Map | Sums) for one in given):
+        return add_maps(context, node, given, -1)
+    value, constant, is_second = _constant_of(given)
+    if is_second:
+        return _moved_by(value, None, _negative(constant))
+    return _moved_by(_moved_by_number(value, Fraction(-1)), None, constant)
+
+
+def _moved_by_number(value: Map | Sums, factor: Fraction) -> Map | Sums:
+    channels = value.shape[2]
+    return moved(value, [factor] * channels, [Fraction(0)] * channels)
+
+
+def _negative(constant: Any) -> Any:
+    return np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
+
+
+def multiply(_: Context, __: Node, given: Given) -> Value:
+    """Times a constant."""
+    if all(isinstance(one, Map | Sums) for one in given):
+        raise InputError("one factor must be a constant, not both depend on the input")
+    value, constant, _ = _constant_of(given)
+    return _moved_by(value, constant, None)
+
+
+def divide(_: Context, __: Node, given: Given) -> Value:
+    """Over a constant."""
+    value, constant, is_second = _constant_of(given)
+    if not is_second or isinstance(constant, Map | Sums):
+        raise InputError("divisor must be a constant, not depend on the input")
+    channels = value.shape[2]
+    numbers = by_channel(constant, value.places, channels)
+    if not all(numbers):
+        raise InputError("divisor must be other than 0, not 0")
+    return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
+
+
+def root(value: Fraction) -> Fraction:
+    """The square root, exact if it is a fraction of few digits."""
+    return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
+
+
+def batch_normalisation(_: Context, node: Node, given: Given) -> Value:
+    """A factor and a summand for each channel."""
+    value = live(given[0])
+    channels = value.shape[2]
+    axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
+    if node.number("training_mode", 0):
+        raise InputError("training_mode must be 0, not 1")
+    if any(not isinstance(one, np.ndarray) for one in given[1:5]):
+        raise InputError("parameters must be constants in floating point, not others")
+    arrays = [np.asarray(one).reshape(axis) for one in given[1:5]]
+    scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
+    epsilon = exact(float(node.attributes.get("epsilon", 1e-5)))
+    if any(one + epsilon <= 0 for one in variance):
+        raise InputError("variances must be greater than 0, not less")
+    factors = [one / root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
+    summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
+    return moved(value, factors, summands)
+
+
+def _clipped(context: Context, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
+    if isinstance(value, Sums):
+        return clamped(value, low, high)
+    ends = [value.scale * end + value.offset for end in (value.low, value.high)]
+    if (low is None or min(ends) >= low) and (high is None or max(ends) <= high):
+        return value
+    if value.signed and low == 0 and high is None and not value.offset and value.scale > 0:
+        height, width, channels = value.shape
+        stage = context.assembly.channelwise("relu", f"{height}x{width}x{channels}", value)
+        return replace(value, stage=stage, low=0)
+    return clamped(identity(value), low, high)
+
+
+def relu(context: Context, _: Node, given: Given) -> Value:
+    """Nothing below 0."""
+    return _clipped(context, live(given[0]), Fraction(0), None)
+
+
+def clip(context: Context, node: Node, given: Given) -> Value:
+    """Nothing below one number and above another."""
+
+    def end(place: int, name: str) -> Fraction | None:
+        value = given[place] if len(given) > place else None
+        if value is None:
+            return exact(node.attributes[name]) if name in node.attributes else None
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{name} must be a constant, not depend on the input")
+        return exact(value.reshape(-1)[0])
+
+    return _clipped(context, live(given[0]), end(1, "min"), end(2, "max"))
+
+
+def same(_: Context, __: Node, given: Given) -> Value:
+    """The input."""
+    return live(given[0])
+
+
+def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
+    """A value in another shape or order."""
+    if isinstance(value, Map | Sums):
+        return replace(value, places=change(value.places))
+    if isinstance(value, Quantised):
+        return Quantised(values=change(value.values), scale=change(value.scale))
+    return change(value)
+
+
+def _whole(value: Value | None) -> list[int]:
+    if not isinstance(value, np.ndarray):
+        raise InputError("shape and axes must be constants, not depend on the values of the input")
+    return [int(one) for one in value.ravel()]
+
+
+def reshape(_: Context, node: Node, given: Given) -> Value:
+    """Another shape."""
+    wanted = _whole(given[1]) if len(given) > 1 else node.numbers("shape", [])
+    value = given[0]
+    shape = value.places.shape if isinstance(value, Map | Sums) else value.values.shape if isinstance(value, Quantised) else np.shape(value)
+    if not node.number("allowzero", 0):
+        wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    return _placed(value, lambda one: one.reshape(wanted))
+
+
+def flatten(_: Context, node: Node, given: Given) -> Value:
+    """Two axes."""
+    value = live(given[0])
+    axis = node.number("axis", 1)
+    rows = int(np.prod(value.places.shape[:axis]))
+    return _placed(value, lambda one: one.reshape(rows, -1))
+
+
+def transpose(_: Context, node: Node, given: Given) -> Value:
+    """Axes in another order."""
+    axes = node.attributes.get("perm")
+    return _placed(given[0], lambda one: one.transpose(axes))
+
+
+def squeeze(_: Context, node: Node, given: Given) -> Value:
+    """Without axes of one element."""
+    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    return _placed(live(given[0]), lambda one: np.squeeze(one, tuple(axes) or None))
+
+
+def unsqueeze(_: Context, node: Node, given: Given) -> Value:
+    """With axes of one element."""
+    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    return _placed(live(given[0]), lambda one: np.expand_dims(one, tuple(axes)))
+
+
+def shape_of(_: Context, __: Node, given: Given) -> Value:
+    """The shape, for one image."""
+    return np.array(live(given[0]).places.shape, np.int64)
+
+
+def pad(_: Context, node: Node, given: Given) -> Value:
+    """Nothing around the map: other pads are those of the layer behind."""
+    pads = _whole(given[1]) if len(given) > 1 else node.numbers("pads", [])
+    if any(pads):
+        raise InputError("pads must be 0, those of convolutions belong to the convolutions, not a node of their own")
+    return live(given[0])
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "Quant": quant,
+    "BipolarQuant": bipolar,
+    "MultiThreshold": multi_threshold,
+    "Trunc": truncation,
+    "QuantizeLinear": quantise,
+    "DequantizeLinear": dequantise,
+    "Conv": convolution,
+    "Gemm": gemm,
+    "MatMul": matrix_product,
+    "Add": add,
+    "Sub": subtract,
+    "Mul": multiply,
+    "Div": divide,
+    "BatchNormalization": batch_normalisation,
+    "Relu": relu,
+    "Clip": clip,
+    "MaxPool": maximum_pool,
+    "AveragePool": average_pool,
+    "GlobalAveragePool": global_average_pool,
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Transpose": transpose,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Shape": shape_of,
+    "Identity": same,
+    "Dropout": same,
+    "Cast": same,
+    "Pad": pad,
+}
+"""By the name of the operator."""

@@ -1,0 +1,210 @@
+"""Quantisers of QONNX and QDQ models."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.levels import Levels, sign_levels, stored, uniform_levels
+from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, exact, identity
+
+Given = Sequence[Value | None]
+
+
+def _number(value: Value | None, what: str) -> Fraction:
+    """A constant that is one number."""
+    real = value.real if isinstance(value, Quantised) else value
+    if not isinstance(real, np.ndarray):
+        raise InputError(f"{what} must be a constant, not depend on the input")
+    if not real.size or not bool(np.all(real == real.ravel()[0])):
+        raise InputError(f"{what} of activations must be one number, not one for each channel")
+    return exact(real.ravel()[0])
+
+
+def _rounded(values: Any, mode: str) -> Any:
+    """Constants rounded, by the rule of this name."""
+    rules = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}
+    if mode not in rules:
+        raise InputError(f"rounding_mode must be one of {', '.join(rules)}, not {mode}")
+    return rules[mode](values)
+
+
+def _end(value: Value | None, levels: Levels, context: Context) -> Value:
+    """A value behind a quantiser."""
+    if isinstance(value, Map):
+        if all(_result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)):
+            return value
+        value = identity(value)
+    if not isinstance(value, Sums):
+        raise InputError("input must depend on the input of the model, not be a constant")
+    return context.assembly.quantised(value, levels)
+
+
+def _range(value: Map) -> list[int]:
+    return [-1, 1] if value.bits == 1 else list(range(value.low, value.high + 1))
+
+
+def _result(levels: Levels, real: Fraction) -> Fraction | None:
+    """What a number becomes, of levels that are alike in every channel."""
+    if levels.bits == 1:
+        bound, _ = levels.bound(1, 0)
+        return levels.scale * (1 if real >= bound else -1) + levels.offset
+    near = (real - levels.offset) / levels.scale
+    return real if near.denominator == 1 and levels.low <= near <= levels.high else None
+
+
+def quant(context: Context, node: Node, given: Given) -> Value:
+    """``Quant`` of QONNX."""
+    value, scale, zero, width = given[:4]
+    bits = _number(width, "bit width")
+    mode = node.text("rounding_mode", "ROUND").upper()
+    is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
+    if bits.denominator != 1 or not 1 <= bits <= 32:
+        raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
+    high = (1 << (int(bits) - is_signed)) - 1 - (is_narrow and not is_signed)
+    low = -(1 << (int(bits) - 1)) + is_narrow if is_signed else 0
+    if isinstance(value, np.ndarray):
+        return _constants(value, scale, zero, low, high, mode)
+    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
+    return _end(value, levels, context)
+
+
+def _constants(values: Any, scale: Value | None, zero: Value | None, low: int, high: int, mode: str) -> Quantised:
+    """Constants behind a quantiser."""
+    if not isinstance(scale, np.ndarray) or not isinstance(zero, np.ndarray):
+        raise InputError("scale and zero point must be constants, not depend on the input")
+    if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
+        raise InputError("scales must be greater than 0 and weights finite, not others")
+    # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
+    quotients = values.astype(np.float64) / scale.astype(np.float64) + zero
+    whole = _rounded(np.clip(quotients, low, high), mode).astype(np.int64)
+    numbers = np.vectorize(exact, otypes=[object])(scale)
+    return Quantised(
+        values=np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape),
+        scale=np.broadcast_to(numbers, values.shape),
+    )
+
+
+def bipolar(context: Context, _: Node, given: Given) -> Value:
+    """``BipolarQuant`` of QONNX: a sign."""
+    value, scale = given[:2]
+    if isinstance(value, np.ndarray):
+        if not isinstance(scale, np.ndarray) or not (scale > 0).all():
+            raise InputError("scales must be greater than 0, not others")
+        numbers = np.vectorize(exact, otypes=[object])(scale)
+        return Quantised(values=np.where(value >= 0, 1, -1), scale=np.broadcast_to(numbers, value.shape))
+    number = _number(scale, "scale")
+    if number <= 0:
+        raise InputError(f"scale must be greater than 0, not {float(number)}")
+    return _end(value, sign_levels(number), context)
+
+
+def multi_threshold(context: Context, node: Node, given: Given) -> Value:
+    """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
+    value, table = given[:2]
+    if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
+        raise InputError("thresholds must be a constant [channel][level], not another value")
+    scale, bias = (exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0)))
+    channels, count = value.shape[2], table.shape[1]
+    if scale <= 0 or len(table) not in (1, channels):
+        raise InputError(f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}")
+    rows = [[exact(one) for one in row] for row in table]
+    if any(first > second for row in rows for first, second in zip(row, row[1:], strict=False)):
+        raise InputError("thresholds must be ascending, not falling")
+    if count == 1 and scale == -2 * bias:
+        halved = scale / 2
+        levels = replace(sign_levels(halved), bound=lambda _, channel: (rows[channel % len(rows)][0], False))
+    else:
+        bits, signed = stored(0, count)
+        levels = Levels(
+            bits=bits,
+            signed=signed,
+            low=0,
+            high=count,
+            scale=scale,
+            offset=bias,
+            bound=lambda result, channel: (rows[channel % len(rows)][result - 1], False),
+        )
+    return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
+
+
+def truncation(context: Context, node: Node, given: Given) -> Value:
+    """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
+    if len(given) != 5:
+        raise InputError(f"Trunc must have 5 inputs, those of its first version, not {len(given)}")
+    value, (scale, zero, before, after) = given[0], [_number(one, "parameter") for one in given[1:]]
+    mode = node.text("rounding_mode", "FLOOR").upper()
+    if zero or before < after or mode != "FLOOR":
+        raise InputError(f"Trunc must be of zero point 0, towards fewer bits by FLOOR, not {mode} {before}->{after}")
+    if not isinstance(value, Map | Sums):
+        raise InputError("input must depend on the input of the model, not be a constant")
+    sums = identity(value) if isinstance(value, Map) else value
+    reals = [(one.at(end)) for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True) for end in (least, most)]
+    step = scale * (1 << int(before - after))
+    low, high = (int(end / step // 1) for end in (min(reals), max(reals)))
+    levels = uniform_levels(step, Fraction(0), low, high, "FLOOR")
+    found = context.assembly.quantised(sums, levels)
+    return replace(found, scale=scale)
+
+
+def quantise(context: Context, node: Node, given: Given) -> Value:
+    """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
+    value, scale = given[:2]
+    low, high = _limits(node, given[2] if len(given) > 2 else None)
+    zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
+    if isinstance(value, np.ndarray):
+        axis = node.number("axis", 1)
+        return _constants(value, _along(scale, value.ndim, axis), _along(zero, value.ndim, axis), low, high, "ROUND")
+    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND")
+    return _end(value, levels, context)
+
+
+def dequantise(_: Context, node: Node, given: Given) -> Value:
+    """``DequantizeLinear``: of integers that stand for themselves already, or constants with a scale."""
+    value, scale = given[:2]
+    if isinstance(value, Map):
+        zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
+        number = _number(scale, "scale")
+        if value.scale != number or value.offset != -zero * number:
+            raise InputError("scale and zero point must be those of the quantiser before, not others")
+        return value
+    if isinstance(value, Quantised):
+        return value
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        raise InputError("input must be that of a quantiser or integers, not in floating point")
+    axis = node.number("axis", 1)
+    zero = _along(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
+    numbers = np.vectorize(exact, otypes=[object])(_along(scale, value.ndim, axis))
+    return Quantised(values=value.astype(np.int64) - zero.astype(np.int64), scale=np.broadcast_to(numbers, value.shape))
+
+
+def _along(value: Value | None, axes: int, axis: int) -> Any:
+    """A number for each place of an axis, in a shape that goes with the whole tensor."""
+    if not isinstance(value, np.ndarray):
+        raise InputError("scale and zero point must be constants, not depend on the input")
+    if value.size == 1:
+        return value.reshape(())
+    shape = [1] * axes
+    shape[axis % axes] = -1
+    return value.reshape(shape)
+
+
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
+
+
+def _limits(node: Node, zero: Value | None) -> tuple[int, int]:
+    """The range of what a quantiser gives, by the type of its zero point."""
+    if isinstance(zero, np.ndarray):
+        name = zero.dtype.name
+    else:
+        from onnx import helper
+
+        chosen = node.number("output_dtype", 0)
+        name = helper.tensor_dtype_to_np_dtype(chosen).name if chosen else "uint8"
+    if name not in _LIMITS:
+        raise InputError(f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
+    return _LIMITS[name]

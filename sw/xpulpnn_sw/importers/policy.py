@@ -1,0 +1,117 @@
+"""Quantisers for models in floating point: ranges by images, least squared errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.levels import WIDTHS, Levels, uniform_levels
+from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.values import Quantised, Sums
+
+_KEPT = 1 << 14
+"""Elements of a tensor that a scale is looked for with."""
+
+_STEPS = 60
+"""Scales that are tried."""
+
+_LEAST = 0.3
+"""The smallest of them, over the one that clips nothing."""
+
+
+def best_scale(values: NDArray[Any], low: int, high: int) -> float:
+    """The scale with the least squared error of ``clip(round(values / scale))``."""
+    most = max(float(values.max()) / high, float(values.min()) / low if low else 0.0)
+    if most <= 0:
+        return 1.0
+    tried = most * np.linspace(_LEAST, 1, _STEPS)
+    errors = [
+        float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried
+    ]
+    return float(tried[int(np.argmin(errors))])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Policy:
+    """How a model in floating point is quantised.
+
+    Parameters
+    ----------
+    bits : int
+        Of weights and activations.
+    samples : mapping of str to array
+        For each tensor elements that it had for images.
+    """
+
+    bits: int
+    samples: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def calibrated(cls, model: Any, name: str, shape: tuple[int, ...], options: ImportOptions) -> "Policy":
+        """The policy for a model, whose input is called ``name``, with the images of ``options``.
+
+        Raises :class:`InputError` for other widths than those of kernels, images of other sizes, or models that
+        cannot be computed.
+        """
+        bits = options.quantise
+        if bits not in WIDTHS:
+            raise InputError(f"--quantise must be one of {', '.join(map(str, WIDTHS))}, not {bits}")
+        if options.images is None or not len(options.images):
+            raise InputError("--quantise must have images for calibration, not none")
+        images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
+        factor = float(options.high - options.low) / 255
+        real = (images.astype(np.float64) * factor + float(options.low)).astype(np.float32)
+        if len(shape) == 4 and images.shape[1:] != shape[1:]:
+            real = real.transpose(0, 3, 1, 2)
+        if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
+            raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
+        return cls(bits=bits, samples=_computed(model, name, real.reshape(-1, *shape)))
+
+    def levels(self, tensor: str, sums: Sums) -> Levels:
+        """A quantiser for a tensor: unsigned if nothing is negative."""
+        values = self.samples[tensor]
+        is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
+        low, high = (0, (1 << self.bits) - 1) if is_positive else (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
+        scale = Fraction(best_scale(values, low, high))
+        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
+
+    def weights(self, values: NDArray[Any], channel_axis: int | None) -> Quantised:
+        """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
+        most = (1 << (self.bits - 1)) - 1
+        rows = values[np.newaxis] if channel_axis is None else np.moveaxis(values, channel_axis, 0)
+        scales = [best_scale(row.ravel(), -most, most) for row in rows]
+        column = np.array(scales).reshape(-1, *[1] * (rows.ndim - 1))
+        whole = np.clip(np.rint(rows / column), -most, most).astype(np.int64)
+        exact = np.broadcast_to(np.array([Fraction(one) for one in scales], object).reshape(column.shape), whole.shape)
+        if channel_axis is None:
+            return Quantised(values=whole[0], scale=exact[0])
+        return Quantised(values=np.moveaxis(whole, 0, channel_axis), scale=np.moveaxis(exact, 0, channel_axis))
+
+
+def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Elements of all tensors for some images, by onnx's own evaluation."""
+    from onnx import ModelProto, ValueInfoProto
+    from onnx.reference import ReferenceEvaluator
+
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    names = [one for node in model.graph.node for one in node.output if one]
+    del whole.graph.output[:]
+    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
+    found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
+    rng = np.random.default_rng(0)
+    try:
+        evaluator = ReferenceEvaluator(whole)
+        for image in images:
+            for one, values in zip(names, evaluator.run(None, {name: image}), strict=True):
+                flat = np.asarray(values).ravel()
+                most = max(1, _KEPT // len(images))
+                found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"model must be computable for its images, but {reason}") from None
+    return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}

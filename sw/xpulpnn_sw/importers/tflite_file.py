@@ -1,0 +1,212 @@
+"""What a TFLite file has, read as a whole: tensors, operators and their options.
+
+Everything is read at once, so that a file that breaks off is known as such before anything is made of it.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+
+_IDENTIFIER = b"TFL3"
+
+_DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
+
+_WINDOW = ("Padding", "StrideH", "StrideW", "FusedActivationFunction")
+_OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "CONV_2D": ("Conv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
+    "FULLY_CONNECTED": ("FullyConnectedOptions", ("FusedActivationFunction", "WeightsFormat")),
+    "ADD": ("AddOptions", ("FusedActivationFunction",)),
+    "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
+    "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
+}
+"""Class of the options of an operator, and those that are read."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tensor:
+    """A tensor of the file.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    shape : tuple of int
+        Its shape.
+    type : str
+        Its elements, as TFLite calls them.
+    scales : array of float64
+        By channel or one; none if it is not quantised.
+    zeros : array of int64
+        Zero points, as many.
+    axis : int
+        Which dimension has the channels.
+    data : array or None
+        Its elements if they are in the file.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    scales: NDArray[np.float64]
+    zeros: NDArray[np.int64]
+    axis: int
+    data: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operator:
+    """An operator of the file.
+
+    Parameters
+    ----------
+    index : int
+        Its place.
+    kind : str
+        What it is, as TFLite calls it.
+    inputs, outputs : tuple of int
+        Tensors; -1 for one that is left out.
+    options : mapping of str to int
+        By the names of TFLite's schema, such as ``StrideH``.
+    """
+
+    index: int
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """The graph of a file.
+
+    Parameters
+    ----------
+    tensors : tuple of Tensor
+        All of them.
+    operators : tuple of Operator
+        In the order in which they compute.
+    inputs, outputs : tuple of int
+        Tensors of the graph.
+    activations, paddings : mapping of int to str
+        What these options are called.
+    """
+
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    activations: Mapping[int, str]
+    paddings: Mapping[int, str]
+
+
+def read_graph(path: Path) -> Model:
+    """The graph in a file.
+
+    Raises
+    ------
+    InputError
+        What cannot be read, is no TFLite file, breaks off, or has several graphs.
+    ModuleNotFoundError
+        There is no package ``tflite``.
+    """
+    library: Any = import_module("tflite")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"model must be a file that can be read, not {path}: {error.strerror}") from None
+    if content[4:8] != _IDENTIFIER:
+        raise InputError(f"model must be a TFLite file, not {path}")
+    try:
+        return _model(library, content)
+    except (struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InputError(f"model must be a whole TFLite file, not {path}: {error}") from None
+
+
+def _model(library: Any, content: bytes) -> Model:
+    model = library.Model.GetRootAs(content, 0)
+    if model.SubgraphsLength() != 1:
+        raise ValueError(f"{model.SubgraphsLength()} graphs, where 1 can be read")
+    graph = model.Subgraphs(0)
+    types, kinds = _names(library.TensorType), _names(library.BuiltinOperator)
+    buffers = [model.Buffers(number) for number in range(model.BuffersLength())]
+    tensors = tuple(_tensor(graph.Tensors(number), types, buffers) for number in range(graph.TensorsLength()))
+    codes = [model.OperatorCodes(number) for number in range(model.OperatorCodesLength())]
+    known: list[str] = [kinds[code.BuiltinCode()] for code in codes]
+    operators = tuple(
+        _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
+    )
+    inputs, outputs = _integers(graph.InputsAsNumpy()), _integers(graph.OutputsAsNumpy())
+    used = [*inputs, *outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
+    if any(not -1 <= tensor < len(tensors) for tensor in used):
+        raise IndexError("tensor that is not there")
+    return Model(
+        tensors=tensors,
+        operators=operators,
+        inputs=inputs,
+        outputs=outputs,
+        activations=_names(library.ActivationFunctionType),
+        paddings=_names(library.Padding),
+    )
+
+
+def _names(enumeration: Any) -> dict[int, str]:
+    members = cast("dict[str, Any]", vars(enumeration))
+    return {value: name for name, value in members.items() if isinstance(value, int)}
+
+
+def _integers(values: Any) -> tuple[int, ...]:
+    """A vector, which is the number 0 where there is none."""
+    return () if isinstance(values, int) else tuple(int(value) for value in values)
+
+
+def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tensor:
+    kind, shape = types[tensor.Type()], _integers(tensor.ShapeAsNumpy())
+    parameters = tensor.Quantization()
+    scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
+    if parameters is not None and parameters.ScaleLength():
+        scales = parameters.ScaleAsNumpy().astype(np.float64)
+        axis = parameters.QuantizedDimension()
+        if parameters.ZeroPointLength():
+            zeros = parameters.ZeroPointAsNumpy().astype(np.int64)
+        else:
+            zeros = np.zeros(len(scales), np.int64)
+        if len(zeros) != len(scales) or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ValueError(f"scales and zero points of tensor {_text(tensor.Name())}")
+    buffer, data = buffers[tensor.Buffer()], None
+    if buffer.DataLength() and kind in _DTYPES:
+        data = buffer.DataAsNumpy().view(_DTYPES[kind]).reshape(shape)
+    return Tensor(name=_text(tensor.Name()), shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
+
+
+def _text(name: bytes | None) -> str:
+    return (name or b"").decode(errors="replace")
+
+
+def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> Operator:
+    kind = kinds[int(operator.OpcodeIndex())]
+    options: dict[str, int] = {}
+    table = operator.BuiltinOptions()
+    if kind in _OPTIONS:
+        if table is None:
+            raise ValueError(f"no options of operator {number}")
+        name, fields = _OPTIONS[kind]
+        read = getattr(library, name)()
+        read.Init(table.Bytes, table.Pos)
+        options = {field: int(getattr(read, field)()) for field in fields}
+    return Operator(
+        index=number,
+        kind=kind,
+        inputs=_integers(operator.InputsAsNumpy()),
+        outputs=_integers(operator.OutputsAsNumpy()),
+        options=options,
+    )

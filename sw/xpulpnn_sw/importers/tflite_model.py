@@ -1,0 +1,207 @@
+"""TFLite models of 8 bits as networks in integers.
+
+Every value ``scale * (q - zero)`` keeps its code ``q``: as it is, signed, or plus 128, unsigned, if its zero point is
+-128, which then is 0. Zero points of inputs become values around the map and parts of biases; scales become a factor of
+each channel. What differs from TFLite is the rounding of that factor.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.importers.tflite_file import Model, Operator, Tensor
+from xpulpnn_sw.layout import Ints
+
+BYTE = 8
+LEAST, GREATEST = -128, 127
+"""Codes of 8 bits."""
+
+NO_PADS = (0, 0, 0, 0)
+
+_ENDS: Mapping[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0, None),
+    "RELU6": (0, 6),
+    "RELU_N1_TO_1": (-1, 1),
+}
+"""Where fused activations clip."""
+
+
+class OperatorError(Exception):
+    """Why an operator cannot be mapped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A map of the network.
+
+    Parameters
+    ----------
+    source : str
+        The layer that computes it, or ``input``.
+    shape : tuple of int
+        Without the batch.
+    scale : float
+        Of its codes.
+    zero : int
+        The code of 0, as it is in the network.
+    signed : bool
+        Whether codes are, in the network.
+    pads : (int, int, int, int)
+        Of zeros that an operator has put around it and no layer has yet: top, bottom, left, right.
+    """
+
+    source: str
+    shape: tuple[int, ...]
+    scale: float
+    zero: int
+    signed: bool
+    pads: tuple[int, int, int, int] = NO_PADS
+
+    @property
+    def width(self) -> str:
+        """As in the text of a precision."""
+        return f"{'i' if self.signed else 'u'}{BYTE}"
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the greatest code."""
+        return (LEAST, GREATEST) if self.signed else (0, GREATEST - LEAST)
+
+    def reshaped(self, shape: tuple[int, ...]) -> "Value":
+        """The same elements in another shape."""
+        if prod(shape) != prod(self.shape) or self.pads != NO_PADS:
+            raise OperatorError(f"shape must be of {prod(self.shape)} elements, not {dims(shape)}")
+        return replace(self, shape=shape)
+
+
+def require(held: bool, what: str) -> None:
+    """Raise :class:`OperatorError` with this text unless it holds."""
+    if not held:
+        raise OperatorError(what)
+
+
+class Reader:
+    """Reads what an operator computes with.
+
+    Parameters
+    ----------
+    model : Model
+        The graph.
+    operator : Operator
+        One of its operators.
+    values : mapping of int to Value
+        What is known of its tensors.
+    """
+
+    def __init__(self, model: Model, operator: Operator, values: Mapping[int, Value]) -> None:
+        self.operator, self.model, self._values = operator, model, values
+
+    def tensor(self, place: int) -> Tensor:
+        """An input."""
+        require(place < len(self.operator.inputs), f"inputs must be {place + 1} at least")
+        return self.model.tensors[self.operator.inputs[place]]
+
+    def value(self, place: int) -> Value:
+        """An input that a layer or the network's input gives."""
+        tensor = self.tensor(place)
+        found = self._values.get(self.operator.inputs[place])
+        require(found is not None, f"input must be a result of an operator before, not {tensor.name}")
+        assert found is not None
+        return found
+
+    def map(self, place: int, *, padded: bool = False) -> tuple[Value, int, int, int]:
+        """The same, of rows, columns and channels, and these; unless ``padded`` with nothing around it."""
+        value = self.value(place)
+        require(
+            len(value.shape) == len(("row", "column", "channel")),
+            f"map must be [1, row, column, channel], not {dims(value.shape)}",
+        )
+        require(padded or value.pads == NO_PADS, "padding must be before a convolution, not here")
+        height, width, channels = value.shape
+        return value, height, width, channels
+
+    def constant(self, place: int, type_: str) -> Ints:
+        """An input that is in the file."""
+        tensor = self.tensor(place)
+        require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
+        require(tensor.data is not None, f"{tensor.name} must be in the file, not computed")
+        assert tensor.data is not None
+        return tensor.data.astype(np.int64)
+
+    def result(self, source: str) -> Value:
+        """The output, which the layer ``source`` computes."""
+        return value_of(self.model.tensors[self.operator.outputs[0]], source)
+
+    def option(self, name: str) -> int:
+        """A number."""
+        return self.operator.options[name]
+
+    def check_activation(self, result: Value) -> None:
+        """Raise :class:`OperatorError` unless the fused activation clips where codes end."""
+        name = self.model.activations.get(self.option("FusedActivationFunction"), "another")
+        require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
+        for end, code, is_low in zip(_ENDS[name], result.ends, (True, False), strict=True):
+            if end is None:
+                continue
+            clipped = result.zero + round(end / result.scale)
+            fits = clipped <= code if is_low else clipped >= code
+            require(fits, f"{name} must clip where the results' 8 bits end, {code}, not at {clipped}")
+
+    def padding(
+        self, size: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
+    ) -> tuple[int, int, int, int]:
+        """Rows and columns around a map of this size, for windows that reach so far."""
+        name = self.model.paddings.get(self.option("Padding"), "another")
+        require(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
+        if name == "VALID":
+            return NO_PADS
+        missing = [
+            max((-(-length // step) - 1) * step + reach - length, 0)
+            for length, reach, step in zip(size, window, stride, strict=True)
+        ]
+        rows, columns = missing
+        return rows // 2, rows - rows // 2, columns // 2, columns - columns // 2
+
+
+def value_of(tensor: Tensor, source: str) -> Value:
+    """A tensor of codes as a map of the network."""
+    require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
+    require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
+    zero = int(tensor.zeros[0])
+    require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {LEAST}..{GREATEST}, not {zero}")
+    signed = zero != LEAST
+    return Value(
+        source=source,
+        shape=tensor.shape[1:],
+        scale=float(tensor.scales[0]),
+        zero=zero if signed else 0,
+        signed=signed,
+    )
+
+
+def weight_scales(tensor: Tensor, axis: int, channels: int) -> list[float]:
+    """A scale for each of the channels, which lie along ``axis``."""
+    require(not tensor.zeros.any(), f"zero points of {tensor.name} must be 0, not {tensor.zeros.max()}")
+    count = len(tensor.scales)
+    if count == 1:
+        return [float(tensor.scales[0])] * channels
+    require(count == channels and tensor.axis == axis, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+    return [float(scale) for scale in tensor.scales]
+
+
+def named(operator: Operator, compute: Callable[[], None]) -> None:
+    """Do something; raises :class:`InputError` that names the operator for what it cannot do."""
+    try:
+        compute()
+    except (OperatorError, InputError, LayerError) as error:
+        raise InputError(f"operator {operator.index} ({operator.kind}): {error}") from None
+
+
+def dims(shape: tuple[int, ...]) -> str:
+    """A shape as layers and messages have it."""
+    return "x".join(map(str, shape)) or "nothing"

@@ -1,0 +1,351 @@
+"""Operators of TFLite as layers of a network."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, sum_ranges
+from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.tflite_file import Model, Operator, read_graph
+from xpulpnn_sw.importers.tflite_model import (
+    LEAST,
+    NO_PADS,
+    OperatorError,
+    Reader,
+    Value,
+    dims,
+    named,
+    require,
+    value_of,
+    weight_scales,
+)
+from xpulpnn_sw.layer_text import join
+from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.described import Described, Scaling
+from xpulpnn_sw.networks.network import NETWORK_INPUT
+
+_IMAGE_CHANNELS = 4
+"""With fewer the first convolution is one of an image."""
+
+_SAMPLE_SHIFT = 16
+_GREATEST_SAMPLE = 255
+_BOTH = 2
+_MAP = 3
+
+
+def import_tflite(path: Path, options: ImportOptions) -> Described:
+    """The network of a TFLite file of 8 bits.
+
+    Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
+    are. Sums are requantised in 32 bits, or ``wide`` in 64, nearer to TFLite's rounding.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    options : ImportOptions
+        What it does not say.
+
+    Raises
+    ------
+    InputError, LayerError
+        Another file, an operator that cannot be mapped, which the text names, or layers that do not fit together.
+    ModuleNotFoundError
+        There is no package ``tflite``.
+    """
+    model = read_graph(path)
+    if options.quantise is not None:
+        raise InputError("--quantise must be left out with TFLite, whose models are quantised")
+    for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
+        if len(tensors) != 1:
+            raise InputError(f"{what} of the model must be 1, not {len(tensors)}")
+    return _Import(model, options).network()
+
+
+class _Import:
+    """A model on its way into a network."""
+
+    def __init__(self, model: Model, options: ImportOptions) -> None:
+        self._model, self._options, self._note = model, options, options.note
+        self._builder = NetworkBuilder(options.name)
+        self._values: dict[int, Value] = {}
+        self._last = NETWORK_INPUT
+        self._output = model.outputs[0]
+        self._operators: Mapping[str, Callable[[Reader], Value]] = {
+            "ADD": self._add,
+            "AVERAGE_POOL_2D": self._average_pool,
+            "CONV_2D": self._conv,
+            "DEPTHWISE_CONV_2D": self._depthwise,
+            "FULLY_CONNECTED": self._fully_connected,
+            "MAX_POOL_2D": self._max_pool,
+            "MEAN": self._mean,
+            "PAD": self._pad,
+            "RESHAPE": self._reshape,
+        }
+
+    def network(self) -> Described:
+        """All operators as layers."""
+        model = self._model
+        operators = list(model.operators)
+        first = self._without_quantisation(operators)
+        self._without_softmax(operators)
+        try:
+            start = value_of(model.tensors[first], NETWORK_INPUT)
+        except OperatorError as error:
+            raise InputError(f"input of the model: {error}") from None
+        self._values[first] = start
+        for operator in operators:
+            named(operator, lambda operator=operator: self._take(operator))
+        result = self._values.get(self._output)
+        if result is None or result.source != self._last or result.pads != NO_PADS:
+            raise InputError("output of the model must be the result of its last operator, not of another")
+        return self._builder.finish(self._scaling(start))
+
+    def _take(self, operator: Operator) -> None:
+        reads = self._operators.get(operator.kind)
+        known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+        require(reads is not None, f"operators must be {known}, not {operator.kind}")
+        require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
+        assert reads is not None
+        self._values[operator.outputs[0]] = reads(Reader(self._model, operator, self._values))
+
+    def _without_quantisation(self, operators: list[Operator]) -> int:
+        """Leave out what makes codes of the inputs; returns the tensor of the codes."""
+        model, start = self._model, self._model.inputs[0]
+        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
+            removed = operators.pop(0)
+            self._note(f"operator {removed.index} (QUANTIZE) is left out: inputs are the codes behind it")
+            return removed.outputs[0]
+        if not model.operators:
+            raise InputError("operators of the model must be one at least, not none")
+        return start
+
+    def _without_softmax(self, operators: list[Operator]) -> None:
+        """Leave out what does not change the order of the results."""
+        while (
+            operators
+            and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
+            and operators[-1].outputs[:1] == (self._output,)
+        ):
+            removed = operators.pop()
+            self._note(f"operator {removed.index} ({removed.kind}) is left out: results are the codes before it")
+            self._output = removed.inputs[0]
+
+    def _scaling(self, start: Value) -> Scaling:
+        """Samples as codes."""
+        low, high = self._options.low, self._options.high
+        if (low, high) == (0, 1):
+            return Scaling(add=LEAST) if start.signed else Scaling()
+        scale = Fraction(start.scale)
+        factor, offset = (high - low) / _GREATEST_SAMPLE / scale, low / scale + start.zero
+        half = Fraction(1, _BOTH)
+        return Scaling(
+            multiply=round(factor * (1 << _SAMPLE_SHIFT)),
+            add=round((offset + half) * (1 << _SAMPLE_SHIFT)),
+            shift=_SAMPLE_SHIFT,
+        )
+
+    def _layer(
+        self, reader: Reader, kernel: str, text: str, inputs: tuple[Value, ...], arrays: dict[str, Any], *, pad: int = 0
+    ) -> Value:
+        """Add a layer that computes an operator's output."""
+        operator = reader.operator
+        name = f"{kernel}{operator.index}"
+        result = reader.result(name)
+        if "FusedActivationFunction" in operator.options:
+            reader.check_activation(result)
+        second = inputs[1].width if len(inputs) == _BOTH else "i8"
+        sources = tuple(value.source for value in inputs)
+        rule = {"requantise": "bn64"} if self._options.wide and "kappa" in arrays else {}
+        stage = self._builder.add(
+            name,
+            kernel,
+            text,
+            f"{inputs[0].width}x{second}x{result.width}",
+            {key: np.asarray(values) for key, values in arrays.items()},
+            sources=() if sources == (self._last,) else sources,
+            pad=pad,
+            **rule,
+        )
+        shape = stage.output_shape
+        require(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
+        self._last = name
+        return result
+
+    def _products(
+        self, reader: Reader, kernel: str, text: str, value: Value, weights: Ints, axis: int, *, pads: bool = False
+    ) -> Value:
+        """A layer with weights, ``[channel][...]``, whose channels lie along ``axis`` in the file."""
+        channels = len(weights)
+        bias = np.zeros(channels, np.int64)
+        if len(reader.operator.inputs) > _BOTH and reader.operator.inputs[_BOTH] >= 0:
+            bias = reader.constant(_BOTH, "INT32").reshape(-1)
+            require(len(bias) == channels, f"bias must be of {channels} channels, not {len(bias)}")
+        scales = weight_scales(reader.tensor(1), axis, channels)
+        result = reader.result("")
+        # the zero point of the inputs, which is around the map too
+        bias = bias - value.zero * weights.reshape(channels, -1).sum(axis=1)
+        rule = fixed_point(
+            [value.scale * scale / result.scale for scale in scales],
+            result.zero,
+            sum_ranges(weights, bias, *value.ends),
+            wide=self._options.wide,
+        )
+        arrays = {"weights": weights, "bias": bias, **_rule(rule)}
+        return self._layer(reader, kernel, text, (value,), arrays, pad=value.zero if pads else 0)
+
+    def _window(self, reader: Reader, value: Value, window: tuple[int, int]) -> tuple[str, tuple[int, int, int, int]]:
+        """Stride and padding of a layer, as its text has them, and the padding."""
+        stride = reader.option("StrideH"), reader.option("StrideW")
+        dilation = {reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor")}
+        require(dilation == {1}, f"dilation must be 1, not {max(dilation)}")
+        top, bottom, left, right = value.pads
+        size = value.shape[0] + top + bottom, value.shape[1] + left + right
+        around = reader.padding(size, window, stride)
+        pads = tuple(one + other for one, other in zip(around, value.pads, strict=True))
+        return f":s={join(stride)},p={join(pads)}", (pads[0], pads[1], pads[2], pads[3])
+
+    def _conv(self, reader: Reader) -> Value:
+        value, height, width, channels = reader.map(0, padded=True)
+        weights = reader.constant(1, "INT8")
+        return self._full_conv(reader, value, weights, (height, width, channels), axis=0)
+
+    def _full_conv(
+        self, reader: Reader, value: Value, weights: Ints, size: tuple[int, int, int], *, axis: int
+    ) -> Value:
+        height, width, channels = size
+        require(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
+        filters, rows, columns, taken = weights.shape
+        require(taken == channels, f"input channels of a filter must be {channels}, not {taken}")
+        steps, pads = self._window(reader, value, (rows, columns))
+        if value.source == NETWORK_INPUT and self._last == NETWORK_INPUT and channels < _IMAGE_CHANNELS:
+            kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}:image"
+        elif (rows, columns) == (1, 1):
+            kernel, text = "pointwise", f"{height}x{width}x{channels}:{filters}{steps}"
+        else:
+            kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}"
+        return self._products(reader, kernel, text, value, weights, axis, pads=any(pads))
+
+    def _depthwise(self, reader: Reader) -> Value:
+        value, height, width, channels = reader.map(0, padded=True)
+        weights = reader.constant(1, "INT8")
+        require(weights.ndim == _MAP + 1 and weights.shape[0] == 1, "weights must be [1, row, column, channel]")
+        _, rows, columns, filters = weights.shape
+        by_channel = np.moveaxis(weights[0], -1, 0)
+        if channels == 1:
+            # every filter sees the whole input
+            return self._full_conv(reader, value, by_channel[..., np.newaxis], (height, width, channels), axis=_MAP)
+        require(filters == channels, f"filters must be one for each of {channels} channels, not {filters}")
+        steps, pads = self._window(reader, value, (rows, columns))
+        text = f"{height}x{width}x{channels}:{rows}x{columns}{steps}"
+        return self._products(reader, "depthwise", text, value, by_channel, _MAP, pads=any(pads))
+
+    def _fully_connected(self, reader: Reader) -> Value:
+        require(reader.option("WeightsFormat") == 0, "weights must be in their plain order")
+        value, weights = reader.value(0), reader.constant(1, "INT8")
+        require(value.pads == NO_PADS, "padding must be before a convolution, not here")
+        require(weights.ndim == _BOTH, "weights must be [out, in]")
+        return self._products(reader, "linear", f"{weights.shape[1]}:{weights.shape[0]}", value, weights, 0)
+
+    def _add(self, reader: Reader) -> Value:
+        maps = [reader.map(place) for place in range(_BOTH)]
+        first, second = (one[0] for one in maps)
+        require(
+            first.shape == second.shape, f"maps must have one shape, not {dims(first.shape)} and {dims(second.shape)}"
+        )
+        result = reader.result("")
+        found = _sum([one.scale / result.scale for one in (first, second)], (first, second), result.zero)
+        return self._layer(reader, "add", f"{dims(first.shape)}:shift", (first, second), found)
+
+    def _max_pool(self, reader: Reader) -> Value:
+        value, *size = reader.map(0)
+        window = reader.option("FilterHeight"), reader.option("FilterWidth")
+        steps, _ = self._window(reader, value, window)
+        result = reader.result("")
+        same = (result.scale, result.zero, result.signed) == (value.scale, value.zero, value.signed)
+        require(same, "scale and zero point of the results must be those of the input")
+        return self._layer(reader, "maxpool", f"{dims(tuple(size))}:{dims(window)}{steps}", (value,), {})
+
+    def _average_pool(self, reader: Reader) -> Value:
+        value, *_ = reader.map(0)
+        window = reader.option("FilterHeight"), reader.option("FilterWidth")
+        steps, pads = self._window(reader, value, window)
+        require(pads == NO_PADS, "windows must lie within the map, as those of an average that counts what it sees")
+        return self._average(reader, value, window, steps)
+
+    def _mean(self, reader: Reader) -> Value:
+        value, height, width, _ = reader.map(0)
+        axes = sorted(int(axis) % (_MAP + 1) for axis in reader.constant(1, "INT32").reshape(-1))
+        require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
+        return self._average(reader, value, (height, width), "")
+
+    def _average(self, reader: Reader, value: Value, window: tuple[int, int], steps: str) -> Value:
+        result, area = reader.result(""), window[0] * window[1]
+        sums = Range(*(end * area for end in value.ends))
+        found = _mean(value.scale / result.scale, sums, area, value.zero, result.zero)
+        text = f"{dims(value.shape)}:{dims(window)}{steps}:scaled"
+        return self._layer(reader, "avgpool", text, (value,), found)
+
+    def _pad(self, reader: Reader) -> Value:
+        value, *_ = reader.map(0)
+        around = reader.constant(1, "INT32").reshape(-1, _BOTH).tolist()
+        require(len(around) == _MAP + 1, "padding must be of [1, row, column, channel]")
+        require(around[0] == [0, 0] == around[_MAP], "padding must be of rows and columns, not of channels")
+        require(min(map(min, around)) >= 0, "padding must be at least 0")
+        (top, bottom), (left, right) = around[1:_MAP]
+        result = reader.result(value.source)
+        require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
+        return replace(value, pads=(top, bottom, left, right))
+
+    def _reshape(self, reader: Reader) -> Value:
+        value = reader.value(0)
+        result = reader.result(value.source)
+        require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
+        return value.reshaped(result.shape)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without the dimensions of 1 before all others, which some operators leave out."""
+    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
+    return shape[first:]
+
+
+def _rule(rule: FixedPoint) -> dict[str, Any]:
+    return {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
+
+
+_MAX_SHIFT = 24
+"""Of additions and averages: factors are exact enough long before."""
+
+
+def _sum(factors: list[float], maps: tuple[Value, Value], zero: int) -> dict[str, Any]:
+    """``(k1 * x1 + k2 * x2 + summand) >> shift`` within 32 bits."""
+    for shift in reversed(range(_MAX_SHIFT)):
+        kappas = [round(factor * 2.0**shift) for factor in factors]
+        products = [Range(*one.ends).scaled(kappa, 0) for one, kappa in zip(maps, kappas, strict=True)]
+        zeros = sum(kappa * one.zero for kappa, one in zip(kappas, maps, strict=True))
+        summand = (zero << shift) - zeros + (1 << shift >> 1)
+        low, high = sum(one.low for one in products), sum(one.high for one in products)
+        # in whatever order they are added up
+        parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
+        if parts.fits(32) and all(one.fits(32) for one in products):
+            return {"factors": kappas, "summand": summand, "shift": shift}
+    raise LayerError(f"scales of the maps must be near those of the sum, not {max(factors):g} times as large")
+
+
+def _mean(factor: float, sums: Range, area: int, before: int, behind: int) -> dict[str, Any]:
+    """``(sums * k / area + summand) >> shift``, products within 32 bits."""
+    for shift in reversed(range(_MAX_SHIFT)):
+        kappa = round(factor * 2.0**shift)
+        summand = (behind << shift) - kappa * before + (1 << shift >> 1)
+        products = sums.scaled(kappa, 0)
+        quotients = Range(products.low // area, -(-products.high // area)).scaled(1, summand)
+        if products.fits(32) and quotients.fits(32):
+            return {"factor": kappa, "summand": summand, "shift": shift}
+    raise LayerError(f"scale of the map must be near that of the average, not {factor:g} times as large")

@@ -1,0 +1,196 @@
+"""What tensors of a model are while it is read: constants, maps of integers, and sums that a quantiser will end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.levels import Affine
+from xpulpnn_sw.layout import Ints
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Quantised:
+    """Constants that stand for ``scale * values``.
+
+    Parameters
+    ----------
+    values : array of int
+        The numbers, their zero point subtracted.
+    scale : array of Fraction
+        Of the same shape.
+    """
+
+    values: Ints
+    scale: NDArray[Any]
+
+    def turned(self, axes: Sequence[int]) -> "Quantised":
+        """The same with its axes in another order."""
+        return Quantised(values=self.values.transpose(axes), scale=self.scale.transpose(axes))
+
+    def reshaped(self, shape: Sequence[int]) -> "Quantised":
+        """The same in another shape."""
+        return Quantised(values=self.values.reshape(shape), scale=self.scale.reshape(shape))
+
+    @property
+    def real(self) -> NDArray[Any]:
+        """What they stand for, as Fractions."""
+        return self.values.astype(object) * self.scale
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Map:
+    """Integers in memory that stand for ``scale * q + offset``.
+
+    Parameters
+    ----------
+    stage : str
+        The layer whose results they are, or ``input``.
+    places : array of int
+        For each element of the model's tensor its number in memory.
+    shape : (int, int, int)
+        Rows, columns and channels in memory.
+    bits, signed
+        Of the elements.
+    low, high : int
+        Their range.
+    scale, offset : Fraction
+        What they stand for.
+    """
+
+    stage: str
+    places: Ints
+    shape: Shape
+    bits: int
+    signed: bool
+    low: int
+    high: int
+    scale: Fraction
+    offset: Fraction
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sums:
+    """Sums of a layer that wait for their quantiser.
+
+    Parameters
+    ----------
+    name : str
+        Of the layer.
+    kernel, layer : str
+        As on the command line.
+    sources : tuple of Map
+        What it computes with.
+    weights : array of int or None
+        As the kernel takes them.
+    weight_bits : int
+        Their width.
+    pad : int
+        What is around the map.
+    channels : tuple of Affine
+        What the sums stand for.
+    least, most : array of int
+        Range of the sums of each channel.
+    pools : tuple of str
+        Maximum poolings of the results.
+    shape : (int, int, int)
+        Rows, columns and channels of the results, after the poolings.
+    places : array of int
+        As of :class:`Map`.
+    area : int
+        Of an average's window.
+    factors : (Fraction, Fraction) or None
+        Of an addition of two maps: what its sums are, instead of whole numbers.
+    """
+
+    name: str
+    kernel: str
+    layer: str
+    sources: tuple[Map, ...]
+    weights: Ints | None = None
+    weight_bits: int = 8
+    pad: int = 0
+    channels: tuple[Affine, ...]
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    pools: tuple[str, ...] = ()
+    shape: Shape
+    places: Ints
+    area: int = 1
+    factors: tuple[Fraction, Fraction] | None = None
+
+
+Constant = NDArray[Any] | Quantised
+Value = Constant | Map | Sums
+
+
+def standard_places(shape: Shape) -> Ints:
+    """Of a tensor ``[1][channel][row][column]``."""
+    return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
+
+
+def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
+    """A constant that goes with a tensor, as a number for each channel; raises :class:`InputError` for others."""
+    real = values.real if isinstance(values, Quantised) else values
+    try:
+        spread = np.broadcast_to(real, places.shape).ravel()
+    except ValueError:
+        raise InputError(f"constant must have a shape that goes with {places.shape}, not {real.shape}") from None
+    numbers = places.ravel() % channels
+    first = np.full(channels, -1)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    found = spread[first]
+    if not bool(np.all(spread == found[numbers])):
+        raise InputError("constant must be one number for each channel, not different ones inside a channel")
+    return [exact(value) for value in found]
+
+
+def exact(value: Any) -> Fraction:
+    """A number as it is; raises :class:`InputError` for infinities and what is no number."""
+    if isinstance(value, Fraction):
+        return value
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, float) and not np.isfinite(number):
+        raise InputError(f"constants must be finite, not {number}")
+    return Fraction(number)
+
+
+def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
+    """A value times a number plus another for each channel."""
+    if isinstance(value, Map):
+        if len({*factors}) == len({*summands}) == 1 and factors[0]:
+            return replace(value, scale=value.scale * factors[0], offset=value.offset * factors[0] + summands[0])
+        value = identity(value)
+    if value.pools and min(factors) < 0:
+        raise InputError("factors behind a maximum pooling must not be negative where its input has no quantiser")
+    pairs = zip(value.channels, factors, summands, strict=True)
+    return replace(value, channels=tuple(one.then(factor, summand) for one, factor, summand in pairs))
+
+
+def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
+    """A value clipped."""
+    return replace(value, channels=tuple(one.clamped(low, high) for one in value.channels))
+
+
+def identity(value: Map) -> Sums:
+    """Each element as a sum by itself, so that it can be quantised again: a depthwise layer with filters of one."""
+    height, width, channels = value.shape
+    return Sums(
+        name="",
+        kernel="depthwise",
+        layer=f"{height}x{width}x{channels}:1x1:p=0",
+        sources=(value,),
+        weights=np.ones((channels, 1, 1), np.int64),
+        weight_bits=2,
+        channels=(Affine(a=value.scale, b=value.offset),) * channels,
+        least=(value.low,) * channels,
+        most=(value.high,) * channels,
+        shape=value.shape,
+        places=value.places,
+    )
