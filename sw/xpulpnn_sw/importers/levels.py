@@ -102,7 +102,13 @@ def uniform_levels(scale: Fraction, zero: Fraction, low: int, high: int, mode: s
 def sign_levels(scale: Fraction) -> Levels:
     """``scale`` from 0 on, and ``-scale`` below."""
     return Levels(
-        bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=Fraction(0), bound=lambda _, __: (Fraction(0), False)
+        bits=SIGN_BITS,
+        signed=False,
+        low=-1,
+        high=1,
+        scale=scale,
+        offset=Fraction(0),
+        bound=lambda _, __: (Fraction(0), False),
     )
 
 

@@ -206,5 +206,3 @@ def _plain(value: Value) -> NDArray[Any]:
         return value.real.astype(np.float64).astype(np.float32)
     assert isinstance(value, np.ndarray)
     return value
-
-

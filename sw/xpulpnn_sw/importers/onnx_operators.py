@@ -190,7 +190,13 @@ def reshape(_: Context, node: Node, given: Given) -> Value:
     """Another shape."""
     wanted = _whole(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
-    shape = value.places.shape if isinstance(value, Map | Sums) else value.values.shape if isinstance(value, Quantised) else np.shape(value)
+    shape = (
+        value.places.shape
+        if isinstance(value, Map | Sums)
+        else value.values.shape
+        if isinstance(value, Quantised)
+        else np.shape(value)
+    )
     if not node.number("allowzero", 0):
         wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
     return _placed(value, lambda one: one.reshape(wanted))

@@ -36,7 +36,9 @@ def _rounded(values: Any, mode: str) -> Any:
 def _end(value: Value | None, levels: Levels, context: Context) -> Value:
     """A value behind a quantiser."""
     if isinstance(value, Map):
-        if all(_result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)):
+        if all(
+            _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
+        ):
             return value
         value = identity(value)
     if not isinstance(value, Sums):
@@ -108,10 +110,14 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
         raise InputError("thresholds must be a constant [channel][level], not another value")
-    scale, bias = (exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0)))
+    scale, bias = (
+        exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0))
+    )
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
-        raise InputError(f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}")
+        raise InputError(
+            f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
+        )
     rows = [[exact(one) for one in row] for row in table]
     if any(first > second for row in rows for first, second in zip(row, row[1:], strict=False)):
         raise InputError("thresholds must be ascending, not falling")
@@ -143,7 +149,11 @@ def truncation(context: Context, node: Node, given: Given) -> Value:
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
     sums = identity(value) if isinstance(value, Map) else value
-    reals = [(one.at(end)) for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True) for end in (least, most)]
+    reals = [
+        (one.at(end))
+        for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
+        for end in (least, most)
+    ]
     step = scale * (1 << int(before - after))
     low, high = (int(end / step // 1) for end in (min(reals), max(reals)))
     levels = uniform_levels(step, Fraction(0), low, high, "FLOOR")

@@ -29,9 +29,7 @@ def best_scale(values: NDArray[Any], low: int, high: int) -> float:
     if most <= 0:
         return 1.0
     tried = most * np.linspace(_LEAST, 1, _STEPS)
-    errors = [
-        float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried
-    ]
+    errors = [float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried]
     return float(tried[int(np.argmin(errors))])
 
 
