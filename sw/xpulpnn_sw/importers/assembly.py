@@ -135,7 +135,7 @@ class Assembly:
                 return None
             return self._input(sums, levels, Scaling(add=-found[0][0]))
         channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
-        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "factor": sums.area}
+        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "area": sums.area}
         rule = fitted([channel], levels.results, **rest, is_free=levels.is_free)
         if rule is None and is_average:
             rule = fitted([channel], levels.results, **rest, is_free=True)
@@ -149,7 +149,7 @@ class Assembly:
             return self._input(sums, levels, Scaling(multiply=kappa[0], add=lam[0], shift=shift))
         height, width, channels = source.shape
         layer = sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled"
-        arrays = {"factor": np.array(kappa[0] * sums.area), "summand": np.array(lam[0]), "shift": np.array(shift)}
+        arrays = {"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)}
         precision = precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True)
         averaged = replace(sums, kernel="avgpool", name=sums.name or "requantise")
         return self._after(sums, self._add(averaged, layer, precision, arrays), levels)

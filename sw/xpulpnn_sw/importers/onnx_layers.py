@@ -170,7 +170,8 @@ def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
         raise InputError("inputs must be all results of a layer, not a part")
     stored = np.empty_like(weights.values)
     stored[:, order] = weights.values
-    places = np.arange(outputs).reshape(*source.places.shape[:-1], outputs)
+    before: tuple[int, ...] = source.places.shape[:-1]
+    places = np.arange(outputs).reshape(*before, outputs)
     return _products(
         node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False
     )
