@@ -174,7 +174,9 @@ def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tensor
     parameters = tensor.Quantization()
     scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
     if parameters is not None and parameters.ScaleLength():
-        scales = parameters.ScaleAsNumpy().astype(np.float64)
+        # a damaged file may have what is no number
+        with np.errstate(invalid="ignore"):
+            scales = parameters.ScaleAsNumpy().astype(np.float64)
         axis = parameters.QuantizedDimension()
         if parameters.ZeroPointLength():
             zeros = parameters.ZeroPointAsNumpy().astype(np.int64)

@@ -203,6 +203,7 @@ class _Import:
     def _window(self, reader: Reader, value: Value, window: tuple[int, int]) -> tuple[str, tuple[int, int, int, int]]:
         """Stride and padding of a layer, as its text has them, and the padding."""
         stride = reader.option("StrideH"), reader.option("StrideW")
+        require(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
         dilation = {reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor")}
         require(dilation == {1}, f"dilation must be 1, not {max(dilation)}")
         top, bottom, left, right = value.pads

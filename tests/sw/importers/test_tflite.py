@@ -339,6 +339,10 @@ BAD = {
         with_operator(2, FusedActivationFunction=tflite.ActivationFunctionType.TANH),
         "operator 2 (CONV_2D): fused activation must be one of NONE, RELU, RELU6, RELU_N1_TO_1, not TANH",
     ),
+    "no stride": (
+        with_operator(2, StrideW=0),
+        "operator 2 (CONV_2D): windows and strides must be 1 at least, not 0",
+    ),
     "stride": (with_operator(2, StrideW=2), "operator 2 (CONV_2D): output must be 5x2x6, not 5x4x6"),
     "floats": (with_tensor("input", type="FLOAT32"), "input of the model: input must be INT8, not FLOAT32"),
     "batch": (with_tensor("input", shape=(2, 9, 8, 4)), "input of the model: input must be a batch of 1, not 2x9x8x4"),
