@@ -171,7 +171,7 @@ def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
     stored = np.empty_like(weights.values)
     stored[:, order] = weights.values
     before: tuple[int, ...] = source.places.shape[:-1]
-    places = np.arange(outputs).reshape(*before, outputs)
+    places = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
     return _products(
         node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False
     )

@@ -174,8 +174,8 @@ def quantise(context: Context, node: Node, given: Given) -> Value:
     zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
     if isinstance(value, np.ndarray):
         axis = node.number("axis", 1)
-        numbers = (_along(one, value.ndim, axis) for one in (scale, zero))
-        return _constants(value, *numbers, (low, high), "ROUND", rounds_first=True)
+        spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
+        return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
     levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND", rounds_first=True)
     return _end(value, levels, context)
 
