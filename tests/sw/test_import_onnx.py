@@ -108,7 +108,8 @@ class Model:
 
     def computed(self, image: NDArray[Any]) -> NDArray[Any]:
         evaluator = ReferenceEvaluator(self.proto(), new_ops=[Quant, BipolarQuant, MultiThreshold, Trunc])  # pyright: ignore
-        return np.asarray(evaluator.run(None, {"image": image.astype(np.float32)})[0])
+        results: Any = evaluator.run(None, {"image": image.astype(np.float32)})
+        return np.asarray(results[0])
 
 
 def imported(model: Model, path: Path, **options: Any) -> Described:
@@ -231,7 +232,7 @@ def test_input_in_steps_of_its_own(tmp_path: Path) -> None:
 
 
 def test_quantize_and_dequantize(tmp_path: Path) -> None:
-    """QDQ: zero points of maps, around which the padding is, and 8-bit constants with scales of channels."""
+    """QDQ: zero points of maps, which padding has too, halves to even before them, 8-bit weights by channel."""
     rng = np.random.default_rng(3)
     model = Model((1, 3, 6, 6))
 
@@ -250,13 +251,13 @@ def test_quantize_and_dequantize(tmp_path: Path) -> None:
     pair(2.0, 5, np.uint8)
     scales = 2.0 ** rng.integers(-7, -4, 4)
     weights = constants(rng.integers(-128, 128, (4, 3, 3, 3)), scales, np.int8)
-    bias = constants(rng.integers(-900, 900, 4), scales * 2, np.int32)
+    bias = constants(rng.integers(-900, 900, 4), scales * 2.0, np.int32)
     model.node("Conv", weights, bias, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     pair(41.7, -20, np.int8)
     model.node("GlobalAveragePool")
     pair(4.3, 7, np.uint8)
     described = check(model, tmp_path, 4.3, rng, zero=7)
-    assert described.network.stages[0].pad == 5
+    assert [stage.pad for stage in described.network.stages] == [0, 5, 0]
 
 
 def floating(rng: np.random.Generator) -> Model:

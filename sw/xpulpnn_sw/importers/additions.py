@@ -67,7 +67,13 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
         sums = whole[0] * first[:, np.newaxis] + whole[1] * second
         ideal = round((offset + begins) * (1 << shift))
         # bounds that belong to the result below them are met a little earlier
-        for summand in (ideal, ideal - 1, ideal + 1, ideal - (1 << max(shift - 8, 0)), ideal + (1 << max(shift - 8, 0))):
+        for summand in (
+            ideal,
+            ideal - 1,
+            ideal + 1,
+            ideal - (1 << max(shift - 8, 0)),
+            ideal + (1 << max(shift - 8, 0)),
+        ):
             results = np.clip((sums + summand) >> shift, least, most)
             differing = int((results != expected).sum())
             if best is None or differing < best.differing:
@@ -79,20 +85,19 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
     return best
 
 
-def _expected(
-    first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels
-) -> Ints:
+def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Ints:
     """The quantiser's results for every pair, exactly."""
     unit = Fraction(1, factors[0].denominator * factors[1].denominator)
     whole = [int(factor / unit) for factor in factors]
     divisor = int(np.gcd.reduce(np.array(whole, object)))
     whole = [one // divisor for one in whole]
-    ends = [abs(number) * max(abs(int(values[0])), abs(int(values[-1]))) for number, values in zip(whole, (first, second), strict=True)]
+    ends = [
+        abs(number) * max(abs(int(values[0])), abs(int(values[-1])))
+        for number, values in zip(whole, (first, second), strict=True)
+    ]
     if sum(ends).bit_length() > _EXACT_BITS:
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
     moved = Affine(a=unit * divisor, b=common.b, low=common.low, high=common.high)
     found = steps(levels, moved, 0, int(sums.min()), int(sums.max()))
     return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1
-
-

@@ -94,7 +94,9 @@ class Assembly:
     def _is_plain(self, sums: Sums) -> bool:
         """Whether a layer does nothing but quantise its input again, every channel in the same way."""
         first = sums.channels[0]
-        same = all((one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels)
+        same = all(
+            (one.a, one.b, one.low, one.high) == (first.a, first.b, first.low, first.high) for one in sums.channels
+        )
         return not sums.name and same and first.a > 0 and sums.sources[0].bits != SIGN_BITS
 
     def _rising(self, sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
@@ -117,7 +119,9 @@ class Assembly:
         """An average, or a map quantised again: one factor, summand and shift; None if a map's steps are others."""
         source, one = sums.sources[0], sums.channels[0]
         is_average = sums.kernel == "avgpool"
-        if one.a < 0 or any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
+        if one.a < 0 or any(
+            (two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels
+        ):
             raise InputError("what follows an average must be one factor for all channels, not negative")
         if levels.bits == SIGN_BITS and is_average:
             raise InputError("results of an average must have two bits at least, not one")
@@ -131,7 +135,7 @@ class Assembly:
                 return None
             return self._input(sums, levels, Scaling(add=-found[0][0]))
         channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
-        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "factor": sums.area}
+        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "area": sums.area}
         rule = fitted([channel], levels.results, **rest, is_free=levels.is_free)
         if rule is None and is_average:
             rule = fitted([channel], levels.results, **rest, is_free=True)
@@ -145,7 +149,7 @@ class Assembly:
             return self._input(sums, levels, Scaling(multiply=kappa[0], add=lam[0], shift=shift))
         height, width, channels = source.shape
         layer = sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled"
-        arrays = {"factor": np.array(kappa[0] * sums.area), "summand": np.array(lam[0]), "shift": np.array(shift)}
+        arrays = {"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)}
         precision = precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True)
         averaged = replace(sums, kernel="avgpool", name=sums.name or "requantise")
         return self._after(sums, self._add(averaged, layer, precision, arrays), levels)
@@ -161,7 +165,11 @@ class Assembly:
         found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
         if found.differing:
             self.note(f"{sums.name}: {found.differing} of {found.pairs} pairs are not what its quantiser makes of them")
-        arrays = {"factors": np.array(found.factors), "summand": np.array(found.summand), "shift": np.array(found.shift)}
+        arrays = {
+            "factors": np.array(found.factors),
+            "summand": np.array(found.summand),
+            "shift": np.array(found.shift),
+        }
         precision = "x".join(
             (
                 letter(first.bits, signed=first.signed, usual=False),
@@ -180,7 +188,9 @@ class Assembly:
         return self._scaled
 
     def _add(self, sums: Sums, layer: str, precision: str, arrays: dict[str, Any], rule: str = "bn32") -> str:
-        if any(one.stage == INPUT and self._scaled is not None and one.scale != self._scaled.scale for one in sums.sources):
+        if any(
+            one.stage == INPUT and self._scaled is not None and one.scale != self._scaled.scale for one in sums.sources
+        ):
             raise InputError("input must be quantised everywhere or nowhere, not in parts")
         name = self.named(sums.name or "requantise")
         sources = [one.stage for one in sums.sources]

@@ -77,11 +77,14 @@ def stored(low: int, high: int) -> tuple[int, bool]:
     raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
 
 
-def uniform_levels(scale: Fraction, zero: Fraction, low: int, high: int, mode: str) -> Levels:
+def uniform_levels(
+    scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
+) -> Levels:
     """``clip(round(x / scale + zero))``, which stands for ``scale * (q - zero)``.
 
-    ``mode`` is ROUND, half to even, FLOOR or CEIL; raises :class:`InputError` for another, or for a scale that is not
-    positive.
+    ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point, which is whole, is added
+    behind the rounding, so that halves go to other numbers. Raises :class:`InputError` for another, or for a scale
+    that is not positive.
     """
     if scale <= 0:
         raise InputError(f"scale must be greater than 0, not {float(scale)}")
@@ -93,7 +96,7 @@ def uniform_levels(scale: Fraction, zero: Fraction, low: int, high: int, mode: s
             return (result - zero) * scale, False
         if mode == "CEIL":
             return (result - 1 - zero) * scale, True
-        return (result - Fraction(1, 2) - zero) * scale, result % 2 != 0
+        return (result - Fraction(1, 2) - zero) * scale, (result - zero if rounds_first else result) % 2 != 0
 
     bits, signed = stored(low, high)
     return Levels(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
@@ -102,7 +105,13 @@ def uniform_levels(scale: Fraction, zero: Fraction, low: int, high: int, mode: s
 def sign_levels(scale: Fraction) -> Levels:
     """``scale`` from 0 on, and ``-scale`` below."""
     return Levels(
-        bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=Fraction(0), bound=lambda _, __: (Fraction(0), False)
+        bits=SIGN_BITS,
+        signed=False,
+        low=-1,
+        high=1,
+        scale=scale,
+        offset=Fraction(0),
+        bound=lambda _, __: (Fraction(0), False),
     )
 
 
@@ -194,43 +203,46 @@ class Channel:
 
 
 def fitted(
-    channels: Sequence[Channel], results: range, *, bits: int, longest: int, factor: int = 1, is_free: bool = False
+    channels: Sequence[Channel], results: range, *, bits: int, longest: int, area: int = 1, is_free: bool = False
 ) -> Fit | None:
-    """Factors, summands and a shift with ``clip((k * sum + l) >> shift)`` equal to the steps of every channel.
+    """Factors, summands and a shift with ``clip((k * sum / area + l) >> shift)`` equal to the steps of every channel.
 
-    ``k * factor * sum`` and ``k * sum + l`` have ``bits`` bits for all sums in the range. None if there are none; with
-    ``is_free`` those whose steps are nearest.
+    Quotients are rounded towards zero. Products, and what is shifted, have ``bits`` bits for all sums in the range.
+    None if there are none; with ``is_free`` those whose steps are nearest.
     """
     most = longest
     for one in channels:
-        reach = max(abs(one.least), abs(one.most), 1) * factor
+        reach = max(abs(one.least), abs(one.most), 1) * area
         # a sum of two, and the result's own bits
         while most and one.slope * (1 << most) * reach >= 1 << (bits - 2):
             most -= 1
         while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
             most -= 1
     for shift in range(most, max(most - _TRIES, -1), -1):
-        found = [_factor(one, results, shift, bits, factor, is_free=is_free) for one in channels]
+        found = [_factor(one, results, shift, bits, area, is_free=is_free) for one in channels]
         if all(one is not None for one in found):
             pairs = [one for one in found if one is not None]
             return [kappa for kappa, _ in pairs], [lam for _, lam in pairs], shift
     return None
 
 
-def _factor(
-    one: Channel, results: range, shift: int, bits: int, factor: int, *, is_free: bool
-) -> tuple[int, int] | None:
+def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
     """Factor and summand of a channel for this shift."""
-    kappa = round(one.slope * (1 << shift))
+    kappa = round(one.slope * (1 << shift) * area)
+
+    def quotient(value: int) -> int:
+        product = kappa * value
+        return -(-product // area) if product < 0 else product // area
+
     lowest: int | None = None
     highest: int | None = None
     for result, step in zip(results, one.steps, strict=True):
         edge = result << shift
         if step <= one.most:
-            least = edge - kappa * step
+            least = edge - quotient(step)
             lowest = least if lowest is None else max(lowest, least)
         if step > one.least:
-            greatest = edge - 1 - kappa * (step - 1)
+            greatest = edge - 1 - quotient(step - 1)
             highest = greatest if highest is None else min(highest, greatest)
     assert lowest is not None or highest is not None
     if lowest is None or highest is None:
@@ -241,8 +253,8 @@ def _factor(
     else:
         lam = (lowest + highest) // 2
     bound = 1 << (bits - 1)
-    ends = [kappa * end for end in (one.least, one.most)]
-    values = [*(end * factor for end in ends), *(end + lam for end in ends), lam]
+    ends = [quotient(end) for end in (one.least, one.most)]
+    values = [kappa * one.least, kappa * one.most, *(end + lam for end in ends), lam]
     shifted = [end + lam >> shift for end in ends]
     word = 1 << (ACCUMULATOR_BITS - 1)
     fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)

@@ -14,7 +14,7 @@ from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.onnx_operators import OPERATORS
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.policy import Policy
+from xpulpnn_sw.importers.policy import Policy, evaluated, reason_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, standard_places
 from xpulpnn_sw.networks.described import Described
 
@@ -99,16 +99,15 @@ OPERATORS_ON_CONSTANTS = ("Quant", "BipolarQuant", "QuantizeLinear", "Dequantize
 
 def _loaded(path: Path) -> Any:
     # first, so that the caller learns if there is none
-    import onnx
+    from onnx import ModelProto
 
     try:
-        model = onnx.load(str(path))
+        model = ModelProto.FromString(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"model must be an existing file, not {path}") from None
     except Exception as error:
         # protobuf and onnx raise classes of their own, without one in common
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"model must be an ONNX file, not {path}: {reason}") from None
+        raise InputError(f"model must be an ONNX file, not {path}: {reason_of(error)}") from None
     if not model.graph.node:
         raise InputError(f"model must be an ONNX file with nodes, not {path}")
     return model
@@ -120,8 +119,7 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
     try:
         return np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason}") from None
+        raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
 
 
 def _node(proto: Any) -> Node:
@@ -182,7 +180,6 @@ def _input(shape: tuple[int, ...], options: ImportOptions) -> Map:
 def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
     """What a node makes of constants, by onnx's own evaluation."""
     from onnx import ValueInfoProto, helper
-    from onnx.reference import ReferenceEvaluator
 
     arrays = {name: _plain(value) for name, value in given.items()}
     types = [
@@ -194,10 +191,9 @@ def _folded(node: Node, given: Mapping[str, Value], model: Any) -> list[NDArray[
     graph.output.extend(results)
     try:
         whole = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-        return [np.asarray(one) for one in ReferenceEvaluator(whole).run(None, arrays)]
+        return evaluated(whole)(arrays)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{node}: constants must be computable, but {reason}") from None
+        raise InputError(f"{node}: constants must be computable, but {reason_of(error)}") from None
 
 
 def _plain(value: Value) -> NDArray[Any]:
@@ -206,5 +202,3 @@ def _plain(value: Value) -> NDArray[Any]:
         return value.real.astype(np.float64).astype(np.float32)
     assert isinstance(value, np.ndarray)
     return value
-
-

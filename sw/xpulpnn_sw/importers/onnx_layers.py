@@ -32,7 +32,15 @@ def weight_bits(values: Any, source: Map) -> int:
 
 
 def _products(
-    node: Node, kernel: str, layer: str, source: Map, weights: Quantised, stored: Any, shape: Shape, places: Any, pads: bool
+    node: Node,
+    kernel: str,
+    layer: str,
+    source: Map,
+    weights: Quantised,
+    stored: Any,
+    shape: Shape,
+    places: Any,
+    pads: bool,
 ) -> Sums:
     """Sums of products: ``weights`` ``[out][...]`` as the model has them, ``stored`` as the kernel takes them."""
     rows = weights.values.reshape(len(weights.values), -1)
@@ -148,9 +156,7 @@ def convolution(context: Context, node: Node, given: Given) -> Value:
     else:
         raise InputError(f"group must be 1, or {shape[2]} with as many filters, not {groups} with {size[0]}")
     layer = _text(shape, rest, strides, pads)
-    sums = _products(
-        node, chosen, layer, source, weights, stored, after, standard_places(after), pads=any(pads)
-    )
+    sums = _products(node, chosen, layer, source, weights, stored, after, standard_places(after), pads=any(pads))
     return _biased(sums, given[2] if len(given) > 2 else None)
 
 
@@ -164,8 +170,11 @@ def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
         raise InputError("inputs must be all results of a layer, not a part")
     stored = np.empty_like(weights.values)
     stored[:, order] = weights.values
-    places = np.arange(outputs).reshape(*source.places.shape[:-1], outputs)
-    return _products(node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False)
+    before: tuple[int, ...] = source.places.shape[:-1]
+    places = np.arange(outputs).reshape(*before, outputs)
+    return _products(
+        node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False
+    )
 
 
 def matrix_product(context: Context, node: Node, given: Given) -> Value:

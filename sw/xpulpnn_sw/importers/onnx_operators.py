@@ -90,7 +90,7 @@ def _negative(constant: Any) -> Any:
     return np.asarray(-constant.real if isinstance(constant, Quantised) else -constant)
 
 
-def multiply(_: Context, __: Node, given: Given) -> Value:
+def multiply(_context: Context, _node: Node, given: Given) -> Value:
     """Times a constant."""
     if all(isinstance(one, Map | Sums) for one in given):
         raise InputError("one factor must be a constant, not both depend on the input")
@@ -186,11 +186,20 @@ def _whole(value: Value | None) -> list[int]:
     return [int(one) for one in value.ravel()]
 
 
+def _shape(value: Value | None) -> tuple[int, ...]:
+    """Shape of a value, as the model has it."""
+    if isinstance(value, Map | Sums):
+        return value.places.shape
+    if value is None:
+        raise InputError("first input must be there, not left out")
+    return value.values.shape if isinstance(value, Quantised) else value.shape
+
+
 def reshape(_: Context, node: Node, given: Given) -> Value:
     """Another shape."""
     wanted = _whole(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
-    shape = value.places.shape if isinstance(value, Map | Sums) else value.values.shape if isinstance(value, Quantised) else np.shape(value)
+    shape = _shape(value)
     if not node.number("allowzero", 0):
         wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
     return _placed(value, lambda one: one.reshape(wanted))

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.levels import Levels, sign_levels, stored, uniform_levels
+from xpulpnn_sw.importers.levels import Bound, Levels, sign_levels, stored, uniform_levels
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, exact, identity
 
@@ -36,7 +37,9 @@ def _rounded(values: Any, mode: str) -> Any:
 def _end(value: Value | None, levels: Levels, context: Context) -> Value:
     """A value behind a quantiser."""
     if isinstance(value, Map):
-        if all(_result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)):
+        if all(
+            _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
+        ):
             return value
         value = identity(value)
     if not isinstance(value, Sums):
@@ -68,20 +71,30 @@ def quant(context: Context, node: Node, given: Given) -> Value:
     high = (1 << (int(bits) - is_signed)) - 1 - (is_narrow and not is_signed)
     low = -(1 << (int(bits) - 1)) + is_narrow if is_signed else 0
     if isinstance(value, np.ndarray):
-        return _constants(value, scale, zero, low, high, mode)
+        return _constants(value, scale, zero, (low, high), mode)
     levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
     return _end(value, levels, context)
 
 
-def _constants(values: Any, scale: Value | None, zero: Value | None, low: int, high: int, mode: str) -> Quantised:
-    """Constants behind a quantiser."""
+def _constants(
+    values: Any,
+    scale: Value | None,
+    zero: Value | None,
+    limits: tuple[int, int],
+    mode: str,
+    *,
+    rounds_first: bool = False,
+) -> Quantised:
+    """Constants behind a quantiser, as of :func:`~xpulpnn_sw.importers.levels.uniform_levels`."""
+    low, high = limits
     if not isinstance(scale, np.ndarray) or not isinstance(zero, np.ndarray):
         raise InputError("scale and zero point must be constants, not depend on the input")
     if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
         raise InputError("scales must be greater than 0 and weights finite, not others")
     # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
-    quotients = values.astype(np.float64) / scale.astype(np.float64) + zero
-    whole = _rounded(np.clip(quotients, low, high), mode).astype(np.int64)
+    quotients = values.astype(np.float64) / scale.astype(np.float64)
+    whole = _rounded(quotients, mode) + zero if rounds_first else _rounded(quotients + zero, mode)
+    whole = np.clip(whole, low, high).astype(np.int64)
     numbers = np.vectorize(exact, otypes=[object])(scale)
     return Quantised(
         values=np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape),
@@ -108,27 +121,26 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
         raise InputError("thresholds must be a constant [channel][level], not another value")
-    scale, bias = (exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0)))
+    scale, bias = (
+        exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0))
+    )
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
-        raise InputError(f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}")
+        raise InputError(
+            f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
+        )
     rows = [[exact(one) for one in row] for row in table]
-    if any(first > second for row in rows for first, second in zip(row, row[1:], strict=False)):
+    if any(first > second for row in rows for first, second in pairwise(row)):
         raise InputError("thresholds must be ascending, not falling")
+
+    def begins(result: int, channel: int) -> Bound:
+        return rows[channel % len(rows)][result - 1], False
+
     if count == 1 and scale == -2 * bias:
-        halved = scale / 2
-        levels = replace(sign_levels(halved), bound=lambda _, channel: (rows[channel % len(rows)][0], False))
+        levels = replace(sign_levels(scale / 2), bound=begins)
     else:
         bits, signed = stored(0, count)
-        levels = Levels(
-            bits=bits,
-            signed=signed,
-            low=0,
-            high=count,
-            scale=scale,
-            offset=bias,
-            bound=lambda result, channel: (rows[channel % len(rows)][result - 1], False),
-        )
+        levels = Levels(bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins)
     return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
 
 
@@ -143,7 +155,11 @@ def truncation(context: Context, node: Node, given: Given) -> Value:
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
     sums = identity(value) if isinstance(value, Map) else value
-    reals = [(one.at(end)) for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True) for end in (least, most)]
+    reals = [
+        (one.at(end))
+        for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
+        for end in (least, most)
+    ]
     step = scale * (1 << int(before - after))
     low, high = (int(end / step // 1) for end in (min(reals), max(reals)))
     levels = uniform_levels(step, Fraction(0), low, high, "FLOOR")
@@ -158,8 +174,9 @@ def quantise(context: Context, node: Node, given: Given) -> Value:
     zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
     if isinstance(value, np.ndarray):
         axis = node.number("axis", 1)
-        return _constants(value, _along(scale, value.ndim, axis), _along(zero, value.ndim, axis), low, high, "ROUND")
-    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND")
+        numbers = (_along(one, value.ndim, axis) for one in (scale, zero))
+        return _constants(value, *numbers, (low, high), "ROUND", rounds_first=True)
+    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND", rounds_first=True)
     return _end(value, levels, context)
 
 

@@ -1,6 +1,6 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -29,9 +29,7 @@ def best_scale(values: NDArray[Any], low: int, high: int) -> float:
     if most <= 0:
         return 1.0
     tried = most * np.linspace(_LEAST, 1, _STEPS)
-    errors = [
-        float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried
-    ]
+    errors = [float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried]
     return float(tried[int(np.argmin(errors))])
 
 
@@ -92,10 +90,24 @@ class Policy:
         return Quantised(values=np.moveaxis(whole, 0, channel_axis), scale=np.moveaxis(exact, 0, channel_axis))
 
 
+def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:
+    """The outputs of a model for its inputs, by onnx's own evaluation."""
+    from onnx.reference import ReferenceEvaluator
+
+    # onnx has no types of what this returns
+    evaluator: Any = ReferenceEvaluator(model)
+    return lambda inputs: [np.asarray(one) for one in evaluator.run(None, inputs)]
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what another package says."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Elements of all tensors for some images, by onnx's own evaluation."""
     from onnx import ModelProto, ValueInfoProto
-    from onnx.reference import ReferenceEvaluator
 
     whole = ModelProto()
     whole.CopyFrom(model)
@@ -105,13 +117,12 @@ def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[
     found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
     rng = np.random.default_rng(0)
     try:
-        evaluator = ReferenceEvaluator(whole)
+        compute = evaluated(whole)
         for image in images:
-            for one, values in zip(names, evaluator.run(None, {name: image}), strict=True):
+            for one, values in zip(names, compute({name: image}), strict=True):
                 flat = np.asarray(values).ravel()
                 most = max(1, _KEPT // len(images))
                 found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"model must be computable for its images, but {reason}") from None
+        raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
     return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}

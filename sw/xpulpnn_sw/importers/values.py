@@ -155,7 +155,7 @@ def exact(value: Any) -> Fraction:
     """A number as it is; raises :class:`InputError` for infinities and what is no number."""
     if isinstance(value, Fraction):
         return value
-    number = value.item() if isinstance(value, np.generic) else value
+    number: Any = value.item() if hasattr(value, "item") else value
     if isinstance(number, float) and not np.isfinite(number):
         raise InputError(f"constants must be finite, not {number}")
     return Fraction(number)

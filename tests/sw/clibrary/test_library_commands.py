@@ -145,6 +145,9 @@ def test_numbers_of_other_maps_become_arguments(tmp_path, capsys):
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
     found = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
     assert found == [140, -18, 9]
+    assert packed["summand"] == 0
+    packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], summand=-700, shift=9)
+    assert packed["summand"].view(np.int32) == -700
     packed = packed_maps(["avgpool", "4x4x8:2x2:s=2:scaled"], tmp_path, factor=140, summand=-8, shift=5)
     assert [int(packed[name].view(np.int32)) for name in ("factor", "summand", "shift")] == [140, -8, 5]
     for words in (["maxpool", "4x4x8:2x2:s=2"], ["relu", "4x4x8"], ["avgpool", "4x4x8:2x2:s=2"]):

@@ -17,6 +17,7 @@ from xpulpnn_sim.png import read_png
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import import_model
 from xpulpnn_sw.importers.tflite_file import Operator, Tensor, read_graph
+from xpulpnn_sw.networks.form import read_network, written
 
 pytestmark = pytest.mark.unit
 
@@ -257,7 +258,7 @@ def residual():
     c = g.weighted("CONV_2D", a, (6, 1, 1, 6), (1, 5, 4, 6), 0.07, -20, **convolving())
     d = g.operator("ADD", (b, c), (1, 5, 4, 6), 0.13, -3, FusedActivationFunction=NONE)
     e = g.weighted(
-        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -128, axis=3, **convolving(), DepthMultiplier=1
+        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **convolving(), DepthMultiplier=1
     )
     m = g.operator("MEAN", (e, g.numbers([1, 2])), (1, 6), 0.07, -100)
     f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3, FusedActivationFunction=NONE, WeightsFormat=0)
@@ -291,6 +292,12 @@ def test_residual(tmp_path):
     ]  # fmt: skip
     assert [stage.pad for stage in described.network.stages] == [11, 0, 0, 0, -3, 0, 0]
     assert described.network.stages[3].sources == ("conv2", "pointwise3")
+    text, arrays = written(described, "net.npz")
+    (tmp_path / "net.npz").write_bytes(arrays)
+    (tmp_path / "net.json").write_text(text)
+    again, samples = read_network(tmp_path / "net.json"), np.arange(288).reshape(1, 9, 8, 4) % 256
+    for one, other in zip(*(run_reference(net.network, net.batch(samples)) for net in (described, again)), strict=True):
+        np.testing.assert_array_equal(one, other)
     assert notes == ["operator 8 (SOFTMAX) is left out: results are the codes before it"]
 
 
