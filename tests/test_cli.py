@@ -92,7 +92,7 @@ BAD_INPUT = {
     "no linear layer": (["cosim", "linear", "--layer", "512x64"], "layer must be I:O[:raw], not 512x64"),
     "no one-dimensional layer": (
         ["cosim", "conv1d", "--layer", "16x8:4"],
-        "layer must be LxC:OxK[:s=,p=,d=], not 16x8:4",
+        "layer must be LxC:OxK[:s=,p=,d=,v=], not 16x8:4",
     ),
     "option that a pointwise layer lacks": (
         ["cosim", "pointwise", "--layer", "4x4x8:4:d=2"],

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol, Self
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer_text import check_elements, check_size, number
-from xpulpnn_sw.windows import Windows
+from xpulpnn_sw.windows import OPTIONS_WITH_VALUE, Windows
 
 
 class Layer(Protocol):
@@ -37,8 +37,8 @@ class Layer(Protocol):
 class ConvLayer(Windows):
     """Convolution of one HWC feature map, all channels to all channels.
 
-    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])`` with zeros
-    outside the map.
+    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])`` with
+    ``outside`` around the map.
 
     Parameters
     ----------
@@ -46,12 +46,16 @@ class ConvLayer(Windows):
         As of :class:`~xpulpnn_sw.windows.Windows`; a window is what a filter meets.
     out_channels : int
         Number of filters.
+    outside : int
+        The value around the map, in the range of the inputs; 0 means -1 where these have one bit.
     """
 
     usual_padding: ClassVar[str] = "1"
+    options: ClassVar[tuple[str, ...]] = OPTIONS_WITH_VALUE
 
     out_channels: int
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+    outside: int = 0
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
@@ -78,13 +82,14 @@ class ConvLayer(Windows):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The layer written ``HxWxC:OxKyxKx[:s=S,p=P]``.
+        """The layer written ``HxWxC:OxKyxKx[:s=S,p=P,v=V]``.
 
-        S is one stride or ``SYxSX``; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``. Both are 1 unless given.
+        S is one stride or ``SYxSX``; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``. Both are 1 unless given. V is the
+        value around the map, 0 unless given.
         """
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
         if match is None:
-            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=], not {text}")
+            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=,v=], not {text}")
         height, width, channels, filters, kernel_y, kernel_x = map(number, match.groups()[:6])
         stride, padding = cls.steps_of(text, match[7])
         return cls(
@@ -96,12 +101,13 @@ class ConvLayer(Windows):
             kernel_width=kernel_x,
             stride=stride,
             padding=padding,
+            outside=cls.outside_of(text, match[7]),
         )
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
         kernel = f"{self.kernel_height}x{self.kernel_width}"
-        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}x{kernel}")
+        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}x{kernel}", self.outside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,14 @@ def spread(key: str, text: str, count: int) -> tuple[int, ...]:
     raise LayerError(f"{key}= must be one number or {count} joined by x, not {text or 'empty'}")
 
 
+def whole_number(key: str, text: str) -> int:
+    """One number, with a sign or without; raises :class:`LayerError` for anything else."""
+    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+        raise LayerError(f"{key}= must be a whole number, not {text or 'empty'}")
+    digits = text.removeprefix("-")
+    return -number(digits) if text != digits else number(digits)
+
+
 def join(values: tuple[int, ...]) -> str:
     """The text :func:`spread` accepts."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))

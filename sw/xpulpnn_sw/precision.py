@@ -84,6 +84,25 @@ class Precision:
         """What lies around a map of inputs: 0, and -1 where there is no 0."""
         return -1 if self.x == SIGN_BITS else 0
 
+    def around(self, value: int) -> int:
+        """What lies around a map for which ``value`` was given, 0 if none was.
+
+        Raises :class:`LayerError` for a value that no input can have; there is only :attr:`outside` around a map of
+        numbers of one bit, whose channels that fill a word up must have no part in a product.
+        """
+        if self.x == SIGN_BITS:
+            if value not in (0, self.outside):
+                raise LayerError(f"value around the map must be -1 for inputs of one bit, not {value}")
+            return self.outside
+        least = -(1 << (self.x - 1)) if self.x_signed else 0
+        most = least + (1 << self.x) - 1
+        if not least <= value <= most:
+            kind = "signed" if self.x_signed else "unsigned"
+            raise LayerError(
+                f"value around the map must be {least}..{most} for {kind} inputs of {self.x} bits, not {value}"
+            )
+        return value
+
     @property
     def requantised(self) -> bool:
         """Whether results are requantised, not the accumulators."""

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, written
+from xpulpnn_sw.layer_text import check_elements, check_size, options_of, spread, whole_number, written
+
+OPTIONS_WITH_VALUE = ("s", "p", "v")
+"""Of layers around whose maps there may be any value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,9 @@ class Windows:
 
     usual_padding: ClassVar[str] = "0"
     """Unless the text of a layer says otherwise."""
+
+    options: ClassVar[tuple[str, ...]] = ("s", "p")
+    """Keys of the options that the text of a layer may have."""
 
     height: int
     width: int
@@ -79,11 +85,17 @@ class Windows:
 
         S is one stride or ``SYxSX``, 1 unless given; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``.
         """
-        options = options_of(text, part)
+        options = options_of(text, part, cls.options)
         stride_y, stride_x = spread("s", options.get("s", "1"), 2)
         top, bottom, left, right = spread("p", options.get("p", cls.usual_padding), 4)
         return (stride_y, stride_x), (top, bottom, left, right)
 
-    def with_steps(self, text: str) -> str:
-        """The text of a layer with the options that :meth:`steps_of` reads, without default ones."""
-        return written(text, {"s": (self.stride, "1"), "p": (self.padding, self.usual_padding)})
+    @classmethod
+    def outside_of(cls, text: str, part: str | None) -> int:
+        """The value around the map in the options of the layer ``text``, ``v=VALUE``; 0 unless given."""
+        return whole_number("v", options_of(text, part, cls.options).get("v", "0"))
+
+    def with_steps(self, text: str, outside: int = 0) -> str:
+        """The text of a layer with the options that :meth:`steps_of` and :meth:`outside_of` read, but default ones."""
+        steps = {"s": (self.stride, "1"), "p": (self.padding, self.usual_padding), "v": ((outside,), "0")}
+        return written(text, steps)

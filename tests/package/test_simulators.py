@@ -17,8 +17,8 @@ UNITS = [
     ("dotp", ("--set", "multipliers=replicated", "--set", "isolation=register", "--set", "widths=8,4")),
     ("nnrf", ("--preset", "xpulpnn-cu", "--reset", "async-low", "--prefix", "my_")),
     ("simd-alu", ("--preset", "ri5cy")),
-    ("mult", ("--initial", "off")),
-    ("ex-stage", ("--preset", "xpulpnn-full")),
+    ("mult", ("--preset", "xpulpnn2", "--initial", "off")),
+    ("ex-stage", ("--preset", "xpulpnn2", "--set", "mac_load_cu=true")),
     ("backend", ("--preset", "ri5cy", "--set", "rvfi=true")),
 ]
 
@@ -100,7 +100,9 @@ def test_cluster_in_icarus(generate, make, needs):
         (
             *OBSERVED,
             "--preset",
-            "xpulpnn-cu",
+            "xpulpnn2",
+            "--set",
+            "mac_load_cu=true",
             "--set",
             "qnt=true",
             "--reset",

@@ -123,7 +123,7 @@ def test_requantisation_takes_factor_and_summand_from_the_nnrf(multiplier: str) 
             requantises = number % 3 > 0
             ctx.set(dut.requantise, requantises)
             outcome = await multiply(ctx, dut, "pv.rqu" if requantises else "mac", a, b, c, 7)
-            total = kappa * a + lam if requantises else c + a * b
+            total = kappa * b + lam if requantises else c + a * b
             assert outcome == (total % WORD, 1), f"{a:#x} {b:#x} {c:#x} {kappa:#x} {lam:#x} seed {SEED}"
 
     simulate(testbench, multiplier, requantises=True)

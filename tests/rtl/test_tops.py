@@ -62,7 +62,7 @@ def test_reads_without_a_warning(top, name, config, tmp_path):
 
 def test_core_is_short_and_commented():
     lines = emission("core", PRESETS["xpulpnn"]).text.splitlines()
-    assert len(lines) < 5000
+    assert len(lines) < 5200
     assert sum(line.lstrip().startswith("//") for line in lines) > len(lines) / 10
 
 

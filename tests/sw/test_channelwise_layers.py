@@ -44,7 +44,12 @@ def test_texts(layer_type: type[DepthwiseLayer], text: str):
     [
         (MaxPoolLayer, "16x16x32", f"layer must be {WINDOWS}[:relu], not 16x16x32"),
         (MaxPoolLayer, "9x9:3x3:relu", f"layer must be {WINDOWS}[:relu], not 9x9:3x3:relu"),
-        (DepthwiseLayer, "16x16x32:8x3x3", f"layer must be {WINDOWS}, not 16x16x32:8x3x3"),
+        (DepthwiseLayer, "16x16x32:8x3x3", "layer must be HxWxC:KyxKx[:s=,p=,v=], not 16x16x32:8x3x3"),
+        (
+            MaxPoolLayer,
+            "9x9x1:3x3:v=1",
+            "layer options must be s= and p=, each at most once, not v=1 in 9x9x1:3x3:v=1",
+        ),
         (MaxPoolLayer, "9x9x1:3x3:p=3", "padding must be less than the kernel height 3, not 3"),
         (MaxPoolLayer, "9x9x1:3x2:p=2x2x2x0", "padding must be less than the kernel width 2, not 2"),
         (DepthwiseLayer, "2x9x1:5x1:p=0", "kernel height must be at most the padded input's 2, not 5"),

@@ -64,7 +64,7 @@ def test_fewer_products_than_with_channels_in_words():
 def test_text():
     text = "32x32x3:32x5x5:p=2:image"
     assert str(ImageConvLayer.parse(text)) == text
-    with pytest.raises(LayerError, match=r"^layer must be HxWxC:OxKyxKx\[:s=,p=\]:image, not 3x3x3:4x1x1$"):
+    with pytest.raises(LayerError, match=r"^layer must be HxWxC:OxKyxKx\[:s=,p=,v=\]:image, not 3x3x3:4x1x1$"):
         ImageConvLayer.parse("3x3x3:4x1x1")
 
 

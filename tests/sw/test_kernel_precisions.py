@@ -97,6 +97,20 @@ def test_widths_that_differ(text: str, name: str):
     check(layer, precision, name)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant"),
+    [
+        ("conv1d", "12x4:9x2:s=2,p=2x1,d=2", "4x2x2", "x2_4x2"),
+        ("conv", "3x3x4:7x1x1:p=0", "8x8x4", "x2_4x4"),
+        ("pointwise", "3x5x4:40", "8x8x2", "x2_4x4"),
+        ("matmul", "9x3x5", "8x8x8", "x2_4x2"),
+    ],
+)
+def test_rows_shorter_than_the_turns_around_the_loop(kernel: str, text: str, precision: str, variant: str):
+    """Filters are filled up with zeros; what is there instead of activations does not matter, but between planes."""
+    check(kind(kernel).layer.parse(text), Precision.parse(precision), variant, cores=2)
+
+
 BUGS = {
     "bias of pixels 3 and 4": ("conv", "2x4x8:4x1x1:p=0", "8x8x8", "nn_4x4", Rule.BN32, 1),
     "leftover elements of pixels 3 and 4": ("conv", "2x4x5:4x3x1:p=0x2x0x0", "8x8x8", "nn_4x4", Rule.BN32, 1),

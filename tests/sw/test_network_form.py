@@ -220,7 +220,7 @@ BAD = {
         {"layers": but(0, requantise="floor")},
         "requantise of first must be one of ",
     ),
-    "layer": ({"layers": but(0, layer="4x4")}, "first: layer must be HxWxC:OxKyxKx[:s=,p=], not 4x4"),
+    "layer": ({"layers": but(0, layer="4x4")}, "first: layer must be HxWxC:OxKyxKx[:s=,p=,v=], not 4x4"),
     "bits": ({"layers": but(1, precision="1x1x1")}, "pool: precision of "),
     "twice": ({"layers": [LAYERS[0], LAYERS[0]]}, "names of layers must be different, not first twice"),
     "arrays": ({"arrays": "none.npz"}, "weights must be an existing file, not "),

@@ -170,7 +170,7 @@ def _requantisation(insn: Insn) -> Fields:
     if insn.loads_parameter:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
         return fields | {"op_b": OpBSel.IMM, "imm": ImmSel.WORD_BYTES}
-    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2, "shamt_rs2": True}
+    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
 
 
 def _arithmetic(insn: Insn) -> Fields:

@@ -1,6 +1,6 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -337,7 +337,7 @@ class IdStage(wiring.Component):
         rs1_field, rd_field = word[15:20], word[7:12]
         accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
-        uses_alu = ~is_dotp | (ctrl.mac_load != MacLoad.NONE)
+        uses_alu: Value = ~is_dotp
         uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
         m.d.comb += [
             self.intent.accesses.eq(loads & accesses),
@@ -352,6 +352,7 @@ class IdStage(wiring.Component):
         if self.config.mac_load:
             load = entry_load(m, self.config, self, decoder)
             m.d.comb += accesses.eq(ctrl.lsu.valid | load.reloads)
+            uses_alu |= load.reloads
             wb_we &= ~load.is_mac_load | (load.reloads & (rs1_field != rd_field))
             parameter = id_ex.requantise.load if self.config.requantise else 0
             m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)

@@ -82,10 +82,10 @@ class Mult(wiring.Component):
     result : Out(32)
         Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
     requantise : In(1)
-        With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa * op_a + nn_lambda``,
+        With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa * op_b + nn_lambda``,
         the first half of a requantisation. Only if the multiplier requantises, like the next two.
     nn_kappa : In(32)
-        Factor of the requantisation, in place of ``op_b``.
+        Factor of the requantisation, in place of ``op_a``.
     nn_lambda : In(32)
         Summand of the requantisation.
     """
@@ -122,16 +122,15 @@ class Mult(wiring.Component):
         factor_a = self.factor(m, "a", step.as_value()[1])
         # without the second factor no product row changes, whatever the first one does
         active_b = Signal(XLEN)
-        factor_b = self.factor(m, "b", step.as_value()[0])
+        m.d.comb += active_b.eq(self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN))
         summand = self.op_c & ctrl.accumulate.replicate(XLEN)
         if self.requantises:
+            # the first factor, since the recoding of the second one makes its path longer
             from_nnrf = self.requantise.replicate(XLEN)
-            m.d.comb += active_b.eq(
-                (factor_b & (self.start & ~self.requantise).replicate(XLEN)) | (self.nn_kappa & from_nnrf)
-            )
+            active_a = Signal(XLEN)
+            m.d.comb += active_a.eq((factor_a & ~from_nnrf) | (self.nn_kappa & from_nnrf))
+            factor_a = active_a
             summand |= self.nn_lambda & from_nnrf
-        else:
-            m.d.comb += active_b.eq(factor_b & self.start.replicate(XLEN))
         addend = Signal(XLEN)
         rounding = Signal(XLEN)
         last = step.as_value()[1] & step.as_value()[0]

@@ -81,7 +81,9 @@ class WbStage(wiring.Component):
         keeps_old = Signal()
         base = Signal(32)
         nn_pending = Signal()
-        enters = [wb.we.eq(ex.valid & ex.wb_we), wb.addr.eq(ex.wb_addr), wrote.eq(keeps_old), restores.eq(0)]
+        # kept until the next write: port A is quiet between two bases
+        shows_base = Signal()
+        enters = [wb.we.eq(ex.valid & ex.wb_we), wrote.eq(keeps_old), restores.eq(0)]
         fails = [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1)]
         leaves = [wb.we.eq(0), wrote.eq(0)]
         if self.config.mac_load:
@@ -90,6 +92,10 @@ class WbStage(wiring.Component):
             leaves.append(nn_pending.eq(0))
         with m.If(self.ex_ready):
             m.d.sync += enters
+            with m.If(ex.valid & ex.wb_we):
+                m.d.sync += wb.addr.eq(ex.wb_addr)
+                if self.config.mac_load:
+                    m.d.sync += shows_base.eq(ex.wb_base)
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
             if self.config.requantise:
@@ -114,7 +120,7 @@ class WbStage(wiring.Component):
         if self.config.mac_load:
             # a word on its way to the NN-RF leaves port A to the base; pv.rqld writes nothing through it
             m.d.comb += [self.wb_is_base.eq(nn_pending), self.nn_we.eq(nn_pending & self.lsu_done)]
-            with m.If(self.wb_is_base):
+            with m.If(shows_base):
                 m.d.comb += wb.data.eq(base)
         if self.config.requantise:
             self._requantise(m, base, old)

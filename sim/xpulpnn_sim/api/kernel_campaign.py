@@ -18,6 +18,9 @@ from xpulpnn_sim.harness.references import largest_share, reference
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layer import ConvLayer, Layer
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layers.conv1d import Conv1dLayer
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
@@ -34,6 +37,9 @@ _TIMED = 0.25
 
 _EXTREME = 0.125
 """Share of layers whose operands are at the ends of their ranges."""
+
+_UNSURROUNDED = 0.5
+"""Share of layers with zeros around the map, of those that may have another value there."""
 
 _TRIES = 1000
 """Draws of a layer; more fail only if no layer has results that differ."""
@@ -235,11 +241,13 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
 
 def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
+    # of its own, so that what has been drawn before stays the same
+    values = Random(f"{chosen.name} {case.machine.seed} outside")
     for _ in range(_TRIES):
         layer = chosen.layer.parse(LAYERS[chosen.name](rng))
         if chosen.precision(layer, case.precision) != case.precision:
             continue
-        drawn = replace(case, layer=layer)
+        drawn = replace(case, layer=_surrounded(layer, case.precision, values))
         try:
             drawn.check()
             _check_spread(drawn)
@@ -248,6 +256,16 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
             continue
         return drawn
     raise InputError(str(problem))
+
+
+def _surrounded(layer: Layer, precision: Precision, rng: Random) -> Layer:
+    """A layer that may have padding, with any value around its map every other time."""
+    if not isinstance(layer, ConvLayer | Conv1dLayer | DepthwiseLayer) or precision.x == SIGN_BITS:
+        return layer
+    if rng.random() < _UNSURROUNDED:
+        return layer
+    least = -(1 << (precision.x - 1)) if precision.x_signed else 0
+    return replace(layer, outside=rng.randint(least, least + (1 << precision.x) - 1))
 
 
 def _check_spread(case: Case) -> None:

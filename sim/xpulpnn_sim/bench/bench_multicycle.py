@@ -35,7 +35,7 @@ def wait(rng: Random, probability: float) -> int:
 def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """The value of rd; of a requantisation the sum that is to be shifted and clipped."""
     if insn.requantises:
-        return {"result": operands["nn_kappa"] * operands["op_a"] + operands["nn_lambda"]}
+        return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
     return value_of_rd(insn, effects, operands)
 
 

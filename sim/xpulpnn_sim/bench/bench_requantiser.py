@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Dut, run_vectors, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.row_batches import rows_with_controls
@@ -46,10 +46,9 @@ async def results_match_golden(dut: Dut) -> None:
             stimulus[name].append(value)
         word = insn.encode(rd=1, rs1=2, rs2=3, lane=lane)
         # a factor of 1 and no summand leave the sum
-        operands = (word, total, places, old, 1, 0)
-        columns = [np.array([value], np.uint32) for value in operands]
-        source = Sources(word=columns[0], rs1=columns[1], rs2=columns[2], rd=columns[3], act=columns[4], wgt=columns[5])
-        result = execute(insn, source).rd
+        columns = [np.array([value], np.uint32) for value in (word, total, places, old, 1, 0)]
+        source = dict(zip(("word", "rs1", "rs2", "rd", "act", "wgt"), columns, strict=True))
+        result = execute(insn, Sources(**source, length=WORD_BYTES)).rd
         assert result is not None
         expected.append(int(result[0]) if valid else 0)
     Scoreboard().compare({"result": expected}, await run_vectors(dut, stimulus, ["result"]), stimulus)

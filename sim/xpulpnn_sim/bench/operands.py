@@ -81,6 +81,9 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
         return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
     if insn.is_mac_load:
         return operands | {"op_b": np.full_like(src.word, _MAC_LOAD_STEP)}
+    if insn.requantises:
+        # the multiplier takes the factor of the NN-RF in place of the first operand
+        return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
     if insn.is_load or insn.is_store:
         offset = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
         return operands | {"op_b": OFFSETS[offset](src)}

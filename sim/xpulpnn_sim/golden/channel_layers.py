@@ -45,7 +45,7 @@ def _views(image: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[
         yield (y, x), padded[y : y + rows * stride_y : stride_y, x : x + columns * stride_x : stride_x][:rows, :columns]
 
 
-def depthwise(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window) -> I32:
+def depthwise(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
     """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * image[oy*sy - top + ky, ox*sx - left + kx, c]``.
 
     Parameters
@@ -54,8 +54,10 @@ def depthwise(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Windo
     weights : int[C, Ky, Kx]
     bias : int[C] or None
     window : Window
+    outside : int
+        The value around the map.
     """
-    total = sum(view * weights[:, y, x].astype(np.int64) for (y, x), view in _views(image, window, 0))
+    total = sum(view * weights[:, y, x].astype(np.int64) for (y, x), view in _views(image, window, outside))
     return (np.asarray(total) + (0 if bias is None else bias)).astype(np.int32)
 
 

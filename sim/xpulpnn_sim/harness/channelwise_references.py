@@ -52,7 +52,7 @@ def _avgpool(layer: AvgPoolLayer, tensors: AvgPoolTensors, precision: Precision)
 
 
 def _depthwise(layer: DepthwiseLayer, tensors: DepthwiseTensors, precision: Precision) -> Results:
-    accumulators = golden.depthwise(tensors.activations, tensors.weights, tensors.bias, _window(layer))
+    accumulators = golden.depthwise(tensors.activations, tensors.weights, tensors.bias, _window(layer), layer.outside)
     return requantised(accumulators, tensors.requantisation, precision)
 
 

@@ -19,11 +19,16 @@ from xpulpnn_sw.precision import SIGN_BITS, Precision
 Results = NDArray[np.int32]
 
 
+def _around(layer: ConvLayer | Conv1dLayer, precision: Precision) -> int:
+    """What lies around a map; not what the kernels say: numbers of one bit know no 0."""
+    return -1 if precision.x == SIGN_BITS else layer.outside
+
+
 def _conv(layer: ConvLayer, tensors: LayerTensors, precision: Precision) -> Results:
     pads = layers.Pads(*layer.padding)
-    # not what the kernels say: numbers of one bit know no 0
-    outside = -1 if precision.x == SIGN_BITS else 0
-    accumulators = layers.conv(tensors.activations, tensors.weights, tensors.bias, layer.stride, pads, outside)
+    accumulators = layers.conv(
+        tensors.activations, tensors.weights, tensors.bias, layer.stride, pads, _around(layer, precision)
+    )
     return requantised(accumulators, tensors.requantisation, precision)
 
 
@@ -35,9 +40,14 @@ def _matmul(_: MatmulLayer, tensors: LayerTensors, precision: Precision) -> Resu
 
 
 def _conv1d(layer: Conv1dLayer, tensors: LayerTensors, precision: Precision) -> Results:
-    outside = -1 if precision.x == SIGN_BITS else 0
     accumulators = layers.conv1d(
-        tensors.activations, tensors.weights, tensors.bias, layer.stride, layer.padding, layer.dilation, outside
+        tensors.activations,
+        tensors.weights,
+        tensors.bias,
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        _around(layer, precision),
     )
     return requantised(accumulators, tensors.requantisation, precision)
 

@@ -158,7 +158,7 @@ def mult(config: CoreConfig, vectors: Vectors) -> None:
             inputs = {name: vectors.word() for name in names}
             control = under(control_fields(insn), "ex.mult.")
             word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
-            total = scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_a"])
+            total = scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
             operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
 
 
@@ -179,10 +179,10 @@ def ex_stage(config: CoreConfig, vectors: Vectors) -> None:
         assert model is not None
         control = under(control_fields(insn), "ex.")
         for _ in range(_PER_CONTROL_WORD):
-            a, parameters = vectors.word(), model.parameters
+            b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors, {})
-            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_a": a, **read}
-            product = scaled((parameters[0], parameters[1]), a)
+            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_b": b, **read}
+            product = scaled((parameters[0], parameters[1]), b)
             operations.add(inputs, {**seen, "product": product}, insn.mnemonic, cycles_vary=False)
 
 

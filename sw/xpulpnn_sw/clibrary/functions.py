@@ -70,8 +70,11 @@ class Selection:
 def library_run(run: KernelRun) -> KernelRun:
     """The kernel under its function's name in the library.
 
-    Layers that go through im2col rows, without dilation, have the function of a convolution.
+    Layers that go through im2col rows, without dilation, have the function of a convolution. Raises
+    :class:`LayerError` for a kernel with any other value around its map than usual, of which the library has none.
     """
+    if any(field.name == "outside" for field in run.structure.fields):
+        raise LayerError(f"value around the map must be left out for functions of the library, not in {run.layer}")
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
     if run.structure is CONV_ARGUMENTS:

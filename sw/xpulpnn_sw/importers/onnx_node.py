@@ -93,7 +93,9 @@ class Context:
         if self.policy is not None:
             return self.policy.weights(value, channel_axis)
         if not np.array_equal(value, np.rint(value)):
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point")
+            raise InputError(
+                f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
+            )
         return whole(value)
 
 

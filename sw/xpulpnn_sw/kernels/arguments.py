@@ -1,6 +1,6 @@
 """Argument structures of the kernel functions, a 32-bit word per field."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xpulpnn_sw.windows import Windows
 
@@ -92,6 +92,21 @@ CONV1D_ARGUMENTS = Structure(
     (*CONV_ARGUMENTS.fields, Field("dilation", "input rows from one filter row to the next")),
 )
 """Of a convolution whose filter rows are apart."""
+
+_OUTSIDE = Field("outside", "value around the input, as of its elements")
+
+
+def with_outside(structure: Structure) -> Structure:
+    """The structure of a function around whose input there is a value that it is told, in place of zeros."""
+    told = tuple(replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
+    return Structure(structure.name.replace("_arguments", "_outside_arguments"), (*told, _OUTSIDE))
+
+
+CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
+"""Of a convolution around whose input there is any value."""
+
+CONV1D_OUTSIDE_ARGUMENTS = with_outside(CONV1D_ARGUMENTS)
+"""Of one whose filter rows are apart."""
 
 LINEAR_ARGUMENTS = Structure(
     "xp_linear_arguments",

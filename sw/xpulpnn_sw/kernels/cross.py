@@ -31,27 +31,38 @@ class _Product(NamedTuple):
     fetched: _Fetched
 
 
+_FOUR = 4
+_FOUR_PIXELS = "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"
+"""A turn with four pixels: pixel and channel of each product, and what it fetches.
+
+``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight. Neighbours share a factor, mostly the
+activation: only between two turns do both change, which the dot product pays for with energy. Each weight is fetched by
+its last product, and these do not follow each other, so that the weights of all channels come one by one through one
+pointer.
+"""
+_FETCHES = {"": _Fetched.NOTHING, "'": _Fetched.OTHER, "+": _Fetched.OWN, "*": _Fetched.WEIGHT}
+_ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
+"""Entry of each pixel, by their number. Of four, the second fetches the third, the first the fourth."""
+
+
 def _turn(variant: Variant) -> list[_Product]:
     """A turn of the inner loop, over a word of each row.
 
-    Pixels take the two entries of activations in turn. The first product fetches the activation of the second pixel,
-    the last one of a pixel that of the pixel after the next. With four pixels the last two take turns channel by
-    channel, so that their weights, of which each is then fetched, come one by one: the words of all rows are a stream.
+    The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in
+    its entry. Two pixels have an entry each, and the second fetches the weights.
     """
-    npx, channels = variant.npx, range(variant.nch)
-    last, before = npx - 1, npx - 2
-    paired = variant.weight_streams == 1
-    order = [(pixel, channel) for pixel in range(before if paired else npx) for channel in channels]
-    order += [(pixel, channel) for channel in channels for pixel in (before, last) if paired]
+    if variant.npx == _FOUR:
+        return [_Product(int(p[0]), int(p[1]), _FETCHES[p[2:]]) for p in _FOUR_PIXELS.split()]
+    channels = range(variant.nch)
 
     def fetched(pixel: int, channel: int) -> _Fetched:
         if pixel == channel == 0:
             return _Fetched.OTHER
-        if pixel == last:
+        if pixel:
             return _Fetched.WEIGHT
         return _Fetched.OWN if channel == channels[-1] else _Fetched.NOTHING
 
-    return [_Product(*product, fetched(*product)) for product in order]
+    return [_Product(pixel, channel, fetched(pixel, channel)) for pixel in range(variant.npx) for channel in channels]
 
 
 class CrossLoop(NnLoop):
@@ -89,6 +100,11 @@ class CrossLoop(NnLoop):
             self._emit_products(b, [*turn[begun:], *turn[:begun]], _ACCUMULATING, signed=signed)
         self._emit_products(b, turn[begun:], _ACCUMULATING, signed=signed)
 
+    def _follower(self, pixel: int) -> int:
+        """The pixel whose activation comes next into the entry of this one."""
+        entries, npx = _ENTRIES[self.variant.npx], self.variant.npx
+        return next(one for one in [*range(pixel + 1, npx), *range(npx)] if entries[one] == entries[pixel])
+
     def _emit_turn(self, b: Builder, kind: str, *, signed: bool) -> None:
         if self.variant.npx == 1:
             self._emit_turn_of_one_pixel(b, kind, signed=signed)
@@ -99,11 +115,11 @@ class CrossLoop(NnLoop):
         for pixel, channel, fetched in products:
             pointer = {
                 _Fetched.NOTHING: ZERO,
-                _Fetched.OWN: self._row(pixel + self.ENTRIES),
+                _Fetched.OWN: self._row(self._follower(pixel)),
                 _Fetched.WEIGHT: self._stream(channel),
                 _Fetched.OTHER: self._row(pixel + 1),
             }[fetched]
-            selector = pixel % self.ENTRIES | channel << 1 | fetched.value
+            selector = _ENTRIES[self.variant.npx][pixel] | channel << 1 | fetched.value
             mnemonic, *operands = self._product(self.acc[pixel][channel], pointer, selector, signed=signed)
             mnemonic = str(mnemonic).replace(_ACCUMULATING, kind)
             if fetched is _Fetched.OTHER:

@@ -54,11 +54,21 @@ class Im2col:
     inside : bool
         Whether all receptive fields lie inside the input, whose pixels need not be whole words: runs of them are
         copied from any byte on, with what is behind up to whole words.
+    valued : bool
+        Whether there is an argument ``outside``, the value around the input; else what :class:`Precision` says.
     """
 
-    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool = False, inside: bool = False) -> None:
+    def __init__(
+        self,
+        variant: Variant,
+        precision: Precision,
+        *,
+        dilated: bool = False,
+        inside: bool = False,
+        valued: bool = False,
+    ) -> None:
         self.variant, self.dilated, self.inside = variant, dilated, inside
-        self.form = form = RowForm(variant, precision)
+        self.form = form = RowForm(variant, precision, valued)
         self.expansion, self.planes, self.unit = form.expansion, form.planes, form.unit
         self.step, self.cleared, self.temporaries = form.step, form.cleared, form.temporaries
         self.by_groups = variant.xpulp and variant.npx > 1 and form.is_plain and not dilated
@@ -86,6 +96,8 @@ class Im2col:
         run = self.run_words
         # planes may be filled up
         cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
+        if self.clears_planes:
+            cleared = Name("plane_words")
         next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
         return {
             "line_bytes": Argument("width") * pixel_bytes,
@@ -116,8 +128,14 @@ class Im2col:
             "x_end": out_width * stride_x - Argument("pad_left"),
             "x_back": Number(0) - out_width * stride_x,
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
+            **self.form.outside_terms(),
             **self._group_terms(),
         }
+
+    @property
+    def clears_planes(self) -> bool:
+        """Whether planes are cleared by words of their own."""
+        return self.planes > 1 and self.form.valued
 
     def _group_terms(self) -> dict[str, Term]:
         if not self.by_groups:
@@ -262,8 +280,14 @@ class _Group:
         )
         done = Label()
         b.mv(place, self.target)
-        with b.loop(frame.value("clears", rows), counter, level=0, short=True):
-            self._words.clear(place)
+        for plane in range(self.im2col.planes if self.im2col.clears_planes else 1):
+            if plane:
+                # what the plane before has been cleared too far is cleared again
+                b.mv(place, self.target)
+                b.add(place, frame.value(f"plane{plane}", rows), work)
+            outside = self._words.outside(frame, plane)
+            with b.loop(frame.value("clears", rows), counter, level=0, short=True):
+                self._words.clear(place, outside)
         for size, kernel, corner, first, count in (
             ("height", "kernel_height", self.y, top, rows),
             ("width", "kernel_width", self.x, left, columns),
@@ -316,8 +340,9 @@ class _Group:
             if not is_even:
                 b("sub", place, place, work)
                 # behind the run is what lies around the map, or what is written later
+                outside = self._words.outside(frame)
                 for number in range(self.im2col.expansion):
-                    b("sw", self._words.outside, number * self.im2col.step, place)
+                    b("sw", outside, number * self.im2col.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)

@@ -41,7 +41,7 @@ KINDS: Mapping[str, Kind] = {
             name="conv",
             help="whole convolution",
             layer=ConvLayer,
-            form="HxWxC:OxKyxKx[:s=,p=]",
+            form="HxWxC:OxKyxKx[:s=,p=,v=]",
             usual=PAPER_LAYER,
             usual_in_cluster=PAPER_LAYER,
             variants=VARIANTS,
@@ -54,7 +54,7 @@ KINDS: Mapping[str, Kind] = {
             name="conv1d",
             help="convolution along one direction, dilated",
             layer=Conv1dLayer,
-            form="LxC:OxK[:s=,p=,d=]",
+            form="LxC:OxK[:s=,p=,d=,v=]",
             usual="256x32:64x9:p=4",
             usual_in_cluster="256x32:64x9:p=4",
             variants=VARIANTS,
@@ -67,7 +67,7 @@ KINDS: Mapping[str, Kind] = {
             name="pointwise",
             help="convolution of single pixels, in place",
             layer=PointwiseLayer,
-            form="HxWxC:O[:s=,p=]",
+            form="HxWxC:O[:s=,p=,v=]",
             usual="16x16x32:64",
             usual_in_cluster="16x16x32:64",
             variants=VARIANTS,
@@ -110,7 +110,9 @@ KINDS: Mapping[str, Kind] = {
 """All kernels by name."""
 
 _BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
-    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=]:image", build=image_kernel)
+    ImageConvLayer: replace(
+        KINDS["conv"], layer=ImageConvLayer, form="HxWxC:OxKyxKx[:s=,p=,v=]:image", build=image_kernel
+    )
 }
 """The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 

@@ -7,6 +7,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.inner import PAIRS
+from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
@@ -21,6 +22,11 @@ def _repeated(value: int, distance: int) -> int:
     return sum(value << position for position in range(0, WORD_BITS, distance))
 
 
+def outside_name(plane: int) -> str:
+    """What the word of a plane that lies around the map is called in a frame."""
+    return f"outside{plane}"
+
+
 @dataclass(frozen=True)
 class RowForm:
     """What becomes of words of the input in activation rows.
@@ -31,10 +37,13 @@ class RowForm:
         Layout and element width of the rows.
     precision : Precision
         Widths and signs of the operands.
+    valued : bool
+        Whether a value of the frame lies around the map; else what always does.
     """
 
     variant: Variant
     precision: Precision
+    valued: bool = False
 
     @property
     def bits(self) -> int:
@@ -60,6 +69,17 @@ class RowForm:
     def planes(self) -> int:
         """Rows for a row of the input."""
         return self.variant.planes(self.precision)
+
+    def outside_terms(self) -> dict[str, Term]:
+        """The words around the map, of each plane, of the argument ``outside``; none if what lies there is known."""
+        if not self.valued:
+            return {}
+        mask = (1 << self.row_bits) - 1
+        # the plane of the uppermost bits is the first
+        shifts = [self.row_bits * (self.planes - 1 - plane) for plane in range(self.planes)]
+        elements = (Argument("outside") // (1 << shift) & mask for shift in shifts)
+        repeat = _repeated(1, self.row_bits)
+        return {outside_name(plane): element * repeat for plane, element in enumerate(elements)}
 
     @property
     def is_plain(self) -> bool:
@@ -150,19 +170,22 @@ class RowWords:
         for place in places:
             self._write(pair, place)
 
-    @property
-    def outside(self) -> int:
-        """The register with a word of what lies around the map."""
-        return self._outside
+    def outside(self, frame: Frame, plane: int = 0) -> int:
+        """The register with a word of a plane that lies around the map; it is lost with the next copy."""
+        if not self._form.valued:
+            return self._outside
+        register = self._temporaries[0]
+        frame.load(outside_name(plane), register)
+        return register
 
-    def clear(self, place: int) -> None:
-        """Make the next words at ``place`` those around the map."""
+    def clear(self, place: int, outside: int) -> None:
+        """Make the next words at ``place`` those around the map, which the register ``outside`` holds."""
         words = self._form.cleared
         if self._form.variant.xpulp:
-            self._write([self.outside] * words, place)
+            self._write([outside] * words, place)
             return
         for number in range(words):
-            self._b("sw", ZERO, number * WORD, place)
+            self._b("sw", outside, number * WORD, place)
         self._b("addi", place, place, words * WORD)
 
     def _write(self, registers: list[int], place: int) -> None:

@@ -116,6 +116,7 @@ class SameRow:
         self._pointer, self._place, self._rows, self._above, self._first, self._start, *rest = places.free
         self._work, self._counter, self._pixels, *self._spare = rest
         self._step = WORD * npx if interleaved else WORD
+        self._outside = ZERO
 
     def emit(self, other: Label) -> None:
         """Copy the group; go to ``other`` with everything as before if it must be done pixel by pixel."""
@@ -289,6 +290,8 @@ class SameRow:
     def _replace(self) -> None:
         """Replace what has been copied from beside the input, and the filter rows above and below it."""
         b, frame, x, all_inside = self._b, self._frame, self._first, Label()
+        # nothing is copied any more
+        self._outside = self._words.outside(frame)
         columns = frame.value("group_columns", self._work)
         self._set_start()
         b.below(self._work, self._x, columns)
@@ -342,7 +345,7 @@ class SameRow:
             b.mv(self._place, self._start)
         with b.loop(Held(self._rows), self._rows, level=1):
             with b.loop(Held(self._counter), self._counter, level=0):
-                b("p.sw", self._words.outside, self._step, self._place)
+                b("p.sw", self._outside, self._step, self._place)
             b("add", self._place, self._place, gap)
 
     def _replace_rows(self) -> None:
@@ -374,4 +377,4 @@ class SameRow:
                 b.add(begin, self._frame.value("pixel_gap", self._first), self._work)
             b.mv(place, begin)
             with b.loop(Held(count), count, level=0):
-                b("p.sw", self._words.outside, WORD, place)
+                b("p.sw", self._outside, WORD, place)

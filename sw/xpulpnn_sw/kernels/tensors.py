@@ -184,7 +184,8 @@ def random_tensors(
     coverage = _coverage(layer)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
-    sums = (weights * (coverage * middle / 2 + (1 - coverage) * precision.outside)).reshape(layer.out_channels, -1)
+    outside = precision.around(layer.outside) if isinstance(layer, ConvLayer) else 0
+    sums = (weights * (coverage * middle / 2 + (1 - coverage) * outside)).reshape(layer.out_channels, -1)
     mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
     spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
     if rule in (Rule.BN32, Rule.BN64) and precision.y != SIGN_BITS:

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer_text import check_elements, check_size, number
-from xpulpnn_sw.windows import Windows
+from xpulpnn_sw.windows import OPTIONS_WITH_VALUE, Windows
 
 WINDOW_FORM = "HxWxC:KyxKx[:s=,p=]"
+DEPTHWISE_FORM = "HxWxC:KyxKx[:s=,p=,v=]"
 AVERAGE_FORM = "HxWxC:KyxKx[:s=,p=][:scaled]"
 MAXIMUM_FORM = "HxWxC:KyxKx[:s=,p=][:relu]"
 MAP_FORM = "HxWxC"
@@ -62,20 +63,19 @@ class WindowLayer(Windows):
 
         S is one stride or ``SYxSX``, 1 unless given; P is one padding or ``TOPxBOTTOMxLEFTxRIGHT``.
         """
+        known, _ = cls.fields_of(text, WINDOW_FORM)
+        return cls(**known)
+
+    @classmethod
+    def fields_of(cls, text: str, form: str) -> tuple[dict[str, Any], str | None]:
+        """Fields that all such layers have, out of a text of this form, and its options."""
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
         if match is None:
-            raise LayerError(f"layer must be {WINDOW_FORM}, not {text}")
-        height, width, channels, kernel_y, kernel_x = map(number, match.groups()[:5])
+            raise LayerError(f"layer must be {form}, not {text}")
+        names = ("height", "width", "channels", "kernel_height", "kernel_width")
+        sizes = dict(zip(names, map(number, match.groups()[:5]), strict=True))
         stride, padding = cls.steps_of(text, match[6])
-        return cls(
-            height=height,
-            width=width,
-            channels=channels,
-            kernel_height=kernel_y,
-            kernel_width=kernel_x,
-            stride=stride,
-            padding=padding,
-        )
+        return {**sizes, "stride": stride, "padding": padding}, match[6]
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
@@ -85,9 +85,31 @@ class WindowLayer(Windows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseLayer(WindowLayer):
-    """Convolution of each channel by a filter of its own, zeros outside the map; padding is 1 unless given."""
+    """Convolution of each channel by a filter of its own; padding is 1 unless given.
+
+    Parameters
+    ----------
+    height, width, channels, kernel_height, kernel_width, stride, padding
+        As of :class:`WindowLayer`.
+    outside : int
+        The value around the map, in the range of the inputs.
+    """
 
     usual_padding: ClassVar[str] = "1"
+    options: ClassVar[tuple[str, ...]] = OPTIONS_WITH_VALUE
+
+    outside: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The layer written ``HxWxC:KyxKx[:s=S,p=P,v=V]``: V the value around the map, 0 unless given."""
+        known, options = cls.fields_of(text, DEPTHWISE_FORM)
+        return cls(**known, outside=cls.outside_of(text, options))
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` accepts, without default options."""
+        kernel = f"{self.kernel_height}x{self.kernel_width}"
+        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{kernel}", self.outside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Self
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.layer import ConvLayer
-from xpulpnn_sw.layer_text import check_size, number, options_of, spread, written
+from xpulpnn_sw.layer_text import check_size, number, options_of, spread, whole_number, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class DilatedLayer(ConvLayer):
 class Conv1dLayer:
     """Convolution of a sequence of pixels, all channels to all channels.
 
-    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with zeros outside.
+    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with
+    ``outside`` around the sequence.
 
     Parameters
     ----------
@@ -44,7 +45,9 @@ class Conv1dLayer:
     stride, dilation : int
         Step of the filter; distance of the pixels it meets.
     padding : (int, int)
-        Zero pixels before and behind the input.
+        Pixels before and behind the input that filters may reach into.
+    outside : int
+        The value of these, as of a :class:`~xpulpnn_sw.layer.ConvLayer`.
     """
 
     length: int
@@ -54,6 +57,7 @@ class Conv1dLayer:
     stride: int = 1
     dilation: int = 1
     padding: tuple[int, int] = (1, 1)
+    outside: int = 0
 
     def __post_init__(self) -> None:
         """Reject sizes that describe no computation."""
@@ -74,6 +78,7 @@ class Conv1dLayer:
                 kernel_width=self.kernel,
                 stride=(1, self.stride),
                 padding=(0, 0, before, behind),
+                outside=self.outside,
             )
         return DilatedLayer(
             height=self.length,
@@ -84,6 +89,7 @@ class Conv1dLayer:
             kernel_width=1,
             stride=(self.stride, 1),
             padding=(before, behind, 0, 0),
+            outside=self.outside,
             dilation=self.dilation,
         )
 
@@ -99,12 +105,15 @@ class Conv1dLayer:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The layer written ``LxC:OxK[:s=S,p=P,d=D]``: P one padding or ``BEFORExBEHIND``; all are 1 unless given."""
+        """The layer written ``LxC:OxK[:s=S,p=P,d=D,v=V]``: P one padding or ``BEFORExBEHIND``.
+
+        V is 0, all others are 1 unless given.
+        """
         match = re.fullmatch(r"(\d+)x(\d+):(\d+)x(\d+)(?::(.*))?", text, re.ASCII)
         if match is None:
-            raise LayerError(f"layer must be LxC:OxK[:s=,p=,d=], not {text}")
+            raise LayerError(f"layer must be LxC:OxK[:s=,p=,d=,v=], not {text}")
         length, channels, filters, kernel = map(number, match.groups()[:4])
-        options = options_of(text, match[5], ("s", "p", "d"))
+        options = options_of(text, match[5], ("s", "p", "d", "v"))
         (stride,), (dilation,) = (spread(key, options.get(key, "1"), 1) for key in ("s", "d"))
         before, behind = spread("p", options.get("p", "1"), 2)
         return cls(
@@ -115,10 +124,11 @@ class Conv1dLayer:
             stride=stride,
             dilation=dilation,
             padding=(before, behind),
+            outside=whole_number("v", options.get("v", "0")),
         )
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
         text = f"{self.length}x{self.channels}:{self.out_channels}x{self.kernel}"
         given = {"s": ((self.stride,), "1"), "p": (self.padding, "1"), "d": ((self.dilation,), "1")}
-        return written(text, given)
+        return written(text, {**given, "v": ((self.outside,), "0")})

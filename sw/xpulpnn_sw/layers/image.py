@@ -30,7 +30,7 @@ class ImageConvLayer(ConvLayer):
     def parse(cls, text: str) -> Self:
         """The layer written like any convolution, with ``:image`` behind."""
         if not text.endswith(_MARK):
-            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=]{_MARK}, not {text}")
+            raise LayerError(f"layer must be HxWxC:OxKyxKx[:s=,p=,v=]{_MARK}, not {text}")
         plain = ConvLayer.parse(text.removesuffix(_MARK))
         return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})
 

@@ -32,10 +32,10 @@ class PointwiseLayer(ConvLayer):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The layer written ``HxWxC:O[:s=S,p=P]``, options as of a convolution, but the padding 0 unless given."""
+        """The layer written ``HxWxC:O[:s=S,p=P,v=V]``, options as of a convolution, but the padding 0 unless given."""
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)(?::(.*))?", text, re.ASCII)
         if match is None:
-            raise LayerError(f"layer must be HxWxC:O[:s=,p=], not {text}")
+            raise LayerError(f"layer must be HxWxC:O[:s=,p=,v=], not {text}")
         height, width, channels, filters = map(number, match.groups()[:4])
         stride, padding = cls.steps_of(text, match[5])
         return cls(
@@ -45,8 +45,9 @@ class PointwiseLayer(ConvLayer):
             out_channels=filters,
             stride=stride,
             padding=padding,
+            outside=cls.outside_of(text, match[5]),
         )
 
     def __str__(self) -> str:
         """The text :meth:`parse` accepts, without default options."""
-        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}")
+        return self.with_steps(f"{self.height}x{self.width}x{self.channels}:{self.out_channels}", self.outside)

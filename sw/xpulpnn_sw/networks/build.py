@@ -1,7 +1,7 @@
 """Networks made layer by layer, each checked as it is given: what files and importers have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
@@ -81,9 +81,23 @@ def made_stage(
         widths = computing.precision(computed, Precision.parse(precision))
         _check_precision(computing, widths)
         tensors = _tensors(computing, computed, widths, arrays, RULES[requantise])
+        computed, pad = _surrounded(computed, pad)
     except (InputError, LayerError) as error:
         raise InputError(f"{name}: {error}") from None
     return Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
+
+
+def _surrounded(layer: Any, pad: int) -> tuple[Any, int]:
+    """A layer with this value around its map, or with what its text says, and the value.
+
+    Raises :class:`LayerError` if both are given and differ. What may have no padding is left as it is.
+    """
+    if not hasattr(layer, "outside"):
+        return layer, pad
+    if pad and layer.outside and pad != layer.outside:
+        raise LayerError(f"pad must be that of the layer {layer}, not {pad}")
+    value = pad or layer.outside
+    return replace(layer, outside=value), value
 
 
 def _check_precision(computing: Kind, precision: Precision) -> None:

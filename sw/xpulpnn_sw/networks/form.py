@@ -16,7 +16,7 @@ than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,7 +83,7 @@ def description(network: Network, arrays: str, scaling: Scaling | None = None, l
     """The JSON text of a network whose arrays are in a file called ``arrays``."""
     layers: list[dict[str, Any]] = []
     for stage in network.stages:
-        text = {"name": stage.name, "kernel": stage.kind.name, "layer": str(stage.layer)}
+        text = {"name": stage.name, "kernel": stage.kind.name, "layer": _without_value(stage.layer)}
         rule = getattr(getattr(stage.tensors, "requantisation", None), "rule", Rule.BN32)
         rest: dict[str, Any] = {} if rule is Rule.BN32 else {"requantise": rule.value}
         if stage.sources:
@@ -129,6 +129,11 @@ def _of_products(stage: Stage) -> dict[str, Any]:
             return own | {"thresholds": rule.values}
         case _:
             return own
+
+
+def _without_value(layer: Any) -> str:
+    """The text of a layer but for the value around its map, which is its pad."""
+    return str(replace(layer, outside=0) if hasattr(layer, "outside") else layer)
 
 
 def _of_maps(stage: Stage) -> dict[str, Any]:

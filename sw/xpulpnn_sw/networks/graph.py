@@ -91,6 +91,8 @@ def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _check_pad(stage: Stage) -> None:
     """Raise :class:`LayerError` unless the value around a map is one that its elements have."""
+    if (around := getattr(stage.layer, "outside", stage.pad)) != stage.pad:
+        raise LayerError(f"value around the map of {stage.name} must be its pad {stage.pad}, not {around}")
     if not stage.pad:
         return
     if stage.kind.name not in PADDED_KERNELS:

@@ -83,8 +83,6 @@ def _check_chain(network: Network) -> None:
         before = network.stages[number - 1].name if number else NETWORK_INPUT
         if (found := network.sources(number)) != (before,):
             raise LayerError(f"inputs of {stage.name} must be {before} here, not {', '.join(found)}")
-        if stage.pad not in (0, stage.precision.outside):
-            raise LayerError(f"pad of {stage.name} must be {stage.precision.outside} here, not {stage.pad}")
         if SIGN_BITS in (stage.precision.x, stage.precision.w, stage.precision.y):
             raise LayerError(f"precision of {stage.name} must be two bits or more here, not {stage.precision}")
         if getattr(stage.layer, "scaled", False):

@@ -191,7 +191,7 @@ def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
     if isinstance(layer, ConvLayer):
         same = ("height", "width", "pixel_bytes", "out_height", "out_width", "out_channels")
         same += ("kernel_height", "kernel_width", "stride_y", "stride_x")
-        rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"]}
+        rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"], "outside": layer.outside}
         return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
     variant = _blocked(run)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.cluster import (
+    ICACHE_LINE_BYTES,
     MAX_CORES,
     PRIVATE_DMA,
     PRIVATE_EVENT_UNIT,
@@ -17,11 +18,12 @@ from xpulpnn.isa.cluster import (
     EventRegister,
 )
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
+from xpulpnn.isa.table import find
 from xpulpnn_sw.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.function import STACK_STRIDE
 from xpulpnn_sw.kernels.kernel import STACK_BYTES
-from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol
+from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.networks.deployment import Deployment, deployed, results_of, weights_of
 from xpulpnn_sw.networks.kernels import ARGUMENTS, INPUT, OUTPUT, SHARED, length, own_symbols, structure
 from xpulpnn_sw.networks.network import Network
@@ -42,6 +44,8 @@ _SYS_WRITE, _STDOUT = 64, 1
 
 _NOISE = 0xA5
 """What the memory of the cluster is full of at the beginning: nothing may rely on zeros there."""
+
+_NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 
 _START = (
     ENTRY
@@ -177,6 +181,11 @@ def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
     return output.decode(Image(0, data, {output.symbol: Symbol(0, data.size)}), data)
 
 
+def _in_lines(words: Words) -> Words:
+    """A function filled up to whole lines of an instruction cache, so that the next one begins with a line."""
+    return np.pad(words, (0, -len(words) % (ICACHE_LINE_BYTES // WORD_BYTES)), constant_values=_NOP)
+
+
 def deployed_program(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
 ) -> DeployedProgram:
@@ -248,10 +257,11 @@ class _Writer:
     def program(self) -> DeployedProgram:
         """Everything."""
         runs, transfers = self.plan.runs, tuple(self._transfers())
-        kernels = np.cumsum([TEXT_BASE, *(run.function.words.nbytes for run in runs)]).tolist()
+        functions = [_in_lines(run.function.words) for run in runs]
+        kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
         assert kernels[-1] < OUTSIDE_DATA
         caller = assemble(self._text(kernels, transfers), kernels[-1])
-        text = b"".join(run.function.words.astype("<u4").tobytes() for run in runs) + caller.to_bytes()
+        text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
         stages = self.plan.network.stages
         return DeployedProgram(
             entry=caller.labels["start"],

@@ -18,7 +18,6 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS
 from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.im2col import Im2col
@@ -326,8 +325,8 @@ def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[St
     known = {field.name for field in run.structure.fields if not field.pointer}
     found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
     constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
-    dilated = run.structure is CONV1D_ARGUMENTS
-    im2col = Im2col(run.variant, run.precision, dilated=dilated) if run.form is Form.MAP else None
+    dilated, valued = "dilation" in known, "outside" in known
+    im2col = Im2col(run.variant, run.precision, dilated=dilated, valued=valued) if run.form is Form.MAP else None
     blocking = Blocking(run.variant, run.precision, rule)
     function = code_of(blocking)(blocking, run.structure, constants, im2col).write()
     return replace(run, function=function, specialised=True)

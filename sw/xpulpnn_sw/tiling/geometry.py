@@ -6,7 +6,14 @@ from enum import Enum
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, LINEAR_ARGUMENTS, MATMUL_ARGUMENTS
+from xpulpnn_sw.kernels.arguments import (
+    CONV1D_ARGUMENTS,
+    CONV1D_OUTSIDE_ARGUMENTS,
+    CONV_ARGUMENTS,
+    CONV_OUTSIDE_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    MATMUL_ARGUMENTS,
+)
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
@@ -43,7 +50,9 @@ class Form(Enum):
 
 _FORMS = {
     CONV_ARGUMENTS.name: Form.MAP,
+    CONV_OUTSIDE_ARGUMENTS.name: Form.MAP,
     CONV1D_ARGUMENTS.name: Form.MAP,
+    CONV1D_OUTSIDE_ARGUMENTS.name: Form.MAP,
     MATMUL_ARGUMENTS.name: Form.ROWS,
     LINEAR_ARGUMENTS.name: Form.VECTOR,
 }
@@ -134,7 +143,7 @@ def shape_of(run: Product) -> Shape:
     channels = {"channels": run.layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
     arguments = run.arguments
     if run.form is Form.MAP:
-        distance = arguments["dilation"] if run.structure is CONV1D_ARGUMENTS else 1
+        distance = arguments.get("dilation", 0) or 1
         return Shape(
             lines=arguments["out_height"],
             line_pixels=run.line_pixels,

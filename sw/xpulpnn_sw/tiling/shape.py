@@ -61,7 +61,7 @@ class Tile:
     in_lines : range
         Of the input; empty where the tile has nothing but padding under it.
     pad_top : int
-        Zero lines above the first of them.
+        Lines of padding above the first of them.
     pixels : int
         Output pixels.
     """

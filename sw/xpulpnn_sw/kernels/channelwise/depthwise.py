@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments
+from xpulpnn_sw.kernels.arguments import Field, Structure, window_arguments, with_outside
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.channelwise.run import Maps, Options, finished
@@ -58,10 +58,15 @@ DEPTHWISE_ARGUMENTS = Structure(
 )
 """Of a depthwise convolution."""
 
+DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
+"""Of one around whose input there is any value."""
+
 _MOST_KEPT = 3
 """Rows and columns of filters that are kept in registers."""
 
 _MAX_KAPPA_BITS = 8
+
+_WORD_MASK = 0xFFFF_FFFF
 
 _READ_AHEAD = 2
 """Words behind the input that may be read."""
@@ -167,6 +172,9 @@ def depthwise_kernel(
     level = LEVELS[name]
     level.check_precision(precision)
     tensors.check(layer, precision)
+    outside = precision.around(layer.outside)
+    is_valued = outside != precision.outside and any(layer.padding)
+    structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
     memory = ImageBuilder()
     maps = Maps(memory, layer.channels, precision.y)
     top, bottom, left, right = layer.padding
@@ -175,7 +183,7 @@ def depthwise_kernel(
     if level.requantises:
         tensors = replace(tensors, requantisation=normalising(tensors.requantisation, layer.channels))
     after = tensors.requantisation
-    parameters = tensors.parameters() & 0xFFFF_FFFF
+    parameters = tensors.parameters() & _WORD_MASK
     pitch = row_pitch(layer.width, left, right)
     buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
     buffer_stride = banked_words(-(-buffer_bytes // 4), placement) * 4
@@ -192,23 +200,25 @@ def depthwise_kernel(
         "shift": after.applied_shift,
         **window_arguments(layer),
         "pad_right": right,
+        "outside": outside & _WORD_MASK,
     }
     is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
     kept = layer.kernel_height if is_kept else None
+    function = "depthwise_outside" if is_valued else "depthwise"
     return finished(
         layer,
         precision,
         level,
         Options(
-            name="depthwise" if kept is None else f"depthwise_{kept}x{_MOST_KEPT}_s1",
+            name=function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1",
             cores=cores,
             specialise=specialise,
             placement=placement,
         ),
-        DEPTHWISE_ARGUMENTS,
+        structure,
         memory,
         arguments,
         maps.pixel_bytes(precision.y),
-        lambda known: DepthwiseCode(level, precision, DEPTHWISE_ARGUMENTS, known, kept, after.rule).write(),
+        lambda known: DepthwiseCode(level, precision, structure, known, kept, after.rule).write(),
         rule=rule,
     )

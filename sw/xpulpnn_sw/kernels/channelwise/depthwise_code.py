@@ -67,7 +67,8 @@ class DepthwiseCode:
     ) -> None:
         """Assign the registers."""
         self._code, self._precision, self._kept, self._rule = Code(level), precision, rows, rule
-        self._strip = Strip(self._code, precision.x, precision.x_signed)
+        is_valued = any(field.name == "outside" for field in structure.fields)
+        self._strip = Strip(self._code, precision.x, precision.x_signed, is_valued)
         registers = Registers()
         # the arguments are no longer needed when these are
         self._scratch = registers.take(REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))

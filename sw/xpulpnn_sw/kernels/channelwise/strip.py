@@ -1,4 +1,4 @@
-"""Copies rows of one channel, with the padding around them, as bytes into a buffer.
+"""Copies rows of one channel, with what lies around them, as bytes into a buffer.
 
 From there on neither the width of the inputs nor the padding matters. Words are copied two at a time, and what a row
 has too much of is replaced by the padding right of it or by the next row.
@@ -22,6 +22,11 @@ SPARE_BYTES = 32
 _INTERLEAVED = (0x05010400, 0x07030602)
 """Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
 
+_CONSTANTS = 4
+"""Registers with constants where inputs are narrower than bytes."""
+
+_BYTE = (1 << BYTE_BITS) - 1
+
 _UPPER_HALVES = 0x00030001
 """Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
 
@@ -38,11 +43,14 @@ class Strip:
         Width of the inputs.
     signed : bool
         Whether they are two's complement.
+    valued : bool
+        Whether there is an argument ``outside``, the value around the map; else zeros lie there.
     """
 
     code: Code
     bits: int
     signed: bool
+    valued: bool = False
 
     def terms(self) -> dict[str, Term]:
         """What the copy needs of the arguments."""
@@ -62,6 +70,7 @@ class Strip:
             "pad_top": Argument("pad_top"),
             "loads": loads,
             "data_end": left + width,
+            **({"outside": (Argument("outside") & _BYTE) * repeated(1, BYTE_BITS)} if self.valued else {}),
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
@@ -79,7 +88,7 @@ class Strip:
         def write_outside() -> None:
             b.place(outside)
             b.mv(write, row)
-            self._zeros(frame, "pitch_words", write, counter)
+            self._around(frame, "pitch_words", write, counter, others)
             b.jump(done)
 
         b.place(start)
@@ -87,14 +96,14 @@ class Strip:
         b.branch("beq", work, ZERO, outside)
         b.aside(write_outside)
         b.mv(write, row)
-        self._zeros(frame, "left_words", write, counter)
+        self._around(frame, "left_words", write, counter, others)
         b.mv(write, row)
         b.add(write, frame.value("pad_left", work), counter)
         b.mv(read, source)
         self.code.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
         b.mv(write, row)
         b.add(write, frame.value("data_end", work), counter)
-        self._zeros(frame, "right_words", write, counter)
+        self._around(frame, "right_words", write, counter, others)
         b.place(done)
         b.add(row, frame.value("pitch", work), counter)
         b.add(source, frame.value("row_bytes", work), counter)
@@ -102,15 +111,23 @@ class Strip:
         b("addi", rows, rows, -1)
         b.branch("bne", rows, ZERO, start)
 
-    def _zeros(self, frame: Frame, count: str, write: int, counter: int) -> None:
-        """Write so many words of zeros, byte by byte where an address may be no multiple of four without XpulpV2."""
+    def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
+        """Write so many words of what lies around the map.
+
+        They are written byte by byte where an address may be no multiple of four without XpulpV2. Of the registers one
+        is lost that :meth:`_begin` does not load.
+        """
+        outside = ZERO
+        if self.valued:
+            outside = registers[_CONSTANTS if self.code.xpulp and self.bits < BYTE_BITS else 0]
+            frame.load("outside", outside)
 
         def word() -> None:
             if self.code.xpulp:
-                self.code.store(ZERO, write, WORD)
+                self.code.store(outside, write, WORD)
                 return
             for number in range(WORD):
-                self.code.b("sb", ZERO, number, write)
+                self.code.b("sb", outside, number, write)
             self.code.b("addi", write, write, WORD)
 
         self.code.repeat(frame.value(count, counter), counter, word, level=0)
@@ -119,7 +136,7 @@ class Strip:
         """Load the constants."""
         b = self.code.b
         if self.code.xpulp and self.bits < BYTE_BITS:
-            mask, low, high, halves, *_ = registers
+            mask, low, high, halves = registers[:_CONSTANTS]
             b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
             b.li(low, _INTERLEAVED[0])
             b.li(high, _INTERLEAVED[1])

@@ -1,6 +1,12 @@
 """Convolution kernels: im2col, MatMul, requantisation, for every variant and precision."""
 
-from xpulpnn_sw.kernels.arguments import CONV1D_ARGUMENTS, CONV_ARGUMENTS, window_arguments
+from xpulpnn_sw.kernels.arguments import (
+    CONV1D_ARGUMENTS,
+    CONV1D_OUTSIDE_ARGUMENTS,
+    CONV_ARGUMENTS,
+    CONV_OUTSIDE_ARGUMENTS,
+    window_arguments,
+)
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, Im2col
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_run
@@ -11,6 +17,8 @@ from xpulpnn_sw.kernels.variants import WORD_BITS, Variant, for_pixels, variant
 from xpulpnn_sw.layer import ConvLayer, Layer
 from xpulpnn_sw.layout import ImageBuilder, Placement, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.precision import Precision
+
+_WORD_MASK = 0xFFFF_FFFF
 
 
 def conv_kernel(
@@ -48,11 +56,14 @@ def receptive_fields(
     """A kernel called ``kind`` that computes the layer ``shown`` as the convolution ``layer``, through im2col rows.
 
     A layer with a single pixel is computed by a variant for such. ``dilation`` is the distance of filter rows in rows
-    of the input; 0: they follow each other, and so do their elements in memory.
+    of the input; 0: they follow each other, and so do their elements in memory. A function around whose input there is
+    another value than usual is told which, and is another one.
     """
     chosen.check_precision(precision)
     precision = chosen.computed(precision)
     tensors.check(layer, precision)
+    outside = precision.around(layer.outside)
+    valued = outside != precision.outside and any(layer.padding)
     chosen = for_pixels(chosen, layer.pixels)
     channels = padded_channels(layer.channels, min(precision.x, precision.w))
     pixel_bytes = channels * precision.x // WORD_BITS * WORD
@@ -76,15 +87,19 @@ def receptive_fields(
         **window_arguments(layer),
         "pixel_bytes": pixel_bytes,
         "dilation": dilation,
+        "outside": outside & _WORD_MASK,
     }
+    structure = CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS
+    if valued:
+        structure = CONV1D_OUTSIDE_ARGUMENTS if dilation else CONV_OUTSIDE_ARGUMENTS
     return kernel_run(
-        kind,
+        f"{kind}_outside" if valued else kind,
         shown,
         blocking,
-        CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS,
+        structure,
         memory,
         arguments,
-        im2col=Im2col(chosen, precision, dilated=dilation > 0),
+        im2col=Im2col(chosen, precision, dilated=dilation > 0, valued=valued),
         cores=cores,
         specialise=specialise,
         placement=placement,

@@ -45,7 +45,8 @@ def image_kernel(
     row_stride = blocking.filled(words) * WORD
     memory = ImageBuilder()
     top, bottom, left, right = layer.padding
-    stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)))
+    outside = precision.around(layer.outside)
+    stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
     source = memory.place("input", pack_words(stored.reshape(-1), precision.x), spare=_AHEAD)
     runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
     filters = pad_axis(runs, 2, run_words * WORD).reshape(layer.out_channels, -1)

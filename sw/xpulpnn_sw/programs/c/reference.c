@@ -32,14 +32,16 @@ void xp_conv_reference(const struct xp_conv *layer, const uint8_t *input, const 
                 uint32_t sum = layer->bias ? (uint32_t)layer->bias[o] : 0;
                 for (int ky = 0; ky < layer->kernel_height; ++ky) {
                     const int row = y * layer->stride_y - layer->top + ky;
-                    if (row < 0 || row >= layer->height) continue;
                     for (int kx = 0; kx < layer->kernel_width; ++kx) {
                         const int column = x * layer->stride_x - layer->left + kx;
-                        if (column < 0 || column >= layer->width) continue;
-                        const uint8_t *pixel = input + (row * layer->width + column) * layer->pixel_bytes;
+                        const int inside =
+                            row >= 0 && row < layer->height && column >= 0 && column < layer->width;
+                        const int place = inside ? (row * layer->width + column) * layer->pixel_bytes : 0;
                         const int first = ((o * layer->kernel_height + ky) * layer->kernel_width + kx) * channels;
                         for (int c = 0; c < channels; ++c) {
-                            sum += element(pixel, c, bits) * (uint32_t)signed_element(filters, first + c, bits);
+                            const uint32_t value =
+                                inside ? element(input + place, c, bits) : (uint32_t)layer->outside;
+                            sum += value * (uint32_t)signed_element(filters, first + c, bits);
                         }
                     }
                 }
