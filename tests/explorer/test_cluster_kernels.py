@@ -50,7 +50,7 @@ def test_kernels_that_the_cores_cannot_run() -> None:
 def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def made_up(config, workload, library, *, yosys):
+    def made_up(config, workload, library, window, yosys):
         seen.append((config, workload.top, workload.name))
         result = EnergyResult(
             workload=workload.name,

@@ -249,7 +249,8 @@ def test_users_of_the_alu() -> None:
     idle = {insn.op for insn in INSNS if alu_control(insn) is None}
     others = {op for op in idle if not op.startswith(("mul", "mac", "pv.dot", "pv.sdot", "csr", "lp."))}
     assert others == {
-        "div", "divu", "rem", "remu", "msu", "pv.qnt", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi",
+        "div", "divu", "rem", "remu", "msu", "pv.mldot", "pv.qnt", "pv.rqld", "pv.rqs", "pv.rqu",
+        "fence", "fence.i", "ecall", "ebreak", "mret", "wfi",
     }  # fmt: skip
     for insn in INSNS:
         fields = alu_control(insn)
