@@ -19,11 +19,12 @@ FASHION, DIGITS = ROOT / "examples/fashion", ROOT / "examples/digits"
 
 
 @pytest.mark.unit
-def test_fashion():
-    described = read_network(FASHION / "fashion8.json")
+@pytest.mark.parametrize(("bits", "least"), [(8, 36), (4, 35), (2, 33)])
+def test_fashion(bits, least):
+    described = read_network(FASHION / f"fashion{bits}.json")
     widths = [(stage.precision.x, stage.precision.w) for stage in described.network.stages if stage.multiplies]
-    assert widths == [(8, 8)] * 4
-    assert classified(described, read_images(FASHION / "images.npz")).right >= 36
+    assert widths == [(8, 8)] + [(bits, bits)] * 3
+    assert classified(described, read_images(FASHION / "images.npz")).right >= least
 
 
 NOUGHT = ("..+##+..", ".+#++#+.", ".#+..+#.", ".#+..+#.", ".#+..+#.", ".#+..+#.", ".+#++#+.", "..+##+..")
