@@ -96,7 +96,7 @@ BAD_INPUT = {
     ),
     "option that a pointwise layer lacks": (
         ["cosim", "pointwise", "--layer", "4x4x8:4:d=2"],
-        "layer options must be s= and p=, each at most once, not d=2 in 4x4x8:4:d=2",
+        "layer options must be s=, p= and v=, each at most once, not d=2 in 4x4x8:4:d=2",
     ),
     "rule of a kernel without": (
         ["cosim", "relu", "--requantise", "shift"],
