@@ -32,7 +32,7 @@ DOMAIN = "qonnx.custom_op.general"
 class Quant(OpRun):
     op_domain = DOMAIN
 
-    def _run(self, x, scale, zero, bits, narrow=None, rounding_mode=None, signed=None):  # pyright: ignore
+    def _run(self, x, scale, zero, bits, narrow=None, rounding_mode=None, signed=None):
         levels = 2 ** int(bits)
         low, high = (-levels // 2 + narrow, levels // 2 - 1) if signed else (0, levels - 1 - narrow)
         whole = np.rint(np.clip(x.astype(np.float64) / scale + zero, low, high))
@@ -42,14 +42,14 @@ class Quant(OpRun):
 class BipolarQuant(OpRun):
     op_domain = DOMAIN
 
-    def _run(self, x, scale):  # pyright: ignore
+    def _run(self, x, scale):
         return (np.where(x >= 0, scale, -scale).astype(np.float32),)
 
 
 class MultiThreshold(OpRun):
     op_domain = DOMAIN
 
-    def _run(self, x, table, out_bias=None, out_scale=None):  # pyright: ignore
+    def _run(self, x, table, out_bias=None, out_scale=None):
         counts = (np.moveaxis(x, 1, -1)[..., np.newaxis] >= table).sum(axis=-1)
         return ((np.moveaxis(counts, -1, 1) * out_scale + out_bias).astype(np.float32),)
 
@@ -57,7 +57,7 @@ class MultiThreshold(OpRun):
 class Trunc(OpRun):
     op_domain = DOMAIN
 
-    def _run(self, x, scale, zero, before, after, rounding_mode=None):  # pyright: ignore
+    def _run(self, x, scale, zero, before, after, rounding_mode=None):
         return ((np.floor((np.rint(x / scale + zero)) / 2 ** (before - after)) - zero).astype(np.float32) * scale,)
 
 
@@ -107,7 +107,7 @@ class Model:
         return path
 
     def computed(self, image: NDArray[Any]) -> NDArray[Any]:
-        evaluator = ReferenceEvaluator(self.proto(), new_ops=[Quant, BipolarQuant, MultiThreshold, Trunc])  # pyright: ignore
+        evaluator = ReferenceEvaluator(self.proto(), new_ops=[Quant, BipolarQuant, MultiThreshold, Trunc])
         results: Any = evaluator.run(None, {"image": image.astype(np.float32)})
         return np.asarray(results[0])
 
