@@ -41,6 +41,9 @@ WINDOWS = ("2x2:s=2", "3x3:s=2")
 
 _WIDTHS = (8, 4, 2)
 
+_IMAGE = "image"
+"""Of functions with the arguments of a convolution, whose input is in memory in another way."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -77,7 +80,7 @@ def library_run(run: KernelRun) -> KernelRun:
         raise LayerError(f"value around the map must be left out for functions of the library, not in {run.layer}")
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
-    if run.structure is CONV_ARGUMENTS:
+    if run.structure is CONV_ARGUMENTS and kernel != _IMAGE:
         name = f"conv{name.removeprefix(kernel)}"
     return replace(run, name=f"xp_{name}")
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.networks.kernels import OUTPUT, SHARED, length, weight_bytes
+from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
 from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
+from xpulpnn_sw.networks.network import Network
 
 _ANYTIME = -1
 """Of a layer whose weights are where they are."""
@@ -57,24 +57,19 @@ class MemoryPlan:
         return demand(self.pieces, step)
 
 
-def map_name(source: str) -> str:
-    """The piece with the results of a layer, or with the network's input."""
-    return source if source == NETWORK_INPUT else f"{source}.output"
+def results_name(layer: str) -> str:
+    """The piece with the results of a layer."""
+    return f"{layer}.output"
 
 
 def buffer_name(layer: str) -> str:
     """The piece with the buffers that a layer needs while it is computed."""
-    return f"{layer}.{SHARED}"
+    return f"{layer}.buffer"
 
 
 def weights_name(layer: str) -> str:
     """The piece with the weights of a layer and what goes with them."""
     return f"{layer}.weights"
-
-
-def inputs_of(run: KernelRun) -> list[str]:
-    """Symbols of the maps that a kernel reads, in the order of its layer's sources."""
-    return [name for name in ("input", "first", "second") if name in run.image.symbols]
 
 
 def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
@@ -88,8 +83,8 @@ def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = No
         Their kernels.
     memory : int, optional
         Bytes of the memory of a cluster, into which weights are brought while the layer with weights before is
-        computed; if there is no room for them yet, during the layer before; if there is none either, between the layers.
-        Without it there is one memory, and weights stay where they are.
+        computed; where there is no room for them yet, during a later layer, at last between the layers. Without it
+        there is one memory, and weights stay where they are.
 
     Raises
     ------
@@ -98,7 +93,7 @@ def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = No
     """
     loads = [_soonest(runs, number) if memory is not None else _ANYTIME for number in range(len(runs))]
     while True:
-        steps = _steps(loads)
+        steps = _steps(loads, is_brought=memory is not None)
         pieces = tuple(_pieces(network, runs, steps))
         found = MemoryPlan(steps=steps, pieces=pieces, places=arranged(pieces))
         if memory is None or found.extent <= memory:
@@ -117,13 +112,18 @@ def _soonest(runs: Sequence[KernelRun], number: int) -> int:
     return before[-1] if before else 0
 
 
-def _steps(loads: Sequence[int]) -> tuple[PlanStep, ...]:
-    """A step for each layer, and one before it for weights that come during no other; ``loads`` says when they do."""
+def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
+    """A step for each layer, and one before it for weights that come during no other; ``loads`` says when they do.
+
+    Where the input ``is_brought``, it comes in a step before all layers.
+    """
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
     for number, when in enumerate(loads):
         if when == number:
             steps.append(PlanStep(load=number))
+        elif is_brought and not steps:
+            steps.append(PlanStep())
         steps.append(PlanStep(layer=number, load=during.get(number)))
     return tuple(steps)
 
@@ -131,30 +131,21 @@ def _steps(loads: Sequence[int]) -> tuple[PlanStep, ...]:
 def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanStep]) -> Iterator[Piece]:
     computed = [number for number, step in enumerate(steps) if step.layer is not None]
     loaded = {step.load: number for number, step in enumerate(steps) if step.load is not None}
-    for source in (NETWORK_INPUT, *(stage.name for stage in network.stages)):
-        yield _map(network, runs, computed, source)
+    for name, (words, readers) in input_pieces(network, runs).items():
+        last = max(computed[edge.reader] for edge in readers)
+        yield Piece(name=name, size=words.nbytes, first=0, last=last)
+    sizes = map_bytes(network, runs)
+    last_use = {stage.name: computed[-1] for stage in network.stages[-1:]}
+    for edge in edges(network, runs):
+        last_use[edge.source] = computed[edge.reader]
     for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
         here = computed[number]
-        if size := length(run, SHARED):
-            yield Piece(name=buffer_name(stage.name), size=size, first=here, last=here)
+        yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=here, last=last_use[stage.name])
+        buffer = buffer_of(run)
+        if buffer is not None:
+            yield Piece(name=buffer_name(stage.name), size=length(run, buffer), first=here, last=here)
         if number in loaded:
-            name = weights_name(stage.name)
-            yield Piece(name=name, size=weight_bytes(run), first=loaded[number], last=here)
-
-
-def _map(network: Network, runs: Sequence[KernelRun], computed: Sequence[int], source: str) -> Piece:
-    """The memory of a map, with what its readers read ahead, from where it comes to the last that reads it."""
-    sizes, last = [0], 0
-    for number, run in enumerate(runs):
-        if network.stages[number].name == source:
-            sizes.append(length(run, OUTPUT))
-            last = computed[number]
-        for name, read in zip(inputs_of(run), network.sources(number), strict=True):
-            if read == source:
-                sizes.append(length(run, name))
-                last = computed[number]
-    places = [computed[number] for number, stage in enumerate(network.stages) if stage.name == source]
-    return Piece(name=map_name(source), size=max(sizes), first=places[0] if places else 0, last=last)
+            yield Piece(name=weights_name(stage.name), size=weight_bytes(run), first=loaded[number], last=here)
 
 
 def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | None:

@@ -51,10 +51,13 @@ class Edge:
     symbol: str
 
 
-def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> tuple[KernelRun, ...]:
+def kernels(
+    network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
+) -> tuple[KernelRun, ...]:
     """The kernels of the layers, each by a variant, with buffers for ``cores`` cores.
 
-    Those that read the input of the network have ``image`` there. Raises :class:`LayerError` for layers that do not
+    Those that read the input of the network have ``image`` there. Functions are for their layer only unless they are
+    not to ``specialise``. Raises :class:`LayerError` for layers that do not
     fit together, or of which one does not find its inputs in memory as it needs them.
     """
     check_network(network)
@@ -65,7 +68,7 @@ def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: in
             name,
             stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number))),
             cores=cores,
-            specialise=True,
+            specialise=specialise,
         )
         for number, (stage, name) in enumerate(zip(network.stages, variants, strict=True))
     )

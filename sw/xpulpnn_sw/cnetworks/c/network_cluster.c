@@ -46,8 +46,7 @@ static struct {
     ${id}_observer *observer;
 } task;
 
-static void bring(int identifier, const void *from, uint32_t to, uint32_t bytes) {
-    (void)identifier;
+static void bring(const void *from, uint32_t to, uint32_t bytes) {
     xp_dma_copy((uint32_t)(uintptr_t)from, (uint32_t)(uintptr_t)AT(to), bytes, 0, 0, PI_CL_DMA_DIR_EXT2LOC);
 }
 
@@ -62,10 +61,11 @@ static void run(void *unused) {
         const int copies = core == 0 && (i == 0 || step->bytes != 0);
         if (copies) {
             identifier = xp_dma_identifier();
-            if (i == 0)
-                bring(identifier, task.input, AT_INPUT, ${id}_input_bytes);
+            if (i == 0) {
+$brought
+            }
             if (step->bytes != 0)
-                bring(identifier, step->weights, step->to, step->bytes);
+                bring(step->weights, step->to, step->bytes);
         }
         if (step->compute)
             step->compute(core, cores);

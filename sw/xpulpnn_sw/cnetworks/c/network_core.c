@@ -33,7 +33,7 @@ $results_at
 $score
 
 int ${id}_observed(const void *input, int32_t *scores, ${id}_observer *observer) {
-    memcpy(AT(AT_INPUT), input, ${id}_input_bytes);
+$brought
     for (int i = 0; i < ${id}_layers; ++i) {
         const uint32_t start = xp_cycles();
         compute[i](0, 1);
