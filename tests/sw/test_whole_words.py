@@ -187,3 +187,21 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
     compared(network(4), np.arange(24).reshape(3, 8))
     with pytest.raises(LayerError, match=r"^channels that map reads must fill whole words, not 3 of row$"):
         in_whole_words(network(3))
+
+
+def test_summands_have_as_many_channels_as_any_of_them_needs():
+    """Weights of crumbs want words of sixteen inputs, which the map of the other summand follows."""
+    shift = {"shift": np.array(3)}
+    ones = {"weights": np.ones((5, 1, 1, 5), int), **shift}
+    both = {"factors": np.array([1, 1]), **shift}
+    by_shift = {"requantise": "shift"}
+    network = built(
+        (("first", "pointwise", "2x2x5:5", "8x8x8"), ones, by_shift),
+        (("crumbs", "pointwise", "2x2x5:5", "8x2x8"), ones, by_shift),
+        (("other", "pointwise", "2x2x5:5", "8x8x8"), ones, {**by_shift, "sources": ("first",)}),
+        (("both", "add", "2x2x5:shift", "8xu8x8"), both, {"sources": ("first", "other")}),
+        (("all", "add", "2x2x5:shift", "8xu8x8"), both, {"sources": ("both", "crumbs")}),
+        (("last", "linear", "20:2:raw", "8x8xi32"), {"weights": np.ones((2, 20), int)}, {}),
+    )
+    wide = compared(network, np.arange(40).reshape(2, 2, 2, 5))
+    assert {stage.output_shape[-1] for stage in wide.stages[:-1]} == {16}
