@@ -33,14 +33,16 @@ from xpulpnn_sw.cnetworks.plan import MemoryPlan
 from xpulpnn_sw.cnetworks.program_text import Example, Target, files
 from xpulpnn_sw.compilers import COMPILERS, CompileError, find
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 from xpulpnn_sw.toolchain import build
 
 _RUNTIME_TCDM = 64
 """Bytes of the TCDM that the runtime has for itself beside the stacks."""
 
 _USUAL_EXAMPLES = 1
+_MOST_SAMPLE = 255
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,25 +65,17 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     require_writable(arguments.json)
     described = read_network(arguments.network)
-    inputs, labels = _inputs(arguments, described)
+    samples, labels = _samples(arguments)
     if arguments.build:
         find(arguments.compiler)
-    network = _c_network(described, inputs[0], target)
-    variants = [layer.run.variant.name for layer in network.layers]
-    results = run_reference(network.network, inputs)
-    examples = [
-        Example(
-            input=packed_input(network.network, image, variants),
-            results=[layer[number] for layer in results],
-            label=None if labels is None else int(labels[number]),
-        )
-        for number, image in enumerate(inputs)
-    ]
+    inputs = described.random_input(arguments.seed)[np.newaxis] if samples is None else described.batch(samples)
+    network = _c_network(described.network, inputs[0], target)
+    examples = _examples(described.network, network, inputs, samples, labels)
     folder: Path = arguments.output
     require_folder(folder, "--output")
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
     tcdm = target.tcdm_bytes if isinstance(target, ClusterConfig) else None
-    texts = files(network, examples, Target(settings=settings, tcdm=tcdm), "...")
+    texts = files(network, examples, Target(settings=settings, tcdm=tcdm), described.scaling)
     texts["plan.json"] = json.dumps(_plan(network.plan), indent=2) + "\n"
     written = [folder / name for name in texts]
     for path, text in zip(written, texts.values(), strict=True):
@@ -105,22 +99,45 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _inputs(arguments: argparse.Namespace, described: Described) -> tuple[Ints, Ints | None]:
-    """The examples, and their classes if these are known."""
+def _samples(arguments: argparse.Namespace) -> tuple[Ints | None, Ints | None]:
+    """The images of the examples, and their classes if these are known."""
     if arguments.images is None:
-        return described.random_input(arguments.seed)[np.newaxis], None
+        return None, None
     images = images_of(arguments).first(arguments.limit or _USUAL_EXAMPLES)
-    return described.batch(images.samples), images.labels
+    return images.samples, images.labels
 
 
-def _c_network(described: Described, image: Ints, target: CoreConfig | ClusterConfig) -> CNetwork:
+def _c_network(original: Network, image: Ints, target: CoreConfig | ClusterConfig) -> CNetwork:
     core = target.core if isinstance(target, ClusterConfig) else target
-    variants = [stage.fastest(core.extensions, core.widths) for stage in described.network.stages]
+    network = in_whole_words(original)
+    variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
     if isinstance(target, CoreConfig):
-        return c_network(described.network, image, variants)
+        return c_network(original, network, image, variants)
     layout = _layout(target)
     room = target.tcdm_bytes - layout.stack - (target.cores - 1) * layout.core_stack - _RUNTIME_TCDM
-    return c_network(described.network, image, variants, cores=target.cores, memory=room)
+    return c_network(original, network, image, variants, cores=target.cores, memory=room)
+
+
+def _examples(
+    original: Network, network: CNetwork, inputs: Ints, samples: Ints | None, labels: Ints | None
+) -> list[Example]:
+    """The examples with what the reference makes of them; as samples where the program can make inputs of these."""
+    computed = network.network
+    filled = np.stack([filled_input(image, computed) for image in inputs])
+    results, scores = run_reference(computed, filled), run_reference(original, inputs)[-1]
+    variants = [layer.run.variant.name for layer in network.layers]
+    is_packed = samples is None or not network.input_layouts or samples.min() < 0 or samples.max() > _MOST_SAMPLE
+    return [
+        Example(
+            input=packed_input(computed, image, variants)
+            if is_packed or samples is None
+            else samples[number].astype(np.uint8),
+            scores=scores[number],
+            results=[layer[number] for layer in results],
+            label=None if labels is None else int(labels[number]),
+        )
+        for number, image in enumerate(inputs)
+    ]
 
 
 def _layout(target: ClusterConfig) -> ClusterLayout:

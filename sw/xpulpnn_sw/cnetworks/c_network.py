@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xpulpnn_sw.clibrary.functions import library_run
+from xpulpnn_sw.cnetworks.input_layout import InputLayout
 from xpulpnn_sw.cnetworks.names import identifier, identifiers
 from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
 from xpulpnn_sw.networks.kernels import OUTPUT, buffer_of, edges, input_pieces, kernels, length
 from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.whole_words import filled_input
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,8 +56,12 @@ class CNetwork:
         Its memory.
     cores : int or None
         Of the cluster that it is for; None: one core.
-    input : tuple of array of uint32
+    input : dict of str to array of uint32
         An example of the input in memory, by piece.
+    input_layouts : tuple of InputLayout
+        Where elements of the input are in each of these; empty: that is not known.
+    results : tuple of int
+        Shape of the results of the last layer that have a meaning.
     """
 
     network: Network
@@ -63,6 +69,8 @@ class CNetwork:
     plan: MemoryPlan
     cores: int | None
     input: dict[str, Words]
+    input_layouts: tuple[InputLayout, ...]
+    results: tuple[int, ...]
 
     @property
     def name(self) -> str:
@@ -91,16 +99,22 @@ class CNetwork:
 
 
 def c_network(
-    network: Network, image: Ints, variants: Sequence[str], *, cores: int | None = None, memory: int | None = None
+    original: Network,
+    network: Network,
+    image: Ints,
+    variants: Sequence[str],
+    *,
+    cores: int | None = None,
+    memory: int | None = None,
 ) -> CNetwork:
     """The network with ``image`` as an example of its inputs, each layer by a variant.
 
     Parameters
     ----------
-    network : Network
-        Its layers, as they are to be computed.
+    original, network : Network
+        Its layers, and these as they are computed: maybe with more channels.
     image : array of int
-        An input.
+        An input of the original.
     variants : sequence of str
         How each layer is computed.
     cores, memory : int, optional
@@ -111,7 +125,8 @@ def c_network(
     LayerError
         Layers that do not find their inputs in memory as they need them, or do not fit into the TCDM.
     """
-    built = kernels(network, image, variants, cores=cores or 1, specialise=False)
+    filled = filled_input(image, network)
+    built = kernels(network, filled, variants, cores=cores or 1, specialise=False)
     runs = [library_run(run) for run in built]
     plan = planned(network, runs, memory)
     pieces = input_pieces(network, runs)
@@ -129,16 +144,24 @@ def c_network(
         CLayer(stage=stage, run=run, name=names[stage.name], places=own)
         for stage, run, own in zip(network.stages, runs, places, strict=True)
     )
+    layouts = [
+        InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])
+        for _, readers in pieces.values()
+        for edge in [max(readers, key=lambda one: length(runs[one.reader], one.symbol))]
+    ]
+    known = all(layout.describes(image, words) for layout, (words, _) in zip(layouts, pieces.values(), strict=True))
     return CNetwork(
         network=network,
         layers=layers,
         plan=plan,
         cores=cores,
         input={name: words for name, (words, _) in pieces.items()},
+        input_layouts=tuple(layouts) if known else (),
+        results=original.stages[-1].output_shape,
     )
 
 
 def packed_input(network: Network, image: Ints, variants: Sequence[str]) -> dict[str, Words]:
-    """An input in memory, by piece."""
-    runs = kernels(network, image, variants, cores=1, specialise=False)
+    """An input in memory, by piece, for the network as it is computed."""
+    runs = kernels(network, filled_input(image, network), variants, cores=1, specialise=False)
     return {name: words for name, (words, _) in input_pieces(network, runs).items()}
