@@ -75,7 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder(folder, "--output")
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
     tcdm = target.tcdm_bytes if isinstance(target, ClusterConfig) else None
-    texts = files(network, examples, Target(settings=settings, tcdm=tcdm), described.scaling)
+    texts = files(
+        network, examples, Target(core=core_title(arguments), settings=settings, tcdm=tcdm), described.scaling
+    )
     texts["plan.json"] = json.dumps(_plan(network.plan), indent=2) + "\n"
     written = [folder / name for name in texts]
     for path, text in zip(written, texts.values(), strict=True):

@@ -23,8 +23,10 @@ from xpulpnn_sw.cnetworks.network_text import (
     weights_source,
     word_lines,
 )
+from xpulpnn_sw.cnetworks.picture import picture
 from xpulpnn_sw.layout import OutputLayout, Words, pack_words
 from xpulpnn_sw.networks.described import Scaling
+from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
 
 _OFFSET, _PRIME = 0x811C9DC5, 0x01000193
@@ -63,12 +65,15 @@ class Target:
 
     Parameters
     ----------
+    core : str
+        What the core is called.
     settings : str
         The options that describe the core on the command line.
     tcdm : int or None
         Bytes of the TCDM of a cluster.
     """
 
+    core: str
     settings: str
     tcdm: int | None = None
 
@@ -94,6 +99,8 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
             includes="" if made else "#include <string.h>\n",
         ),
         "Makefile": _makefile(network, target),
+        "README.md": _readme(network, target),
+        "plan.svg": picture(network),
         f"include/{HEADER}": library_header(network.functions),
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
     }
@@ -121,6 +128,27 @@ def _makefile(network: CNetwork, target: Target) -> str:
         input=" input.c" if network.input_layouts else "",
         cluster=cluster,
         cores=cores,
+    )
+
+
+def _readme(network: CNetwork, target: Target) -> str:
+    cores = "" if network.cores is None else f"a cluster of {network.cores} cores "
+    known = bool(network.input_layouts)
+    rows = [
+        f"| {stage.name} | {stage.kind.name} | {stage.layer} | {stage.precision} | `{layer.run.name}` | {layer.macs} |"
+        for layer in network.layers
+        for stage in [layer.stage]
+    ]
+    return template("README.md").substitute(
+        name=network.network.name,
+        id=network.name,
+        core=f"{cores}{target.core}",
+        input_call=f" for what `{network.name}_input` makes of an image" if known else "",
+        input_file="\n| `input.c` | makes inputs of images |" if known else "",
+        weight_bytes=sum(weight_bytes(layer.run) for layer in network.layers),
+        memory_bytes=network.plan.extent,
+        memory="TCDM" if network.cores is not None else "maps and buffers",
+        layers="\n".join(rows),
     )
 
 
