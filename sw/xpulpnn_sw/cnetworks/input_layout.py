@@ -107,6 +107,7 @@ class InputLayout:
 
     def describes(self, values: Ints, words: Words) -> bool:
         """Whether the words are those of an input, but for margins behind it and what is read ahead."""
-        placed = self.place(values)
         end = self.bit(self.rows - 1, self.columns - 1, self.channels - 1) + self.bits
-        return words.nbytes == self.size and bool((placed[: end // WORD_BITS] == words[: end // WORD_BITS]).all())
+        if words.nbytes != self.size or end > self.size * BYTE_BITS:
+            return False
+        return bool((self.place(values) == words)[: end // WORD_BITS].all())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -55,6 +56,27 @@ class MemoryPlan:
     def demand(self, step: int) -> int:
         """Bytes that are needed in a step."""
         return demand(self.pieces, step)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The plan for machines."""
+        return {
+            "bytes": self.extent,
+            "steps": [
+                {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
+                for number, step in enumerate(self.steps)
+            ],
+            "pieces": [
+                {
+                    "name": piece.name,
+                    "offset": self.places[piece.name],
+                    "bytes": piece.size,
+                    "first": piece.first,
+                    "last": piece.last,
+                }
+                for piece in self.pieces
+            ],
+        }
 
 
 def results_name(layer: str) -> str:
