@@ -1,6 +1,6 @@
 """Where the elements of a network's input lie in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Self
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layout import Ints, Words, pack_words
 from xpulpnn_sw.networks.kernels import inputs_of, length
@@ -24,8 +25,8 @@ class InputLayout:
         Of the input; one without rows has one of them.
     top, left : int
         Rows and columns of margin before the first element.
-    row_bits, pixel_bits : int
-        From one row, one pixel to the next.
+    row_bits, pixel_bits, channel_bits : int
+        From one row, one pixel, one channel to the next.
     bits : int
         Of an element.
     around : int
@@ -41,6 +42,7 @@ class InputLayout:
     left: int
     row_bits: int
     pixel_bits: int
+    channel_bits: int
     bits: int
     around: int
     size: int
@@ -52,33 +54,36 @@ class InputLayout:
         shape, (bits, _) = stage.input_shapes[place], stage.input_elements[place]
         size = length(run, symbol)
         layer = stage.layer
-        if isinstance(layer, ImageConvLayer):
-            return cls(
-                rows=layer.height,
-                columns=layer.width,
-                channels=channels,
-                top=layer.padding[0],
-                left=layer.padding[2],
-                row_bits=layer.stored_width * layer.channels * bits,
-                pixel_bits=layer.channels * bits,
-                bits=bits,
-                around=stage.precision.around(layer.outside),
-                size=size,
-            )
-        rows, columns = (shape[0], prod(shape[1:-1])) if len(shape) > 1 else (1, 1)
-        distance = next((run.arguments[name] for name in ("pixel_bytes", "row_stride") if name in run.arguments), size)
-        return cls(
-            rows=rows,
-            columns=columns,
+        known = cls(
+            rows=shape[0] if len(shape) > 1 else 1,
+            columns=prod(shape[1:-1]),
             channels=channels,
             top=0,
             left=0,
-            row_bits=columns * distance * BYTE_BITS,
-            pixel_bits=distance * BYTE_BITS,
+            row_bits=0,
+            pixel_bits=0,
+            channel_bits=bits,
             bits=bits,
             around=0,
             size=size,
         )
+        if isinstance(layer, ImageConvLayer):
+            return replace(
+                known,
+                top=layer.padding[0],
+                left=layer.padding[2],
+                row_bits=layer.stored_width * layer.channels * bits,
+                pixel_bits=layer.channels * bits,
+                around=stage.precision.around(layer.outside),
+            )
+        if isinstance(layer, DepthwiseLayer):
+            row_bits = run.arguments["row_bytes"] * BYTE_BITS
+            return replace(known, row_bits=row_bits, pixel_bits=bits, channel_bits=layer.height * row_bits)
+        distance = next(
+            (run.arguments[name] for name in ("pixel_bytes", "row_stride") if name in run.arguments),
+            size // prod(shape[:-1]),
+        )
+        return replace(known, row_bits=known.columns * distance * BYTE_BITS, pixel_bits=distance * BYTE_BITS)
 
     @property
     def shown(self) -> str:
@@ -86,6 +91,8 @@ class InputLayout:
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
             return f"{self.channels} elements {elements}, the first in the lowest bits"
+        if self.channel_bits != self.bits:
+            return f"elements {elements}, a row every {self.row_bits} bits, a channel every {self.channel_bits}"
         text = f"{self.channels} element{'s' if self.channels > 1 else ''} {elements} every {self.pixel_bits} bits"
         return f"{text}, a row every {self.row_bits}{', within margins' if self.top or self.left else ''}"
 
@@ -103,7 +110,7 @@ class InputLayout:
 
     def bit(self, row: int, column: int, channel: int) -> int:
         """Where an element begins."""
-        return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.bits
+        return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
     def describes(self, values: Ints, words: Words) -> bool:
         """Whether the words are those of an input, but for margins behind it and what is read ahead."""

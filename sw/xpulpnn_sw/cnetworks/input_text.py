@@ -17,7 +17,7 @@ for (uint32_t row = 0; row < {rows}; ++row)
     for (uint32_t column = 0; column < {columns}; ++column)
         for (uint32_t channel = 0; channel < {channels}; ++channel) {{
             const uint8_t sample = image[(row * {columns} + column) * {channels} + channel];
-            const uint32_t bit = {base}row * {row_bits} + column * {pixel_bits} + channel * {bits};
+            const uint32_t bit = {base}row * {row_bits} + column * {pixel_bits} + channel * {channel_bits};
             bytes[{byte}] {put};
         }}"""
 
@@ -52,7 +52,7 @@ def input_functions(name: str, layouts: Sequence[InputLayout], scaling: Scaling,
             base=f"{base} + " if base else "",
             row_bits=layout.row_bits,
             pixel_bits=layout.pixel_bits,
-            bits=layout.bits,
+            channel_bits=layout.channel_bits,
             byte=f"{f'{start} + ' if start else ''}bit / 8",
             put=f"= (uint8_t){element}" if is_byte else f"|= (uint8_t)(({element} & {mask}) << bit % 8)",
         )
