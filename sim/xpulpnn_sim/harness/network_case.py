@@ -36,6 +36,9 @@ class NetworkCase:
         Its surroundings.
     checked : bool
         Whether every retirement is checked, not only the results.
+    expected : sequence of arrays or None
+        Results of the layers of the network for the image by :func:`~xpulpnn_sim.golden.network.run_reference`; None:
+        they are computed when they are needed.
     """
 
     network: Network
@@ -43,6 +46,7 @@ class NetworkCase:
     config: CoreConfig | ClusterConfig
     machine: Machine
     checked: bool = True
+    expected: Sequence[NDArray[Any]] | None = None
 
     @property
     def cores(self) -> int:
@@ -88,7 +92,9 @@ class Compared:
 
 def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterator[Compared]:
     """Compare the results of every layer with the reference's for the case's input."""
-    expectations = run_reference(case.network, case.image.reshape(1, *case.image.shape))
+    expectations = case.expected
+    if expectations is None:
+        expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
     for stage, got, expectation in zip(case.computed.stages, results, expectations, strict=True):
         expected, counts = expectation.astype(np.int64).reshape(got.shape), np.ones(got.shape, np.int64)
         if is_folding(stage):
