@@ -7,6 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from xpulpnn_sw.importers.widths import Request
+
 
 def _silent(_: str) -> None:
     pass
@@ -22,8 +24,8 @@ class ImportOptions:
         Of the network.
     low, high : Fraction
         What the samples 0 and 255 of an image are for the model.
-    quantise : int or None
-        Bits of weights and activations of a model in floating point, 8, 4 or 2; None: models are quantised already.
+    quantise : Request, int or None
+        Bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already.
     images : array of uint8 or None
         For ``quantise``, ``[image][row][column][colour]`` or without colours: what the ranges of activations are
         taken from.
@@ -36,7 +38,12 @@ class ImportOptions:
     name: str
     low: Fraction = field(default=Fraction(0))
     high: Fraction = field(default=Fraction(1))
-    quantise: int | None = None
+    quantise: Request | int | None = None
     images: NDArray[Any] | None = None
     wide: bool = False
     note: Callable[[str], None] = _silent
+
+    @property
+    def request(self) -> Request | None:
+        """What ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for other bits than kernels have."""
+        return Request.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise
