@@ -36,6 +36,9 @@ class NetworkCase:
         Its surroundings.
     checked : bool
         Whether every retirement is checked, not only the results.
+    expected : sequence of arrays or None
+        Results of the layers of the network for the image by :func:`~xpulpnn_sim.golden.network.run_reference`; None:
+        they are computed when they are needed.
     """
 
     network: Network
@@ -43,6 +46,7 @@ class NetworkCase:
     config: CoreConfig | ClusterConfig
     machine: Machine
     checked: bool = True
+    expected: Sequence[NDArray[Any]] | None = None
 
     @property
     def cores(self) -> int:
@@ -89,8 +93,11 @@ class Compared:
 def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterator[Compared]:
     """Compare the results of every layer with the golden model's for the case's input."""
     current = case.image
-    for stage, got in zip(case.computed.stages, results, strict=True):
-        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+    for number, (stage, got) in enumerate(zip(case.computed.stages, results, strict=True)):
+        if case.expected is None:
+            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        else:
+            current = case.expected[number].astype(np.int64)
         expected, counts = current.reshape(got.shape), np.ones(got.shape, np.int64)
         if is_folding(stage):
             expected, counts = fold(expected), is_stored(expected)
