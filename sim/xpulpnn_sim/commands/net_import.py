@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.quantise is None) != (arguments.images is None):
         has, lacks = ("--images", "--quantise") if arguments.quantise is None else ("--quantise", "--images")
         raise InputError(f"{has} must come with {lacks}, not alone")
-    low, high = _range(arguments.samples)
+    low, high = samples_range(arguments.samples)
     notes: list[str] = []
     options = ImportOptions(
         name=arguments.name or path.stem,
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _range(text: str) -> tuple[Fraction, Fraction]:
+def samples_range(text: str) -> tuple[Fraction, Fraction]:
     """What is meant by ``LOW:HIGH``."""
     try:
         low, high = map(Fraction, text.split(":"))

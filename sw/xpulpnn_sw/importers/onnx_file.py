@@ -79,7 +79,7 @@ class OnnxModel:
     @property
     def readers(self) -> tuple[Reader, ...]:
         """The layers that read maps, in their order."""
-        live = {self.input}
+        live, samples = {self.input}, {self.input}
         found: list[Reader] = []
         for node in self.nodes:
             given = [name for name in node.inputs if name in live]
@@ -87,10 +87,13 @@ class OnnxModel:
             if not given or node.operator == "Shape":
                 continue
             live.update(node.outputs)
+            is_first = samples.issuperset(given)
             if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
-                found.append(Reader(name=node.name, inputs=node.inputs[:1], weights=node.inputs[1]))
+                found.append(Reader(name=node.name, inputs=node.inputs[:1], weights=node.inputs[1], is_first=is_first))
             elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
-                found.append(Reader(name=node.name, inputs=tuple(given)))
+                found.append(Reader(name=node.name, inputs=tuple(given), is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
         return tuple(found)
 
     def calibration(self, options: ImportOptions) -> Calibration:
