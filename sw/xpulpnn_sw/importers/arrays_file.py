@@ -1,7 +1,7 @@
 """Weights of CIFAR-10 networks in npz files: which network a file is of, by the names of its arrays."""
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,9 @@ class Form:
         return f"{', '.join(self.arrays)} ({self.name})"
 
 
+CMSIS = Form(name="CMSIS-NN's CIFAR-10", arrays=cmsis.ARRAYS, network=cmsis.network)
 FORMS = (
-    Form(name="CMSIS-NN's CIFAR-10", arrays=cmsis.ARRAYS, network=cmsis.network),
+    CMSIS,
     Form(name="BNN-PYNQ's CNV", arrays=bnn_pynq.ARRAYS, optional=bnn_pynq.OPTIONAL, network=bnn_pynq.network),
 )
 """The networks that are known."""
@@ -70,11 +71,19 @@ def import_arrays(path: Path, options: ImportOptions) -> Described:
         raise InputError("--quantise must be left out with an npz file, whose weights are quantised")
     if options.samples is not None:
         raise InputError("--samples must be left out with an npz file, whose network says what its inputs are")
+    return network_in(path, options.name)
+
+
+def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Described:
+    """The network, called ``name``, whose weights are in a file of one of some forms.
+
+    Raises :class:`InputError` or :class:`LayerError` as :func:`import_arrays`.
+    """
     arrays = read_numbers(path)
-    for form in FORMS:
-        if form.arrays[0] in arrays:
-            return _checked(form, arrays, path).network(arrays, options.name)
-    raise InputError(f"arrays must be {' or '.join(map(str, FORMS))}, not {_listed(arrays)}, in {path}")
+    for form in forms:
+        if len(forms) == 1 or form.arrays[0] in arrays:
+            return _checked(form, arrays, path).network(arrays, name)
+    raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {_listed(arrays)}, in {path}")
 
 
 def read_numbers(path: Path) -> dict[str, NDArray[Any]]:
