@@ -27,16 +27,13 @@ _SIDE, _COLOURS, _KERNEL, _CLASSES = 32, 3, 3, 10
 _POOLED = (1, 3)
 """Convolutions behind which there is a pooling."""
 
-_ALWAYS = -(1 << 15)
-"""A threshold that every sum is above."""
-
 _BYTE = 8
 
 
 def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
     """The network.
 
-    Maps are of one bit, but of two, -1 and 1, where a pooling takes the greater ones, which it does of two at least.
+    Everything is of one bit, but for the input and the first weights, which have the image's 8.
     The first layer's results are 1 where ``2 * sum > t``, those of the others where ``(sum + K) / 2 > t`` for sums of
     ``K`` products of -1 and 1, else -1; the last layer's are its sums.
 
@@ -66,12 +63,7 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
         own = {"weights": weights}
         if not is_last:
             own["thresholds"] = _sums(arrays[_THRESHOLDS[number]], number, outputs, products)
-        if number in _POOLED:
-            # three steps of two bits: from -2 to -1 at once, and from -1 over 0 to 1
-            steps = own["thresholds"]
-            own["thresholds"] = np.concatenate([np.full_like(steps, _ALWAYS), steps, steps], axis=1)
-        operands = "i8x2" if is_first else "i2x2" if number - 1 in _POOLED else "1x1"
-        precision = f"{operands}x{'i32' if is_last else 'i2' if number in _POOLED else '1'}"
+        precision = f"{'i8x8' if is_first else '1x1'}x{'i32' if is_last else '1'}"
         if number >= _CONVOLUTIONS:
             text = f"{products}:{outputs}{':raw' if is_last else ''}"
             builder.add(f"linear{number}", "linear", text, precision, own, requantise="thresholds")
@@ -82,7 +74,7 @@ def network(arrays: Mapping[str, NDArray[Any]], name: str) -> Described:
         builder.add(f"conv{number}", "conv", text, precision, own, requantise="thresholds")
         side, channels = side - _KERNEL + 1, outputs
         if number in _POOLED:
-            builder.add(f"pool{number}", "maxpool", f"{side}x{side}x{channels}:2x2:s=2", "i2xi2xi2")
+            builder.add(f"pool{number}", "maxpool", f"{side}x{side}x{channels}:2x2:s=2", "1x1x1")
             side //= 2
     return builder.finish(SCALING)
 

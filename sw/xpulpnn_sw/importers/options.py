@@ -7,6 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from xpulpnn_sw.importers.widths import Request
+
 
 def _silent(_: str) -> None:
     pass
@@ -23,8 +25,8 @@ class ImportOptions:
     samples : (Fraction, Fraction) or None
         What the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1
         in floating point.
-    quantise : int or None
-        Bits of weights and activations of a model in floating point, 8, 4 or 2; None: models are quantised already.
+    quantise : Request, int or None
+        Bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already.
     images : array of uint8 or None
         For ``quantise``, ``[image][row][column][colour]`` or without colours: what the ranges of activations are
         taken from.
@@ -36,7 +38,7 @@ class ImportOptions:
 
     name: str
     samples: tuple[Fraction, Fraction] | None = None
-    quantise: int | None = None
+    quantise: Request | int | None = None
     images: NDArray[Any] | None = None
     wide: bool = False
     note: Callable[[str], None] = _silent
@@ -50,3 +52,8 @@ class ImportOptions:
     def high(self) -> Fraction:
         """What the sample 255 is."""
         return Fraction(1) if self.samples is None else self.samples[1]
+
+    @property
+    def request(self) -> Request | None:
+        """What ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for other bits than kernels have."""
+        return Request.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise

@@ -3,6 +3,7 @@
 import os
 import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def imported(path, **options):
 
 def cnv(rng):
     """Random bits, and thresholds that are within reach."""
-    sizes = [*zip(CHANNELS, CHANNELS[1:], strict=False), *zip((16, *OUTPUTS), OUTPUTS, strict=False)]
+    sizes = [*pairwise(CHANNELS), *zip((16, *OUTPUTS), OUTPUTS, strict=False)]
     arrays = {}
     for number, (inputs, outputs) in enumerate(sizes):
         products = inputs * (9 if number < 6 else 1)
@@ -95,7 +96,7 @@ BAD = {
     "nothing": (lambda _: {"a": np.ones(3, int)}, "arrays must be conv1, conv2, "),
     "lacking": (
         without("t3"),
-        "arrays must be w0, w1, w2, w3, w4, w5, w6, w7, w8, t0, t1, t2, t3, t4, t5, t6, t7 (BNN",
+        "arrays must be w0, w1, w2, w3, w4, w5, w6, w7, w8, t0, t1, t2, t3, t4, t5, t6, t7 (B",
     ),
     "more": (replaced(w9=np.ones(3, int)), "arrays must be w0, "),
     "real": (replaced(t1=np.ones(8)), "t1 must be integers, not float64 of shape (8,), in "),
