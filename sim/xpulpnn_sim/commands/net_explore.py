@@ -98,9 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     config = simulated_configuration(arguments)
     bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
-    low, high = samples_range(arguments.samples)
     calibrating, deciding, test = _images(arguments)
-    subject = _subject(arguments.model, calibrating, deciding, (low, high), config)
+    subject = _subject(arguments.model, calibrating, deciding, samples_range(arguments.samples), config)
     classes = subject.described(subject.space(bits).uniform(max(bits))).classes
     for one in (deciding, test):
         one.known(classes)
@@ -165,7 +164,7 @@ def _subject(
     path: Path, calibrating: Images, deciding: Images, samples: tuple[Fraction, Fraction], config: CoreConfig
 ) -> Subject:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
-    options = ImportOptions(name=path.stem, low=samples[0], high=samples[1], images=calibrating.samples)
+    options = ImportOptions(name=path.stem, samples=samples, images=calibrating.samples)
     with packages_for(path) as reader:
         if reader.function != import_onnx.__name__:
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")

@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="of the network (default: that of the output)")
     parser.add_argument(
         "--samples",
-        default="0:1",
         metavar="LOW:HIGH",
-        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1)",
+        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the "
+        "codes of the input as they are)",
     )
     parser.add_argument(
         "--quantise",
@@ -56,12 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.quantise is None) != (arguments.images is None):
         has, lacks = ("--images", "--quantise") if arguments.quantise is None else ("--quantise", "--images")
         raise InputError(f"{has} must come with {lacks}, not alone")
-    low, high = samples_range(arguments.samples)
+    samples = None if arguments.samples is None else samples_range(arguments.samples)
     notes: list[str] = []
     options = ImportOptions(
         name=arguments.name or path.stem,
-        low=low,
-        high=high,
+        samples=samples,
         quantise=None if arguments.quantise is None else request_of(arguments.quantise),
         images=None if arguments.images is None else images_of(arguments).samples,
         wide=arguments.wide,

@@ -56,6 +56,12 @@ READERS: tuple[Reader, ...] = (
         function="import_tflite",
     ),
     Reader(name="ONNX", suffix=".onnx", module="xpulpnn_sw.importers.onnx_file", function="import_onnx"),
+    Reader(
+        name="weights of CNV or CMSIS-NN's CIFAR-10",
+        suffix=".npz",
+        module="xpulpnn_sw.importers.arrays_file",
+        function="import_arrays",
+    ),
 )
 """Those there are; their modules are imported when they are needed."""
 
