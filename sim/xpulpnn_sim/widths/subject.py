@@ -26,6 +26,7 @@ from xpulpnn_sw.importers.policy import Calibration
 from xpulpnn_sw.importers.widths import Request
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.network import Stage
+from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 
 _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "explorer", "guide"})
 """Folders of sources that neither accuracies nor cycles depend on."""
@@ -107,9 +108,10 @@ class Subject:
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
         """A run for an image on the design."""
+        network = in_whole_words(described.network)
         return NetworkCase(
-            network=described.network,
-            image=described.inputs(samples),
+            network=network,
+            image=filled_input(described.inputs(samples), network),
             config=self.config,
             machine=Machine(),
             checked=False,
