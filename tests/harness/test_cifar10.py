@@ -148,8 +148,8 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 
 
 UNFIT = {
-    "width": (relu("b", 8, 4), "inputs of b must be like the results of a, not i4x4xi4"),
-    "size": (relu("b", 4), "inputs of b must be 32, not 16"),
+    "width": (relu("b", 8, 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4"),
+    "size": (relu("b", 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x4 of i8"),
 }
 
 

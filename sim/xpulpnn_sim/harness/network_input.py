@@ -6,8 +6,7 @@ from dataclasses import replace
 from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sw.layout import Ints, Symbol
-from xpulpnn_sw.networks.kernels import INPUT, kernels
-from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks.kernels import packed_input
 
 
 def with_input(executable: Executable, symbols: Mapping[str, Symbol], case: NetworkCase, image: Ints) -> Executable:
@@ -15,17 +14,9 @@ def with_input(executable: Executable, symbols: Mapping[str, Symbol], case: Netw
     if image is case.image:
         return executable
     placed = executable
-    for name, content in _packed(case, image).items():
-        placed = _patched(placed, symbols[name], content)
+    for name, words in packed_input(case.computed, image, case.variants, cores=case.cores).items():
+        placed = _patched(placed, symbols[name], words.tobytes())
     return placed
-
-
-def _packed(case: NetworkCase, image: Ints) -> dict[str, bytes]:
-    """What is in memory of an input, by symbol: that of the kernels that read it."""
-    computed = case.computed
-    first = Network(name=computed.name, stages=computed.stages[:1])
-    (run,) = kernels(first, image, case.variants[:1], cores=case.cores)
-    return {INPUT: run.image.view(INPUT).tobytes()}
 
 
 def _patched(executable: Executable, symbol: Symbol, content: bytes) -> Executable:
