@@ -52,7 +52,7 @@ def run_deployed(
     executable = cluster_executable(program, case.network.name)
     outcome = run_program(executable, cluster, case.machine, check=case.checked, account=True, progress=progress)
     plan = program.deployment
-    times = program.times(outcome.memory[TCDM_BASE])
+    times = program.times(outcome.memory[TCDM_BASE], _outside(program, outcome))
     spans = _spans(plan)
     steps = [_record(program, outcome, times, span) for span in spans]
     layers: list[dict[str, Any]] = []
@@ -99,9 +99,14 @@ def cluster_executable(program: DeployedProgram, name: str) -> Executable:
 
 def _results(program: DeployedProgram, outcome: RunResult) -> list[NDArray[np.int64]]:
     """Results of the layers as the program told them when they were there, the last ones from the memory outside."""
-    stored = program.outside.symbols[program.outputs[-1].symbol]
-    data = Memory(outcome.memory).read(stored.address, stored.length)
-    return [*program.results(outcome.output), program.final(data)]
+    stored = program.outside.view(program.outputs[-1].symbol, _outside(program, outcome))
+    return [*program.results(outcome.output), program.final(stored.tobytes())]
+
+
+def _outside(program: DeployedProgram, outcome: RunResult) -> NDArray[np.uint8]:
+    """The memory outside after a run."""
+    image = program.outside
+    return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
 
 
 def _spans(plan: Deployment) -> list[range]:

@@ -84,9 +84,19 @@ class Deployment:
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 
+    @property
+    def report_slots(self) -> int:
+        """Places for what the cores report of a step: one for each, or two that are emptied by turns."""
+        return report_slots(len(self.steps), is_tiled=bool(self.tiled))
+
     def ends(self, layer: int) -> int:
         """Number of the last step of a layer, after which its results are where they belong."""
         return last_step(self.steps, layer)
+
+
+def report_slots(steps: int, *, is_tiled: bool) -> int:
+    """Places for what the cores report of so many steps: layers in tiles have many, which are stored one by one."""
+    return min(steps, 2) if is_tiled else steps
 
 
 def weights_of(stage: Stage) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.networks.deployment import DeployedStep, first_step, last_step, weights_of
+from xpulpnn_sw.networks.deployment import DeployedStep, first_step, last_step, report_slots, weights_of
 from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, length, map_bytes, weight_bytes
 from xpulpnn_sw.networks.lifetimes import Piece
 from xpulpnn_sw.networks.network import Network
@@ -16,7 +16,7 @@ SOONEST, BEFORE, BETWEEN = range(3)
 layers. Maps know the last two."""
 
 Fixed = Callable[[int], Mapping[str, int]]
-"""Names and bytes of what is needed all the time, for so many steps."""
+"""Names and bytes of what is needed all the time, with room for the reports of so many steps."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ def pieces_of(
     stored = {name: number for number, step in enumerate(steps) for name in step.stores}
     # the argument structures of all layers that are computed as a whole
     words = sum(length(run, ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
-    always = {ARGUMENTS: words, **fixed(len(steps))}
+    always = {ARGUMENTS: words, **fixed(report_slots(len(steps), is_tiled=bool(tiled)))}
     pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
     sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
     written = map_bytes(network, runs)

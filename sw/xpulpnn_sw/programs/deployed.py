@@ -31,12 +31,12 @@ from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
 from xpulpnn_sw.networks.residence import results_of
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.programs.deployed_memory import DeployedMemory
+from xpulpnn_sw.programs.deployed_memory import REPORTS, DeployedMemory
 from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
 from xpulpnn_sw.tiling.operands import Transfer, command_words
 
-STACKS, REPORTS = "stacks", "reports"
-"""Pieces of memory that are needed all the time."""
+STACKS = "stacks"
+"""Piece of memory that is needed all the time, as are the reports."""
 
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
@@ -82,7 +82,7 @@ arrived{number}:
     sw s10, 4(s5)
     sw s11, 8(s5)
     sw t1, 12(s5)
-    addi s5, s5, {report}
+    {advance}
 """
 """From one barrier to the next. Core 0 lets the host have the results of the layer before, which are read at once and
 cost no more than the store, commands what is to be moved meanwhile, does its share, and waits until all is moved."""
@@ -154,12 +154,15 @@ class DeployedProgram(BareProgram):
     kernels: tuple[int, ...]
     cores: int
 
-    def times(self, inside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memory after a run."""
-        steps = len(self.deployment.steps)
+    def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memories after a run."""
+        steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * _REPORT_BYTES
         first = self.cycles - self.data_base
-        reports = inside[first : first + self.cores * steps * _REPORT_BYTES].view("<u4").astype(np.int64)
-        return reports.reshape(self.cores, steps, len(TIMES)).transpose(1, 0, 2)
+        reports = inside[first : first + slots * size]
+        if slots < steps:
+            last = reports[(steps - 1) % slots * size :][:size]
+            reports = np.append(self.outside.view(REPORTS, outside), last)
+        return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
     def results(self, told: bytes) -> list[NDArray[np.int64]]:
         """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
@@ -198,7 +201,7 @@ def deployed_program(
         variants,
         cores=cores,
         memory=memory,
-        fixed=lambda steps: {STACKS: cores * _STACK_STRIDE, REPORTS: cores * steps * _REPORT_BYTES},
+        fixed=lambda reports: {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES},
     )
     return _Writer(plan, cores).program()
 
@@ -208,15 +211,16 @@ class _Writer:
 
     def __init__(self, plan: Deployment, cores: int) -> None:
         self.plan, self.cores = plan, cores
-        self.memory = DeployedMemory(plan, OUTSIDE_DATA)
+        self.memory = DeployedMemory(plan, OUTSIDE_DATA, cores * _REPORT_BYTES)
 
     def program(self) -> DeployedProgram:
         """Everything."""
         runs, memory = self.plan.runs, self.memory
         transfers = tuple(memory.transfers())
+        moved = [(*own, *besides) for own, besides in zip(transfers, memory.upkeep(), strict=True)]
         functions = [_in_lines(words) for words in memory.functions]
         kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
-        caller = assemble(self._text(kernels, transfers), kernels[-1])
+        caller = assemble(self._text(kernels, moved), kernels[-1])
         text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
         if TEXT_BASE + len(text) > OUTSIDE_DATA:
             most = OUTSIDE_DATA - TEXT_BASE
@@ -253,7 +257,7 @@ class _Writer:
                 event_unit=PRIVATE_EVENT_UNIT,
                 line=1 << EventLine.BARRIER,
                 mask=int(EventRegister.MASK),
-                report_bytes=len(steps) * _REPORT_BYTES,
+                report_bytes=_REPORT_BYTES,
                 reports=self.memory.inside[REPORTS],
                 dma=PRIVATE_DMA,
                 team=(1 << self.cores) - 1,
@@ -277,7 +281,7 @@ class _Writer:
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
                     work=self._work(step) if self.plan.computes(step) else "",
                     wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
-                    report=_REPORT_BYTES,
+                    advance=f"addi s5, s5, {self.memory.report(number + 1) - self.memory.report(number)}",
                 )
             )
         end = _END.format(

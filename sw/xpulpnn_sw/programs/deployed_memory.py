@@ -25,6 +25,9 @@ from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
 from xpulpnn_sw.tiling.function import specialised
 from xpulpnn_sw.tiling.operands import Filters, Outside, Places, Transfer, filters_of
 
+REPORTS = "reports"
+"""Piece of memory with readings of mcycle."""
+
 _SYS_WRITE, _STDOUT = 64, 1
 
 
@@ -37,6 +40,8 @@ class DeployedMemory:
         What is where when in the cluster.
     base : int
         Where data begin outside.
+    report_bytes : int
+        What the cores report of a step.
 
     Members
     -------
@@ -52,12 +57,14 @@ class DeployedMemory:
         Of each layer but the last the address of the block that lets the host take its results.
     """
 
-    def __init__(self, plan: Deployment, base: int) -> None:
+    def __init__(self, plan: Deployment, base: int, report_bytes: int) -> None:
         """Lay everything out."""
-        self._plan = plan
+        self._plan, self.report_bytes = plan, report_bytes
         self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
         self.outside = Outside(base)
         self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
+        if self.has_stored_reports:
+            self.outside.place(REPORTS, bytes((len(plan.steps) - 1) * report_bytes))
         self._contents = {one.name: one.content for one in plan.maps.residences}
         self._place_maps()
         self._arguments: dict[int, int] = {}
@@ -151,7 +158,7 @@ class DeployedMemory:
         return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
     def transfers(self) -> Iterator[tuple[Transfer, ...]]:
-        """What is moved in each step."""
+        """Operands and results that are moved in each step."""
         for step in self._plan.steps:
             whole = tuple(self._whole(name, inwards=name in step.loads) for name in (*step.loads, *step.stores))
             yield (*self._of_tiles(step), *whole)
@@ -164,14 +171,36 @@ class DeployedMemory:
         tile = self._plan.tile_step(step)
         if tile is None or step.layer is None or step.tile is None:
             return
-        layer = self._plan.tiled[step.layer]
         yield from (self._tiles[step.layer].transfer(move) for move in tile.moves)
-        following = layer.fetched_call(step.tile)
-        if following is not None:
-            calls = self.outside.symbols[f"{layer.name}.{CALLS}"].address
-            yield Transfer(
-                inside=self.inside[layer.call(following % CALL_SLOTS)],
-                outside=calls + following * layer.call_bytes,
-                line=layer.call_bytes,
-                inwards=True,
-            )
+
+    def upkeep(self) -> Iterator[tuple[Transfer, ...]]:
+        """What is moved in each step besides: reports of the step before, the arguments of the next tile."""
+        steps = self._plan.steps
+        for number, step in enumerate(steps):
+            moves: list[Transfer] = []
+            if number and self.has_stored_reports:
+                outside = self.outside.symbols[REPORTS].address + (number - 1) * self.report_bytes
+                inside = self.report(number - 1)
+                moves.append(Transfer(inside=inside, outside=outside, line=self.report_bytes, inwards=False))
+            layer = None if step.layer is None else self._plan.tiled.get(step.layer)
+            following = None if layer is None or step.tile is None else layer.fetched_call(step.tile)
+            if layer is not None and following is not None:
+                calls = self.outside.symbols[f"{layer.name}.{CALLS}"].address
+                moves.append(
+                    Transfer(
+                        inside=self.inside[layer.call(following % CALL_SLOTS)],
+                        outside=calls + following * layer.call_bytes,
+                        line=layer.call_bytes,
+                        inwards=True,
+                    )
+                )
+            yield tuple(moves)
+
+    @property
+    def has_stored_reports(self) -> bool:
+        """Whether reports are stored outside, all but the last."""
+        return self._plan.report_slots < len(self._plan.steps)
+
+    def report(self, step: int) -> int:
+        """Address in the cluster of what the cores report of a step."""
+        return self.inside[REPORTS] + step % self._plan.report_slots * self.report_bytes
