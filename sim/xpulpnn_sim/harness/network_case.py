@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sw.kernels.folding import fold, is_stored
 from xpulpnn_sw.layout import Ints
@@ -36,6 +36,9 @@ class NetworkCase:
         Its surroundings.
     checked : bool
         Whether every retirement is checked, not only the results.
+    expected : sequence of arrays or None
+        Results of the layers of the network for the image by :func:`~xpulpnn_sim.golden.network.run_reference`; None:
+        they are computed when they are needed.
     """
 
     network: Network
@@ -43,6 +46,7 @@ class NetworkCase:
     config: CoreConfig | ClusterConfig
     machine: Machine
     checked: bool = True
+    expected: Sequence[NDArray[Any]] | None = None
 
     @property
     def cores(self) -> int:
@@ -87,11 +91,12 @@ class Compared:
 
 
 def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterator[Compared]:
-    """Compare the results of every layer with the golden model's for the case's input."""
-    current = case.image
-    for stage, got in zip(case.computed.stages, results, strict=True):
-        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
-        expected, counts = current.reshape(got.shape), np.ones(got.shape, np.int64)
+    """Compare the results of every layer with the reference's for the case's input."""
+    expectations = case.expected
+    if expectations is None:
+        expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
+    for stage, got, expectation in zip(case.computed.stages, results, expectations, strict=True):
+        expected, counts = expectation.astype(np.int64).reshape(got.shape), np.ones(got.shape, np.int64)
         if is_folding(stage):
             expected, counts = fold(expected), is_stored(expected)
         wrong = np.argwhere((got != expected) & (counts > 0))

@@ -13,8 +13,20 @@ from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout
-from xpulpnn_sw.networks.kernels import INPUT, OUTPUT, SHARED, kernels, length, own_symbols, structure, weight_bytes
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.kernels import (
+    BUFFERS,
+    OUTPUT,
+    SHARED,
+    input_pieces,
+    inputs_of,
+    kernels,
+    length,
+    map_bytes,
+    own_symbols,
+    structure,
+    weight_bytes,
+)
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.registers import register_number
 
 _KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
@@ -71,22 +83,28 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     :class:`LayerError` for layers that do not fit together.
     """
     runs = kernels(network, image, variants, cores=1)
-    memory = ImageBuilder()
-    buffer = memory.reserve(SHARED, max(length(run, SHARED) for run in runs))
-    source = memory.place(INPUT, runs[0].image.view(INPUT).view("<u4"))
+    memory, sizes = ImageBuilder(), map_bytes(network, runs)
+    buffer = memory.reserve(SHARED, max(length(run, name) for run in runs for name in BUFFERS))
+    # of each layer and each symbol of its kernel where that is
+    places: list[dict[str, int]] = [dict.fromkeys(BUFFERS, buffer) for _ in runs]
+    for name, (words, readers) in input_pieces(network, runs).items():
+        address = memory.place(name, words)
+        for edge in readers:
+            places[edge.reader][edge.symbol] = address
+    maps: dict[str, int] = {}
     structures: list[list[int]] = []
     steps: list[Step] = []
-    for stage, run, after in zip(network.stages, runs, [*runs[1:], None], strict=True):
+    for number, (stage, run, own) in enumerate(zip(network.stages, runs, places, strict=True)):
         results, size = replace(run.output, symbol=f"{stage.name}.output"), length(run, OUTPUT)
-        places = {INPUT: source, OUTPUT: memory.reserve(results.symbol, size), SHARED: buffer}
-        if after is not None:
-            # kernels read ahead, as far as their inputs have words to spare
-            memory.reserve(f"{stage.name}.ahead", max(0, length(after, INPUT) - size))
+        maps[stage.name] = own[OUTPUT] = memory.reserve(results.symbol, size)
+        memory.reserve(f"{stage.name}.ahead", sizes[stage.name] - size)
+        for symbol, source in zip(inputs_of(run), network.sources(number), strict=True):
+            if source != NETWORK_INPUT:
+                own[symbol] = maps[source]
         for name in own_symbols(run):
-            places[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
-        structures.append(structure(run, places))
+            own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
+        structures.append(structure(run, own))
         steps.append(Step(stage=stage, variant=run.variant.name, results=results, weight_bytes=weight_bytes(run)))
-        source = places[OUTPUT]
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)
     offsets = np.cumsum([0, *map(len, structures)]) * WORD_BYTES
