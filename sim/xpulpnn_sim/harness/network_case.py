@@ -12,6 +12,7 @@ from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sw.kernels.folding import fold, is_stored
+from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.folded import folded
 from xpulpnn_sw.networks.network import Network, Stage
@@ -110,7 +111,7 @@ def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterato
 
 def is_folding(stage: Stage) -> bool:
     """Whether a layer leaves its results folded for the pooling behind it."""
-    return stage.multiplies and stage.tensors.folded
+    return isinstance(stage.tensors, LayerTensors) and stage.tensors.folded
 
 
 def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:
