@@ -13,13 +13,14 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sw.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, Options
 from xpulpnn_sw.cluster_layout import ClusterLayout
-from xpulpnn_sw.cnetworks.c_network import CNetwork, c_network, packed_input
+from xpulpnn_sw.cnetworks.c_network import CNetwork, c_network
 from xpulpnn_sw.cnetworks.program_text import Example, Target, files
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.described import Scaling
-from xpulpnn_sw.networks.kernels import weight_bytes
+from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
+from xpulpnn_sw.networks.suited import suited
+from xpulpnn_sw.networks.whole_words import filled_input
 
 _RUNTIME_TCDM = 64
 """Bytes of the TCDM that the runtime has for itself beside the stacks."""
@@ -112,7 +113,7 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig) -> CNetwork:
     core = config.core if isinstance(config, ClusterConfig) else config
-    network = in_whole_words(original)
+    network = suited(original)
     variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants)
@@ -168,4 +169,5 @@ def _input(network: CNetwork, inputs: Inputs, number: int) -> Any:
     if samples is not None and network.input_layouts and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
         return samples[number].astype(np.uint8)
     variants: Sequence[str] = [layer.run.variant.name for layer in network.layers]
-    return packed_input(network.network, inputs.values[number], variants)
+    filled = filled_input(inputs.values[number], network.network)
+    return packed_input(network.network, filled, variants, cores=1)

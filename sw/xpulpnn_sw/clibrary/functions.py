@@ -42,7 +42,7 @@ _OUTSIDE_SAMPLES: Mapping[str, tuple[str, ...]] = {
     "conv1d": ("12x4:4x3:d=2,v=1",),
     "depthwise": ("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
 }
-"""The same with another value than 0 around the map; those of conv1d without dilation, pointwise and so on are conv's."""
+"""The same with another value than 0 around the map; layers of the others go through im2col, as conv's do."""
 
 WINDOWS = ("2x2:s=2", "3x3:s=2")
 """Of pools unless others are asked for."""

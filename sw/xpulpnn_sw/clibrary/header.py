@@ -71,6 +71,8 @@ For the window and stride in the name only: the sum over the window's area, towa
 For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.""",
     "xp_relu_arguments": """\
 Of signed elements, word by word; the output may be the input.""",
+    "xp_transpose_arguments": """\
+A map as depthwise reads it. Behind the input pixels may be read that fill a row up to whole words of the output.""",
 }
 """What the caller has to know, by argument structure."""
 

@@ -159,9 +159,3 @@ def c_network(
         input_layouts=tuple(layouts) if known else (),
         results=original.stages[-1].output_shape,
     )
-
-
-def packed_input(network: Network, image: Ints, variants: Sequence[str]) -> dict[str, Words]:
-    """An input in memory, by piece, for the network as it is computed."""
-    runs = kernels(network, filled_input(image, network), variants, cores=1, specialise=False)
-    return {name: words for name, (words, _) in input_pieces(network, runs).items()}

@@ -14,6 +14,7 @@ from xpulpnn_sw.cnetworks.c_network import CNetwork
 from xpulpnn_sw.cnetworks.names import comment
 from xpulpnn_sw.cnetworks.network_text import (
     header,
+    in_rows,
     input_source,
     result_words,
     source,
@@ -24,7 +25,7 @@ from xpulpnn_sw.cnetworks.network_text import (
     word_lines,
 )
 from xpulpnn_sw.cnetworks.picture import picture
-from xpulpnn_sw.layout import OutputLayout, Words, pack_words
+from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words, pack_words
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.programs.function import ARGUMENTS_HEADER, arguments_header, kernel_function
@@ -111,8 +112,11 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
 
 def checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     """What ``main.c`` must find of the results of a layer in memory."""
-    words = pack_words(results.reshape(-1, output.shape[-1]).astype(np.int64), output.bits)
-    assert words.shape == (prod(output.shape[:-1]), result_words(output)[0])
+    if isinstance(output, PlanesLayout):
+        results = results.transpose(2, 0, 1)
+    rows = in_rows(output)
+    words = pack_words(results.reshape(-1, rows.shape[-1]).astype(np.int64), rows.bits)
+    assert words.shape == (prod(rows.shape[:-1]), result_words(rows)[0])
     found = _OFFSET
     for word in words.reshape(-1).tolist():
         found = (found ^ word) * _PRIME & _WORD
