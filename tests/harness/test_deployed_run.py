@@ -17,7 +17,7 @@ from xpulpnn_sim.harness.network_case import NetworkCase, compared
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.networks import deployment
+from xpulpnn_sw.networks import planning, timetable
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import deployed_program
