@@ -17,7 +17,8 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.folded import folded
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
+from xpulpnn_sw.networks.suited import suited
+from xpulpnn_sw.networks.whole_words import filled_input
 
 DIGITS = 4
 """Of fractions in records."""
@@ -70,31 +71,31 @@ class NetworkCase:
 
     @property
     def computed(self) -> Network:
-        """The network as it is computed: layers keep their names, but may have more channels, or be folded.
+        """The network as it is computed: layers may have more channels, or others between them for the order in memory.
 
-        See :func:`~xpulpnn_sw.networks.whole_words.in_whole_words`, :func:`~xpulpnn_sw.networks.folded.folded`.
+        Their names stay. See :func:`~xpulpnn_sw.networks.suited.suited`, :func:`~xpulpnn_sw.networks.folded.folded`.
         """
         return _folded(self.network, tuple(self.variants))
 
     @property
     def given(self) -> Ints:
         """The input for that."""
-        return filled_input(self.image, _whole(self.network))
+        return filled_input(self.image, _suited(self.network))
 
     @property
     def variants(self) -> list[str]:
         """Of each layer as it is computed the fastest that the core can run."""
-        return [stage.fastest(self.core.extensions, self.core.widths) for stage in _whole(self.network).stages]
+        return [stage.fastest(self.core.extensions, self.core.widths) for stage in _suited(self.network).stages]
 
 
 @lru_cache(_KEPT)
-def _whole(network: Network) -> Network:
-    return in_whole_words(network)
+def _suited(network: Network) -> Network:
+    return suited(network)
 
 
 @lru_cache(_KEPT)
 def _folded(network: Network, variants: tuple[str, ...]) -> Network:
-    return folded(_whole(network), variants)
+    return folded(_suited(network), variants)
 
 
 @dataclass(frozen=True, slots=True)
