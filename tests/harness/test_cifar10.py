@@ -19,6 +19,7 @@ from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sw.importers.cmsis import _SHAPES
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
 from xpulpnn_sw.layers.channelwise import ReluLayer
 from xpulpnn_sw.networks.chain import chain
@@ -147,8 +148,8 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 
 
 UNFIT = {
-    "width": (relu("b", 8, 4), "inputs of b must be like the results of a, not i4x4xi4"),
-    "size": (relu("b", 4), "inputs of b must be 32, not 16"),
+    "width": (relu("b", 8, 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4"),
+    "size": (relu("b", 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x4 of i8"),
 }
 
 
@@ -177,14 +178,21 @@ def test_input_is_rounded():
 
 
 def arrays() -> dict[str, np.ndarray]:
-    return {name: np.ones(shape, np.int8) for name, shape in cifar10._ARRAYS.items()}
+    return {name: np.ones(shape, np.int8) for name, shape in _SHAPES.items()}
 
 
 BAD_FILES = {
-    "missing": ({"b2": None}, "--weights must be a file with b2, not {}"),
+    "missing": (
+        {"b2": None},
+        "arrays must be conv1, conv2, conv3, ip1, b1, b2, b3, bi (CMSIS-NN's CIFAR-10), not with",
+    ),
+    "more": (
+        {"b4": np.zeros(3, int)},
+        "arrays must be conv1, conv2, conv3, ip1, b1, b2, b3, bi (CMSIS-NN's CIFAR-10), ",
+    ),
     "shape": ({"b2": np.zeros(3, np.int8)}, "shape of b2 must be (16,), not (3,)"),
-    "float": ({"bi": np.zeros(10)}, "bi must be integers -128..127, not others, in {}"),
-    "range": ({"bi": np.full(10, 128)}, "bi must be integers -128..127, not others, in {}"),
+    "float": ({"bi": np.zeros(10)}, "bi must be integers, not float64 of shape (10,), in "),
+    "range": ({"bi": np.full(10, 128)}, "bi must be -128..127, not 128..128"),
 }
 
 
@@ -194,8 +202,7 @@ def test_files_without_the_network(tmp_path, case):
     changes, message = BAD_FILES[case]
     path = tmp_path / "weights.npz"
     np.savez(path, **{name: values for name, values in (arrays() | changes).items() if values is not None})
-    expected = message.format(path).replace("--weights", "--network")
-    with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
         trained(path)
 
 
@@ -205,7 +212,7 @@ def test_files_of_other_kinds(tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     for content in (b"", b"text", (tmp_path / "one.npy").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=f"^{re.escape(f'--network must be an npz file, not {path}')}$"):
+        with pytest.raises(InputError, match=f"^{re.escape(f'weights must be a whole npz file, not {path}')}$"):
             trained(path)
 
 
@@ -276,7 +283,10 @@ BAD_INPUT = {
     "images alone": (["--images", "."], "--images must be given together with --network, not by itself"),
     "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
     "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
-    "no file": (["--network", "none.npz", "--images", "."], "--network must be an npz file, not none.npz"),
+    "no file": (
+        ["--network", "none.npz", "--images", "."],
+        "weights must be an npz file, not none.npz: No such file or directory",
+    ),
     "cores": (["--cores", "17"], "--cores must be a list out of 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16, not 17"),
     "layer": (["--layer", "1x1x1"], "--layer must be left out with cifar10"),
     "other kernel": (["--depth", "2"], "--depth must be left out with cifar10: it is for ulppack"),

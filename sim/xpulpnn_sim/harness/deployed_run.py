@@ -1,7 +1,7 @@
 """A network on a cluster: memory shared by lifetime, operands moved by DMA, the results of every layer checked."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Memory
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
+from xpulpnn_sim.harness.network_input import with_input
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sw.networks.deployment import Deployment
@@ -41,16 +42,52 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
     return deployed_program(case.computed, case.image, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
 
 
-def run_deployed(
-    case: NetworkCase, cluster: ClusterConfig, progress: Callable[[int], None] | None = None
-) -> NetworkResult:
-    """Compute a network on all cores of a cluster: :func:`~xpulpnn_sim.harness.network_run.run_network`.
+def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":
+    """The program of a network on all cores of a cluster; raises as :func:`network_program`."""
+    program = network_program(case, cluster)
+    executable = cluster_executable(program, case.network.name)
+    return BuiltDeployment(case=case, cluster=cluster, program=program, executable=executable)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BuiltDeployment:
+    """A network as a program of a cluster: :class:`~xpulpnn_sim.harness.network_run.Built`.
+
+    Parameters
+    ----------
+    case : NetworkCase
+        What it was made of.
+    cluster : ClusterConfig
+        What runs it.
+    program : DeployedProgram
+        The program.
+    executable : Executable
+        The same for the input of the case.
+    """
+
+    case: NetworkCase
+    cluster: ClusterConfig
+    program: DeployedProgram
+    executable: Executable
+
+    def executable_for(self, case: NetworkCase) -> Executable:
+        """The program with the input of ``case``."""
+        return with_input(self.executable, self.program.outside.symbols, self.case, case.image)
+
+    def run(self, case: NetworkCase, progress: Callable[[int], None] | None = None) -> NetworkResult:
+        """Run it for the input of ``case``."""
+        executable = self.executable_for(case)
+        outcome = run_program(
+            executable, self.cluster, case.machine, check=case.checked, account=True, progress=progress
+        )
+        return _result(case, self.cluster, self.program, outcome)
+
+
+def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram, outcome: RunResult) -> NetworkResult:
+    """What came of a run.
 
     Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
     """
-    program = network_program(case, cluster)
-    executable = cluster_executable(program, case.network.name)
-    outcome = run_program(executable, cluster, case.machine, check=case.checked, account=True, progress=progress)
     plan = program.deployment
     times = program.times(outcome.memory[TCDM_BASE], _outside(program, outcome))
     spans = _spans(plan)

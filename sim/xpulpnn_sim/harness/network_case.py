@@ -12,6 +12,7 @@ from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.session import RunResult, stalls_of
 from xpulpnn_sw.kernels.folding import fold, is_stored
+from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.folded import folded
 from xpulpnn_sw.networks.network import Network, Stage
@@ -36,6 +37,9 @@ class NetworkCase:
         Its surroundings.
     checked : bool
         Whether every retirement is checked, not only the results.
+    expected : sequence of arrays or None
+        Results of the layers of the network for the image by :func:`~xpulpnn_sim.golden.network.run_reference`; None:
+        they are computed when they are needed.
     """
 
     network: Network
@@ -43,6 +47,7 @@ class NetworkCase:
     config: CoreConfig | ClusterConfig
     machine: Machine
     checked: bool = True
+    expected: Sequence[NDArray[Any]] | None = None
 
     @property
     def cores(self) -> int:
@@ -88,7 +93,9 @@ class Compared:
 
 def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterator[Compared]:
     """Compare the results of every layer with the reference's for the case's input."""
-    expectations = run_reference(case.network, case.image.reshape(1, *case.image.shape))
+    expectations = case.expected
+    if expectations is None:
+        expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
     for stage, got, expectation in zip(case.computed.stages, results, expectations, strict=True):
         expected, counts = expectation.astype(np.int64).reshape(got.shape), np.ones(got.shape, np.int64)
         if is_folding(stage):
@@ -104,7 +111,7 @@ def compared(case: NetworkCase, results: Sequence[NDArray[np.int64]]) -> Iterato
 
 def is_folding(stage: Stage) -> bool:
     """Whether a layer leaves its results folded for the pooling behind it."""
-    return stage.multiplies and stage.tensors.folded
+    return isinstance(stage.tensors, LayerTensors) and stage.tensors.folded
 
 
 def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:

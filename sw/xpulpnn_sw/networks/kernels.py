@@ -10,6 +10,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.layout import Ints, Words
 from xpulpnn_sw.networks.graph import check_network
@@ -59,21 +60,21 @@ def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: in
     """
     check_network(network)
     runs = tuple(
-        stage.kind.build(
-            stage.layer,
-            stage.precision,
-            name,
-            stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number))),
-            cores=cores,
-            specialise=True,
-        )
-        for number, (stage, name) in enumerate(zip(network.stages, variants, strict=True))
+        _built(network, number, image, name, cores)
+        for number, (_, name) in enumerate(zip(network.stages, variants, strict=True))
     )
     written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
             _check_edge(*written[edge.source], network.stages[edge.reader], runs[edge.reader], edge.symbol)
     return runs
+
+
+def _built(network: Network, number: int, image: Ints, variant: str, cores: int) -> KernelRun:
+    """The kernel of a layer, with the input of the network where it reads that."""
+    stage = network.stages[number]
+    operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
+    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=True)
 
 
 def inputs_of(run: KernelRun) -> tuple[str, ...]:
@@ -88,7 +89,11 @@ def buffer_of(run: KernelRun) -> str | None:
 
 def edges(network: Network, runs: Sequence[KernelRun]) -> Iterator[Edge]:
     """All maps on their way into layers, by the layers in their order."""
-    for number, run in enumerate(runs):
+    yield from _edges(network, dict(enumerate(runs)))
+
+
+def _edges(network: Network, runs: Mapping[int, KernelRun]) -> Iterator[Edge]:
+    for number, run in runs.items():
         for source, symbol in zip(network.sources(number), inputs_of(run), strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
 
@@ -107,21 +112,31 @@ def input_pieces(network: Network, runs: Sequence[KernelRun]) -> dict[str, tuple
 
     Layers that read it in different ways have a copy each; the first is called :data:`INPUT`.
     """
-    pieces: dict[str, tuple[Words, list[Edge]]] = {}
-    for edge in edges(network, runs):
+    return _pieces(network, dict(enumerate(runs)))
+
+
+def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
+    """The same words for another input, without kernels of layers that do not read it."""
+    readers = {
+        number: _built(network, number, image, variants[number], cores)
+        for number in range(len(network.stages))
+        if NETWORK_INPUT in network.sources(number)
+    }
+    return {name: words for name, (words, _) in _pieces(network, readers).items()}
+
+
+def _pieces(network: Network, runs: Mapping[int, KernelRun]) -> dict[str, tuple[Words, list[Edge]]]:
+    pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
+    for edge in _edges(network, runs):
         if edge.source != NETWORK_INPUT:
             continue
-        words = runs[edge.reader].image.view(edge.symbol).view("<u4")
-        for name, (known, readers) in pieces.items():
-            shorter, longer = sorted((known, words), key=len)
-            # what is behind the shorter one is there to be read ahead
-            if np.array_equal(shorter, longer[: len(shorter)]) and not longer[len(shorter) :].any():
-                pieces[name] = longer, [*readers, edge]
-                break
-        else:
-            name = f"{network.stages[edge.reader].name}.{edge.symbol}" if pieces else INPUT
-            pieces[name] = words, [edge]
-    return pieces
+        stage, run = network.stages[edge.reader], runs[edge.reader]
+        way, words = _way(stage, run, edge.symbol), run.image.view(edge.symbol).view("<u4")
+        name = f"{stage.name}.{edge.symbol}" if pieces else INPUT
+        name, known, readers = pieces.get(way, (name, words, []))
+        # what the longer one has behind the other is there to be read ahead
+        pieces[way] = name, max(known, words, key=len), [*readers, edge]
+    return {name: (words, readers) for name, words, readers in pieces.values()}
 
 
 def length(run: KernelRun, name: str) -> int:
@@ -166,6 +181,19 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
         fits = distance == _distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
     if not fits:
         raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
+
+
+def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
+    """How a kernel wants a map: what is the same for layers that can read the same one."""
+    layer = stage.layer
+    if isinstance(layer, ImageConvLayer):
+        return "image", layer.padding, layer.outside
+    if isinstance(layer, DepthwiseLayer):
+        return ("channel by channel",)
+    shape = stage.input_shapes[inputs_of(run).index(symbol)]
+    bits, _ = stage.input_elements[inputs_of(run).index(symbol)]
+    dense = shape[-1] * bits // BYTE_BITS
+    return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else _distance(stage, run, symbol))
 
 
 def _distance(stage: Stage, run: KernelRun, symbol: str) -> int:

@@ -3,7 +3,7 @@
 from xpulpnn_sw.kernels.channelwise.add import add_kernel, random_add
 from xpulpnn_sw.kernels.channelwise.avgpool import avgpool_kernel, random_avgpool
 from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_depthwise
-from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS
+from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS, POOL_LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import check_maxpool, maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import check_relu, random_relu, relu_kernel, relu_precision
 from xpulpnn_sw.kernels.kind import Kind
@@ -20,7 +20,7 @@ from xpulpnn_sw.layers.channelwise import (
     MaxPoolLayer,
     ReluLayer,
 )
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _MAXPOOL_LAYER = "32x32x32:3x3:s=2,p=0x1x0x1"
 """The first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge."""
@@ -32,8 +32,8 @@ _USUAL = ("xpulpv2", "xpulpnn")
 
 
 def unsigned(bits: int) -> Precision:
-    """Unsigned elements of one width."""
-    return Precision(bits, bits, bits, w_signed=False)
+    """Unsigned elements of one width, of one bit -1 and +1."""
+    return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
 
 
 CHANNELWISE = (
@@ -83,7 +83,7 @@ CHANNELWISE = (
         form=MAXIMUM_FORM,
         usual=_MAXPOOL_LAYER,
         usual_in_cluster=_MAXPOOL_LAYER,
-        variants=PLAIN_LEVELS,
+        variants=POOL_LEVELS,
         usual_variants=_USUAL,
         uniform=unsigned,
         precision=check_maxpool,
