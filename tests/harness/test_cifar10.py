@@ -13,12 +13,13 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
 from xpulpnn_sim.harness import cifar10, network_case
-from xpulpnn_sim.harness.cifar10 import normalised, random_network, read_images, trained
+from xpulpnn_sim.harness.cifar10 import normalised, random_network, trained
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.cmsis import _SHAPES
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
 from xpulpnn_sw.layers.channelwise import ReluLayer
@@ -266,16 +267,17 @@ def test_trained_weights():
     network = trained(folder / "cmsis_cifar10.npz")
     images = read_images(folder / "cifar20")
     right = 0
-    for image in images:
-        current = normalised(image.pixels)
+    labels = images.known(10)
+    for samples, label in zip(images.samples, labels, strict=True):
+        current = normalised(samples)
         for stage in network.stages:
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
-        right += int(current.reshape(-1).argmax()) == image.label
-    assert (right, len(images)) == (19, 20)
-    result = run_network(replace(random_case(8), network=network, image=normalised(images[0].pixels)))
+        right += int(current.reshape(-1).argmax()) == label
+    assert (right, len(labels)) == (19, 20)
+    result = run_network(replace(random_case(8), network=network, image=normalised(images.samples[0])))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
-    assert int(result.scores.argmax()) == images[0].label
+    assert int(result.scores.argmax()) == labels[0]
 
 
 BAD_INPUT = {
@@ -309,12 +311,13 @@ def test_its_options_are_no_others(capsys):
 
 
 @pytest.mark.unit
-def test_folders_of_other_images(tmp_path):
-    with pytest.raises(InputError, match=r"^--images must be a folder of PNG files, not "):
-        read_images(tmp_path)
-    (tmp_path / "cat.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"^image must be called NAME_LABEL.png, label 0..9, not cat.png$"):
-        read_images(tmp_path)
+def test_images_of_another_size(tmp_path, capsys):
+    np.savez(tmp_path / "weights.npz", **arrays())
+    np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
+    words = ["--network", str(tmp_path / "weights.npz"), "--images", str(tmp_path / "small.npz")]
+    assert cli.main(["cosim", "cifar10", *words]) == 2
+    expected = f"error: images must be 32x32x3, not 16x16x3, in {tmp_path / 'small.npz'}\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.cosim

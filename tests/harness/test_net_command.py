@@ -50,15 +50,17 @@ def test_answers_and_record(network, tmp_path, capsys):
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
     assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
-    found = json.loads(records.read_text())
-    assert [(record["label"], record["answer"], record["mismatches"]) for record in found] == [
-        (0, 0, 0),
-        (1, 1, 0),
-        (1, 0, 0),
+    (found,) = json.loads(records.read_text())
+    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
+        (0, 0, 0, True),
+        (1, 1, 1, False),
+        (1, 0, 0, False),
     ]
-    assert [layer["layer"] for layer in found[0]["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
+    assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
     shown = capsys.readouterr().out
-    assert "2 of 3 images classified as labelled" in shown
+    assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
+    assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
     assert "sides on one core" in (tmp_path / "net.html").read_text()
 
