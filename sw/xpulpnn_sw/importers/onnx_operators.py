@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.onnx_layers import (
-    add_maps,
-    average_pool,
-    convolution,
-    gemm,
-    global_average_pool,
-    matrix_product,
-    maximum_pool,
-)
+from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
 from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.importers.onnx_quantisers import (
     bipolar,
     dequantise,
@@ -27,7 +20,18 @@ from xpulpnn_sw.importers.onnx_quantisers import (
     quantise,
     truncation,
 )
-from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, by_channel, clamped, exact, identity, moved
+from xpulpnn_sw.importers.values import (
+    Map,
+    Quantised,
+    Sums,
+    Value,
+    by_channel,
+    clamped,
+    constants,
+    exact,
+    identity,
+    moved,
+)
 
 Given = Sequence[Value | None]
 Operator = Callable[[Context, Node, Given], Value]
@@ -173,17 +177,13 @@ def same(_: Context, __: Node, given: Given) -> Value:
 
 def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
     """A value in another shape or order."""
+    if isinstance(value, Map):
+        value.check_unpadded()
     if isinstance(value, Map | Sums):
         return replace(value, places=change(value.places))
     if isinstance(value, Quantised):
         return Quantised(values=change(value.values), scale=change(value.scale))
     return change(value)
-
-
-def _whole(value: Value | None) -> list[int]:
-    if not isinstance(value, np.ndarray):
-        raise InputError("shape and axes must be constants, not depend on the values of the input")
-    return [int(one) for one in value.ravel()]
 
 
 def _shape(value: Value | None) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ def _shape(value: Value | None) -> tuple[int, ...]:
 
 def reshape(_: Context, node: Node, given: Given) -> Value:
     """Another shape."""
-    wanted = _whole(given[1]) if len(given) > 1 else node.numbers("shape", [])
+    wanted = constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
     if not node.number("allowzero", 0):
@@ -221,13 +221,13 @@ def transpose(_: Context, node: Node, given: Given) -> Value:
 
 def squeeze(_: Context, node: Node, given: Given) -> Value:
     """Without axes of one element."""
-    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
     return _placed(live(given[0]), lambda one: np.squeeze(one, tuple(axes) or None))
 
 
 def unsqueeze(_: Context, node: Node, given: Given) -> Value:
     """With axes of one element."""
-    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
     return _placed(live(given[0]), lambda one: np.expand_dims(one, tuple(axes)))
 
 
@@ -236,12 +236,24 @@ def shape_of(_: Context, __: Node, given: Given) -> Value:
     return np.array(live(given[0]).places.shape, np.int64)
 
 
-def pad(_: Context, node: Node, given: Given) -> Value:
-    """Nothing around the map: other pads are those of the layer behind."""
-    pads = _whole(given[1]) if len(given) > 1 else node.numbers("pads", [])
-    if any(pads):
-        raise InputError("pads must be 0, those of convolutions belong to the convolutions, not a node of their own")
-    return live(given[0])
+def pad(context: Context, node: Node, given: Given) -> Value:
+    """Zeros around a map, which become those of the layer behind."""
+    pads = constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
+    if not any(pads):
+        return live(given[0])
+    value = context.map_of(given[0], node.inputs[0])
+    axes = value.places.ndim
+    if node.text("mode", "constant") != "constant":
+        raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
+    filling = given[2] if len(given) > 2 and given[2] is not None else np.array(node.attributes.get("value", 0))
+    if not isinstance(filling, np.ndarray) or np.any(filling):
+        raise InputError("value around the map must be 0, not another")
+    if len(given) > 3 and given[3] is not None:
+        raise InputError("axes must be left out, not given")
+    if axes != 4 or len(pads) != 8 or min(pads) < 0 or any(pads[place] for place in (0, 1, 4, 5)):
+        raise InputError(f"pads must be those of rows and columns, 0 at least, not {', '.join(map(str, pads))}")
+    _, _, top, left, _, _, bottom, right = pads
+    return replace(value, pads=(top, bottom, left, right))
 
 
 OPERATORS: Mapping[str, Operator] = {
@@ -264,6 +276,7 @@ OPERATORS: Mapping[str, Operator] = {
     "MaxPool": maximum_pool,
     "AveragePool": average_pool,
     "GlobalAveragePool": global_average_pool,
+    "ReduceMean": mean,
     "Reshape": reshape,
     "Flatten": flatten,
     "Transpose": transpose,
