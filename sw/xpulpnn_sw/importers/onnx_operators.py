@@ -9,6 +9,15 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.assembly import INPUT
+from xpulpnn_sw.importers.onnx_integer import (
+    integer_addition,
+    integer_average_pool,
+    integer_convolution,
+    integer_gemm,
+    integer_global_average_pool,
+    integer_product,
+)
 from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
@@ -175,6 +184,20 @@ def same(_: Context, __: Node, given: Given) -> Value:
     return live(given[0])
 
 
+def cast(_: Context, node: Node, given: Given) -> Value:
+    """The input in floating point: of a model whose input has whole numbers, these."""
+    from onnx import TensorProto
+
+    value, wanted = live(given[0]), node.number("to", TensorProto.FLOAT)
+    if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
+    if isinstance(value, Map) and value.codes:
+        if value.stage != INPUT or (value.scale, value.offset) != (1, 0):
+            raise InputError("input must be that of DequantizeLinear or of the model, not integers with a scale")
+        return replace(value, codes=False)
+    return value
+
+
 def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
     """A value in another shape or order."""
     if isinstance(value, Map):
@@ -236,6 +259,16 @@ def shape_of(_: Context, __: Node, given: Given) -> Value:
     return np.array(live(given[0]).places.shape, np.int64)
 
 
+def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
+    """Whether a constant is what 0 is in a map, or in its integers."""
+    if filling is None:
+        filling = np.array(node.attributes.get("value", 0), np.float32)
+    if not isinstance(filling, np.ndarray) or filling.size != 1:
+        return False
+    number = exact(filling.ravel()[0])
+    return value.scale * number + value.offset == 0 if value.codes else number == 0
+
+
 def pad(context: Context, node: Node, given: Given) -> Value:
     """Zeros around a map, which become those of the layer behind."""
     pads = constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
@@ -245,8 +278,7 @@ def pad(context: Context, node: Node, given: Given) -> Value:
     axes = value.places.ndim
     if node.text("mode", "constant") != "constant":
         raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
-    filling = given[2] if len(given) > 2 and given[2] is not None else np.array(node.attributes.get("value", 0))
-    if not isinstance(filling, np.ndarray) or np.any(filling):
+    if not _is_zero(value, given[2] if len(given) > 2 else None, node):
         raise InputError("value around the map must be 0, not another")
     if len(given) > 3 and given[3] is not None:
         raise InputError("axes must be left out, not given")
@@ -256,6 +288,13 @@ def pad(context: Context, node: Node, given: Given) -> Value:
     return replace(value, pads=(top, bottom, left, right))
 
 
+ON_CODES = (
+    *("DequantizeLinear", "Cast", "QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearAveragePool"),
+    *("QLinearGlobalAveragePool", "MaxPool", "Pad", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"),
+    *("Shape", "Identity", "Dropout"),
+)
+"""Operators that take integers with a scale of their own."""
+
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
     "BipolarQuant": bipolar,
@@ -263,6 +302,12 @@ OPERATORS: Mapping[str, Operator] = {
     "Trunc": truncation,
     "QuantizeLinear": quantise,
     "DequantizeLinear": dequantise,
+    "QLinearConv": integer_convolution,
+    "QLinearMatMul": integer_product,
+    "QGemm": integer_gemm,
+    "QLinearAdd": integer_addition,
+    "QLinearAveragePool": integer_average_pool,
+    "QLinearGlobalAveragePool": integer_global_average_pool,
     "Conv": convolution,
     "Gemm": gemm,
     "MatMul": matrix_product,
@@ -285,7 +330,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Shape": shape_of,
     "Identity": same,
     "Dropout": same,
-    "Cast": same,
+    "Cast": cast,
     "Pad": pad,
 }
 """By the name of the operator."""

@@ -68,6 +68,8 @@ class Map:
         What they stand for.
     pads : (int, int, int, int)
         Rows and columns of zeros that a node has put around it, and no layer yet.
+    codes : bool
+        Whether the model's tensor has the integers, not what they stand for.
     """
 
     stage: str
@@ -80,6 +82,7 @@ class Map:
     scale: Fraction
     offset: Fraction
     pads: Pads = NO_PADS
+    codes: bool = False
 
     def check_unpadded(self) -> None:
         """Raise :class:`InputError` if there are zeros around it."""

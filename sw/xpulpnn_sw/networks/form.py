@@ -1,8 +1,8 @@
 """Networks in files: layers as JSON, which can be written by hand, weights as npz beside it.
 
 The object has ``name``; ``version``, 2; ``arrays``, the name of the npz file beside it; ``layers``, in their order; if
-images are to be scaled, ``input`` with ``subtract``, ``multiply``, ``add`` (lists by colour, of ``multiply`` and ``add``
-also numbers for all) and ``shift``: the network computes with ``clip(((sample - subtract) * multiply + add) >> shift)``,
+images are to be scaled, ``input`` with ``subtract``, ``multiply``, ``add`` (lists by colour, of the last two also
+numbers for all) and ``shift``: the network computes with ``clip(((sample - subtract) * multiply + add) >> shift)``,
 clipped to the range of its inputs; and if the results have names, ``classes``, a list of them.
 
 A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.build.NETWORK_KERNELS`), ``layer`` and
