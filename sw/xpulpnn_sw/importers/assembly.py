@@ -194,8 +194,7 @@ class Assembly:
             Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
             for own, (one, least, most) in zip(found, ranges, strict=True)
         ]
-        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "is_free": levels.is_free}
-        rule = fitted(channels, levels.results, **rest)
+        rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
         if rule is None:
             return None
         kappa, lam, shift = rule

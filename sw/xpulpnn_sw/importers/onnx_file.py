@@ -77,7 +77,8 @@ class OnnxModel:
     @property
     def readers(self) -> tuple[Reader, ...]:
         """The layers that read maps, in their order."""
-        live, sources = {self.input.name}, dict[str, str]()
+        live, samples = {self.input.name}, {self.input.name}
+        sources: dict[str, str] = {}
         found: list[Reader] = []
         for node in self.nodes:
             given = [name for name in node.inputs if name in live]
@@ -88,11 +89,14 @@ class OnnxModel:
             if node.operator == "Pad":
                 # what is behind reads what is before
                 sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
-            given = [sources.get(name, name) for name in given]
+            is_first = samples.issuperset(given)
+            given = tuple(sources.get(name, name) for name in given)
             if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
-                found.append(Reader(name=node.name, inputs=(given[0],), weights=node.inputs[1]))
+                found.append(Reader(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
             elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
-                found.append(Reader(name=node.name, inputs=tuple(given)))
+                found.append(Reader(name=node.name, inputs=given, is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
         return tuple(found)
 
     def calibration(self, options: ImportOptions) -> Calibration:

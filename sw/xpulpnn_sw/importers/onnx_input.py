@@ -93,8 +93,8 @@ class ModelInput:
     def _codes(self, options: ImportOptions, assembly: Assembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
             raise InputError(
-                f"--samples, --mean, --std and --quantise must be left out with an input of {self.type}, whose numbers are "
-                "the samples"
+                f"--samples, --mean, --std and --quantise must be left out with an input of {self.type}, whose "
+                "numbers are the samples"
             )
         is_signed = _SIGNED[self.type]
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0

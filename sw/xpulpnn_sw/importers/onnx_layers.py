@@ -16,10 +16,11 @@ from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_o
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.precision import SIGN_BITS
 
+IMAGE_CHANNELS = 3
+"""With more, pixels of the input fill words."""
+
 Given = Sequence[Value | None]
 _MAP_AXES, _SEQUENCE_AXES = 4, 3
-_IMAGE_CHANNELS = 4
-"""With fewer a convolution of the input is one of an image."""
 
 
 def weight_bits(values: Any, source: Map) -> int:
@@ -112,18 +113,20 @@ def convolution(context: Context, node: Node, given: Given) -> Value:
     if groups > 1 and not is_depthwise:
         weights = _whole(weights, groups, source)
         context.note(f"{node}: its {groups} groups become one with weights of 0")
-    after, reach = (*window.results, size[0]), join_window(window.reach)
+    is_image = source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS and not is_depthwise
+    after, reach = (*window.results, size[0]), "x".join(map(str, window.reach))
     if is_depthwise:
         chosen, rest, stored = "depthwise", reach, weights.values[:, 0]
     else:
-        chosen = "pointwise" if reach == "1x1" else "conv"
+        chosen = "pointwise" if reach == "1x1" and not is_image else "conv"
         rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{reach}"
         stored = weights.values.transpose(0, 2, 3, 1)
     layer = window.text(shape, rest)
-    if chosen == "conv" and source.stage == INPUT and shape[2] < _IMAGE_CHANNELS and source.bits == SAMPLE_BITS:
-        layer = f"{layer}:image"
     places = standard_places(after)[:, :, 0] if is_sequence else standard_places(after)
     sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
+    if is_image:
+        # kernels for images have weights in bytes, and take half the cycles of others all the same
+        sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
 
 
@@ -138,11 +141,6 @@ def _sequence(node: Node, source: Map, weights: Quantised) -> tuple[Node, Map, Q
     attributes = dict(changed.attributes) | {"kernel_shape": [channels, length]}
     image = replace(source, places=source.places[:, np.newaxis])
     return replace(changed, attributes=attributes), image, weights.reshaped((outputs, 1, channels, length))
-
-
-def join_window(size: Sequence[int]) -> str:
-    """Rows and columns as layers have them."""
-    return "x".join(map(str, size))
 
 
 def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:

@@ -295,6 +295,9 @@ ON_CODES = (
 )
 """Operators that take integers with a scale of their own."""
 
+QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
+"""Operators of models that are quantised."""
+
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
     "BipolarQuant": bipolar,

@@ -175,7 +175,7 @@ def truncation(context: Context, node: Node, given: Given) -> Value:
             for end in (least, most)
         ]
         low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
-        high += int(mode != "FLOOR"
+        high += int(mode != "FLOOR")
     bits, signed = stored(low, high)
     unit = 1 << lower
     levels = Levels(

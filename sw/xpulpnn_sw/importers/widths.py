@@ -42,11 +42,14 @@ class Reader:
         The tensors that it reads, without its weights.
     weights : str
         The tensor of its weights; empty: it has none.
+    is_first : bool
+        Whether it reads the samples of images.
     """
 
     name: str
     inputs: tuple[str, ...]
     weights: str = ""
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
