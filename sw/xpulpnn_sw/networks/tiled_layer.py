@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.networks.kernels import buffer_of, length
+from xpulpnn_sw.networks.kernels import buffer_of
 from xpulpnn_sw.networks.network import Stage
-from xpulpnn_sw.tiling.geometry import Product, divides, footprint_of, product_of, rates_of, shape_of
-from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
+from xpulpnn_sw.tiling.division import Division
+from xpulpnn_sw.tiling.geometry import divides
+from xpulpnn_sw.tiling.maps import MapDivision, divides_by_rows
+from xpulpnn_sw.tiling.plan import Plan, aligned
+from xpulpnn_sw.tiling.products import ProductDivision
 from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
 
 CALLS = "calls"
@@ -26,8 +29,8 @@ class TiledLayer:
     ----------
     name : str
         Of the layer.
-    run : Product
-        Its kernel, for any tile.
+    division : Division
+        How its kernel computes a tile.
     plan : Plan
         The tiles.
     steps : tuple of Step
@@ -35,14 +38,20 @@ class TiledLayer:
     """
 
     name: str
-    run: Product
+    division: Division
     plan: Plan
     steps: tuple[Step, ...]
 
     @property
     def call_bytes(self) -> int:
         """Of an argument structure."""
-        return aligned(len(self.run.structure.fields) * WORD_BYTES)
+        return _call_bytes(self.division.run)
+
+    @property
+    def shared(self) -> str | None:
+        """Name of the piece of memory that the kernel needs while it runs."""
+        symbol = buffer_of(self.division.run)
+        return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: Operand, slot: int) -> str:
         """Name of the piece of memory of an operand."""
@@ -57,8 +66,8 @@ class TiledLayer:
         for operand, (count, size) in self.plan.buffers.items():
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
-        if (shared := buffer_of(self.run)) is not None:
-            yield f"{self.name}.{shared}", length(self.run, shared)
+        if self.shared is not None:
+            yield self.shared, self.division.buffer_bytes(self.plan.lines)
 
     def fetched_call(self, step: int) -> int | None:
         """The tile whose argument structure comes in a step: that of the next one, if there is one."""
@@ -72,17 +81,22 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     Raises :class:`LayerError`, which names the layer, if it cannot be divided, or no tile is small enough.
     """
     try:
-        product = product_of(run)
-        shared = buffer_of(run)
-        # a call for each slot besides
-        fixed = always + CALL_SLOTS * aligned(len(run.structure.fields) * WORD_BYTES)
-        fixed += aligned(length(run, shared)) if shared else 0
-        plan = planned(shape_of(product), footprint_of(product, fixed), rates_of(product), cores, memory, Demand())
+        division = MapDivision(run, cores) if divides_by_rows(run) else _product(stage, run)
+        plan = division.planned(cores, memory, always + CALL_SLOTS * _call_bytes(run))
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
-    return TiledLayer(name=stage.name, run=product, plan=plan, steps=tuple(schedule(plan.tiles, overlap=True)))
+    steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
+    return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps)
 
 
 def can_be_tiled(run: KernelRun) -> bool:
     """Whether a layer can be computed in tiles."""
-    return divides(run)
+    return divides(run) or divides_by_rows(run)
+
+
+def _product(stage: Stage, run: KernelRun) -> ProductDivision:
+    return ProductDivision(run, stage.tensors.rule, folded=stage.tensors.folded)
+
+
+def _call_bytes(run: KernelRun) -> int:
+    return aligned(len(run.structure.fields) * WORD_BYTES)

@@ -1,7 +1,6 @@
 """What a network on a cluster has in memory: operands outside, addresses inside, and what is moved between them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from xpulpnn_sw.networks.kernels import (
     OUTPUT,
     buffer_of,
     input_pieces,
+    inputs_of,
     length,
     map_bytes,
     own_symbols,
@@ -22,8 +22,8 @@ from xpulpnn_sw.networks.kernels import (
 )
 from xpulpnn_sw.networks.residence import results_of
 from xpulpnn_sw.networks.tiled_layer import CALL_SLOTS, CALLS, TiledLayer
-from xpulpnn_sw.tiling.function import specialised
-from xpulpnn_sw.tiling.operands import Filters, Outside, Places, Transfer, filters_of
+from xpulpnn_sw.tiling.division import Addresses, Placed
+from xpulpnn_sw.tiling.operands import Outside, Transfer
 
 REPORTS = "reports"
 """Piece of memory with readings of mcycle."""
@@ -68,7 +68,7 @@ class DeployedMemory:
         self._contents = {one.name: one.content for one in plan.maps.residences}
         self._place_maps()
         self._arguments: dict[int, int] = {}
-        self._tiles: dict[int, Places] = {}
+        self._tiles: dict[int, Placed] = {}
         self.functions: list[Words] = []
         self._place_layers()
         self.calls = [self._call(number) for number in range(len(plan.runs) - 1)]
@@ -113,34 +113,25 @@ class DeployedMemory:
 
     def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
         """Filters and argument structures of a layer in tiles, and its function."""
-        (source,) = (name for (reader, _), name in self._plan.maps.inputs.items() if reader == number)
-        stage, plan = self._plan.network.stages[number], layer.plan
-        filters: dict[range, tuple[int, Filters]] = {}
-        for tile in plan.tiles:
-            if tile.channels not in filters:
-                part = filters_of(layer.run, tile.channels)
-                content = part.words.astype("<u4").tobytes()
-                filters[tile.channels] = self.outside.place(f"{layer.name}.filters{tile.channels.start}", content), part
-        shared = buffer_of(layer.run)
-        buffer = {} if shared is None else {"buffer": self.inside[f"{layer.name}.{shared}"]}
-        buffers = {
-            operand: tuple(self.inside[layer.buffer(operand, slot)] for slot in range(count))
-            for operand, (count, _) in plan.buffers.items()
-        }
-        places = self._tiles[number] = Places(
-            run=replace(layer.run, arguments={**layer.run.arguments, **buffer}),
-            input=self.outside.symbols[source].address,
-            output=self.outside.symbols[results_of(stage)].address,
-            filters=filters,
-            buffers=buffers,
+        stage, symbols = self._plan.network.stages[number], self.outside.symbols
+        sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(layer.division.run)]
+        addresses = Addresses(
+            sources=tuple(symbols[source].address for source in sources),
+            output=symbols[results_of(stage)].address,
+            buffers={
+                operand: tuple(self.inside[layer.buffer(operand, slot)] for slot in range(count))
+                for operand, (count, _) in layer.plan.buffers.items()
+            },
+            buffer=None if layer.shared is None else self.inside[layer.shared],
         )
-        calls = [places.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
-        fields = layer.run.structure.fields
+        placed = self._tiles[number] = layer.division.place(layer.name, self.outside, layer.plan, addresses)
+        calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
+        fields = layer.division.run.structure.fields
         content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")
         for row, values in zip(content, calls, strict=True):
             row[: len(fields)] = [values[field.name] & WORD_MASK for field in fields]
         self.outside.place(f"{layer.name}.{CALLS}", content.tobytes())
-        return specialised(layer.run, stage.tensors.rule, calls, folded=stage.tensors.folded).function.words
+        return layer.division.function(calls)
 
     def _call(self, layer: int) -> int:
         stage, run = self._plan.network.stages[layer], self._plan.runs[layer]
@@ -171,7 +162,8 @@ class DeployedMemory:
         tile = self._plan.tile_step(step)
         if tile is None or step.layer is None or step.tile is None:
             return
-        yield from (self._tiles[step.layer].transfer(move) for move in tile.moves)
+        for move in tile.moves:
+            yield from self._tiles[step.layer].transfers(move)
 
     def upkeep(self) -> Iterator[tuple[Transfer, ...]]:
         """What is moved in each step besides: reports of the step before, the arguments of the next tile."""
