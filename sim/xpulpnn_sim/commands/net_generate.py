@@ -16,6 +16,7 @@ from xpulpnn_sim.commands.common import (
     add_json,
     core_title,
     output,
+    remark,
     require_folder,
     require_writable,
     write_json,
@@ -67,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         find(arguments.compiler)
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
     program = network_program(network.network, inputs, config, core=core_title(arguments), settings=settings)
+    if program.network.outside:
+        remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = arguments.output
     require_folder(folder, "--output")
     written: list[Path] = []
@@ -111,6 +114,7 @@ def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, objec
         "cores": network.cores or 1,
         "files": [str(path) for path in written],
         "memory_bytes": network.plan.extent,
+        "outside": network.outside,
         "weight_bytes": sum(weight_bytes(layer.run) for layer in network.layers),
         "layers": [
             {"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers

@@ -7,10 +7,10 @@ from functools import cached_property
 from xpulpnn_sw.clibrary.functions import library_run
 from xpulpnn_sw.cnetworks.input_layout import InputLayout
 from xpulpnn_sw.cnetworks.names import identifier, identifiers
-from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name, weights_name
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
-from xpulpnn_sw.networks.kernels import OUTPUT, buffer_of, edges, input_pieces, kernels, length
+from xpulpnn_sw.networks.kernels import ARGUMENTS, OUTPUT, buffer_of, edges, input_pieces, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.networks.whole_words import filled_input
 
@@ -83,10 +83,26 @@ class CNetwork:
         """What pieces of memory are called in C."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
         found: dict[str, str] = {}
-        for piece in self.plan.pieces:
+        for piece in (*self.plan.pieces, *self.plan.outside):
             owner, dot, what = piece.name.rpartition(".")
             found[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
         return found
+
+    def place(self, piece: str) -> str:
+        """The address of a piece of memory."""
+        name = self.piece_names[piece]
+        return f"L2({name})" if piece in self.plan.outside_places else f"AT({name})"
+
+    @property
+    def outside(self) -> list[str]:
+        """What stays outside the TCDM for want of room, with its bytes."""
+        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
+        maps = [(piece.name, piece.size) for piece in self.plan.outside]
+        return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
+
+    @property
+    def _left(self) -> list[CLayer]:
+        return [self.layers[number] for number in self.plan.left]
 
     @property
     def functions(self) -> list[KernelRun]:
@@ -118,17 +134,18 @@ def c_network(
     variants : sequence of str
         How each layer is computed.
     cores, memory : int, optional
-        Cores of a cluster and bytes of its TCDM for the network.
+        Cores of a cluster and bytes of its TCDM for the network, the arguments of its functions among them.
 
     Raises
     ------
     LayerError
-        Layers that do not find their inputs in memory as they need them, or do not fit into the TCDM.
+        Layers that do not find their inputs in memory as they need them.
     """
     filled = filled_input(image, network)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=False)
     runs = [library_run(run) for run in built]
-    plan = planned(network, runs, memory)
+    arguments = sum(length(run, ARGUMENTS) for run in runs)
+    plan = planned(network, runs, None if memory is None else max(memory - arguments, 0))
     pieces = input_pieces(network, runs)
     brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
     names = identifiers(stage.name for stage in network.stages)
