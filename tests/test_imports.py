@@ -77,6 +77,7 @@ ARROWS = {
     "sim/xpulpnn_sim/papers": Arrows(
         (*BASE, *sim("harness", "explorer", "api", "papers")), ("jinja2", "numpy", "plotly")
     ),
+    "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy", "plotly")),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
     "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "package"))),
     "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("numpy", "rich")),

@@ -44,8 +44,12 @@ class Images:
 
     def first(self, count: int | None) -> "Images":
         """Not more than so many of them, from the beginning."""
-        labels = None if self.labels is None else self.labels[:count]
-        return replace(self, samples=self.samples[:count], labels=labels)
+        return self.between(0, count)
+
+    def between(self, first: int, last: int | None) -> "Images":
+        """Those from a number on to below another, or to the end."""
+        labels = None if self.labels is None else self.labels[first:last]
+        return replace(self, samples=self.samples[first:last], labels=labels)
 
     def known(self, classes: int) -> NDArray[np.int64]:
         """The class of each; raises :class:`InputError` unless they are known, and numbers below ``classes``."""

@@ -113,7 +113,8 @@ class Model:
 
 
 def imported(model: Model, path: Path, **options: Any) -> Described:
-    return import_onnx(model.saved(path / "model.onnx"), ImportOptions(name="model", high=Fraction(255), **options))
+    whole = ImportOptions(name="model", samples=(Fraction(0), Fraction(255)), **options)
+    return import_onnx(model.saved(path / "model.onnx"), whole)
 
 
 def samples(model: Model, rng: np.random.Generator) -> NDArray[Any]:

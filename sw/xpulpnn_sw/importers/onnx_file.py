@@ -1,6 +1,7 @@
 """ONNX models: the file, the nodes in their order, constants computed beforehand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -14,8 +15,9 @@ from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.onnx_operators import OPERATORS
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.policy import Policy, evaluated, reason_of
+from xpulpnn_sw.importers.policy import Calibration, Policy, evaluated, reason_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, standard_places
+from xpulpnn_sw.importers.widths import Reader
 from xpulpnn_sw.networks.described import Described
 
 _LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
@@ -34,26 +36,89 @@ def import_onnx(path: Path, options: ImportOptions) -> Described:
     InputError, LayerError
         Files that are no such model; a node that no layer stands for, by name and with the reason.
     """
-    model = _loaded(path)
-    graph = model.graph
-    constants = {one.name: _array(one, path) for one in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in constants]
-    if len(inputs) != 1 or len(graph.output) != 1:
-        raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
-    shape = _input_shape(inputs[0])
-    nodes = [_node(one) for one in graph.node]
-    policy = None if options.quantise is None else Policy.calibrated(model, inputs[0].name, shape, options)
-    context = Context(assembly=Assembly(options.name, options.note), policy=policy, note=options.note)
-    values: dict[str, Value] = {**constants, inputs[0].name: _input(shape, options)}
-    output = graph.output[0].name
-    for node in nodes:
-        _compute(node, values, context, model, output)
-    if output not in values:
-        raise InputError(f"output of the model must be that of a node, not {output}")
-    return _finished(values[output], context, nodes)
+    model, request = OnnxModel.read(path), options.request
+    return model.network(options, None if request is None else model.calibration(options).policy(request))
 
 
-def _finished(result: Value, context: Context, nodes: list[Node]) -> Described:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnnxModel:
+    """A model out of a file, which can be read with other bits again and again.
+
+    Parameters
+    ----------
+    proto : ModelProto
+        As onnx has it.
+    constants : mapping of str to array
+        Its tensors.
+    nodes : tuple of Node
+        In their order.
+    input : str
+        Name of its input.
+    shape : tuple of int
+        Of the input for one image, 1 first.
+    """
+
+    proto: Any
+    constants: Mapping[str, NDArray[Any]]
+    nodes: tuple[Node, ...]
+    input: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> "OnnxModel":
+        """The model in a file; raises :class:`InputError` for files that are none of one image."""
+        model = _loaded(path)
+        graph = model.graph
+        constants = {one.name: _array(one, path) for one in graph.initializer}
+        inputs = [one for one in graph.input if one.name not in constants]
+        if len(inputs) != 1 or len(graph.output) != 1:
+            raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
+        nodes = tuple(_node(one) for one in graph.node)
+        return cls(proto=model, constants=constants, nodes=nodes, input=inputs[0].name, shape=_input_shape(inputs[0]))
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The layers that read maps, in their order."""
+        live, samples = {self.input}, {self.input}
+        found: list[Reader] = []
+        for node in self.nodes:
+            given = [name for name in node.inputs if name in live]
+            # the shape of a map is no map
+            if not given or node.operator == "Shape":
+                continue
+            live.update(node.outputs)
+            is_first = samples.issuperset(given)
+            if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
+                found.append(Reader(name=node.name, inputs=node.inputs[:1], weights=node.inputs[1], is_first=is_first))
+            elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
+                found.append(Reader(name=node.name, inputs=tuple(given), is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
+        return tuple(found)
+
+    def calibration(self, options: ImportOptions) -> Calibration:
+        """What its tensors are like for ``options.images``; raises :class:`InputError` for others than its inputs."""
+        return Calibration.computed(self.proto, self.input, self.shape, options, self.readers)
+
+    def network(self, options: ImportOptions, policy: Policy | None) -> Described:
+        """The network; raises what :func:`import_onnx` raises."""
+        context = Context(assembly=Assembly(options.name, options.note), policy=policy, note=options.note)
+        values: dict[str, Value] = {**self.constants, self.input: _input(self.shape, options)}
+        output = self.proto.graph.output[0].name
+        for node in self.nodes:
+            _compute(node, values, context, self.proto, output)
+        if output not in values:
+            raise InputError(f"output of the model must be that of a node, not {output}")
+        return _finished(values[output], context, self.nodes)
+
+
+_WEIGHTED = ("Conv", "Gemm", "MatMul")
+_AVERAGES = ("AveragePool", "GlobalAveragePool")
+_SUMS = ("Add", "Sub")
+"""Operators that read maps: with constant weights, without any, and if they have two maps."""
+
+
+def _finished(result: Value, context: Context, nodes: Sequence[Node]) -> Described:
     if isinstance(result, Sums):
         try:
             if context.policy is not None and result.weights is None:

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS
 from xpulpnn_sw.importers.levels import WIDTHS, Affine
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
 from xpulpnn_sw.layer_text import join
 from xpulpnn_sw.precision import SIGN_BITS
+
+IMAGE_CHANNELS = 3
+"""With more, pixels of the input fill words."""
 
 Given = Sequence[Value | None]
 Pads = tuple[int, int, int, int]
@@ -147,8 +151,9 @@ def convolution(context: Context, node: Node, given: Given) -> Value:
     strides, pads, area = _window(node, shape, kernel)
     after = (*area, size[0])
     window = f"{kernel[0]}x{kernel[1]}"
+    is_image = groups == 1 and source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS
     if groups == 1:
-        chosen = "pointwise" if window == "1x1" else "conv"
+        chosen = "pointwise" if window == "1x1" and not is_image else "conv"
         rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{window}"
         stored = weights.values.transpose(0, 2, 3, 1)
     elif groups == shape[2] == size[0]:
@@ -157,6 +162,9 @@ def convolution(context: Context, node: Node, given: Given) -> Value:
         raise InputError(f"group must be 1, or {shape[2]} with as many filters, not {groups} with {size[0]}")
     layer = _text(shape, rest, strides, pads)
     sums = _products(node, chosen, layer, source, weights, stored, after, standard_places(after), pads=any(pads))
+    if is_image:
+        # kernels for images have weights in bytes, and take half the cycles of others all the same
+        sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
 
 

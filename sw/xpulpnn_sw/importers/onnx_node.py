@@ -1,7 +1,7 @@
 """A node of an ONNX graph, and what its operator works in."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Context:
     assembly: Assembly
     policy: Policy | None
     note: Callable[[str], None]
+    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def map_of(self, value: Value | None, tensor: str) -> Map:
         """A value in memory; raises :class:`InputError` if nothing says how it is quantised."""
@@ -82,7 +83,10 @@ class Context:
             raise InputError(
                 f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
             )
-        return self.assembly.quantised(value, self.policy.levels(tensor, value))
+        # a map that several layers read is quantised once
+        if value not in self._quantised:
+            self._quantised[value] = self.assembly.quantised(value, self.policy.levels(tensor, value))
+        return self._quantised[value]
 
     def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
         """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
@@ -91,7 +95,7 @@ class Context:
         if not isinstance(value, np.ndarray):
             raise InputError(f"{tensor} must be a constant, not depend on the input of the model")
         if self.policy is not None:
-            return self.policy.weights(value, channel_axis)
+            return self.policy.weights(tensor, value, channel_axis)
         if not np.array_equal(value, np.rint(value)):
             raise InputError(
                 f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"

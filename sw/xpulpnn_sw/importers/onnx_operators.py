@@ -244,6 +244,9 @@ def pad(_: Context, node: Node, given: Given) -> Value:
     return live(given[0])
 
 
+QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
+"""Operators of models that are quantised."""
+
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
     "BipolarQuant": bipolar,

@@ -1,7 +1,7 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.levels import WIDTHS, Levels, uniform_levels
+from xpulpnn_sw.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.values import Quantised, Sums
+from xpulpnn_sw.importers.widths import Reader, Request, TensorWidths
 
 _KEPT = 1 << 14
 """Elements of a tensor that a scale is looked for with."""
@@ -34,30 +35,32 @@ def best_scale(values: NDArray[Any], low: int, high: int) -> float:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Policy:
-    """How a model in floating point is quantised.
+class Calibration:
+    """What is known of a model in floating point before its bits are.
 
     Parameters
     ----------
-    bits : int
-        Of weights and activations.
+    readers : tuple of Reader
+        Its layers that read maps, in their order.
     samples : mapping of str to array
         For each tensor elements that it had for images.
     """
 
-    bits: int
+    readers: tuple[Reader, ...]
     samples: Mapping[str, NDArray[Any]]
+    _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
+    _weights: dict[tuple[str, int, int | None], Quantised] = field(
+        default_factory=dict[tuple[str, int, int | None], Quantised]
+    )
 
     @classmethod
-    def calibrated(cls, model: Any, name: str, shape: tuple[int, ...], options: ImportOptions) -> "Policy":
-        """The policy for a model, whose input is called ``name``, with the images of ``options``.
+    def computed(
+        cls, model: Any, name: str, shape: tuple[int, ...], options: ImportOptions, readers: Sequence[Reader]
+    ) -> "Calibration":
+        """That of a model, whose input is called ``name``, with the images of ``options``.
 
-        Raises :class:`InputError` for other widths than those of kernels, images of other sizes, or models that
-        cannot be computed.
+        Raises :class:`InputError` for images of other sizes, or models that cannot be computed.
         """
-        bits = options.quantise
-        if bits not in WIDTHS:
-            raise InputError(f"--quantise must be one of {', '.join(map(str, WIDTHS))}, not {bits}")
         if options.images is None or not len(options.images):
             raise InputError("--quantise must have images for calibration, not none")
         images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
@@ -67,27 +70,65 @@ class Policy:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
             raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
-        return cls(bits=bits, samples=_computed(model, name, real.reshape(-1, *shape)))
+        return cls(readers=tuple(readers), samples=_computed(model, name, real.reshape(-1, *shape)))
+
+    def policy(self, request: Request) -> "Policy":
+        """How the model is quantised with these bits; raises :class:`InputError` for other layers."""
+        return Policy(calibration=self, widths=request.tensors(self.readers))
+
+    def scale(self, tensor: str, low: int, high: int) -> float:
+        """The best one of a tensor for integers ``low..high``."""
+        key = tensor, low, high
+        if key not in self._scales:
+            self._scales[key] = best_scale(self.samples[tensor], low, high)
+        return self._scales[key]
+
+    def weights(self, tensor: str, values: NDArray[Any], bits: int, channel_axis: int | None) -> Quantised:
+        """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
+        key = tensor, bits, channel_axis
+        if key not in self._weights:
+            self._weights[key] = _rounded(values, bits, channel_axis)
+        return self._weights[key]
+
+
+def _rounded(values: NDArray[Any], bits: int, channel_axis: int | None) -> Quantised:
+    most = (1 << (bits - 1)) - 1
+    rows = values[np.newaxis] if channel_axis is None else np.moveaxis(values, channel_axis, 0)
+    scales = [best_scale(row.ravel(), -most, most) for row in rows]
+    column = np.array(scales).reshape(-1, *[1] * (rows.ndim - 1))
+    whole = np.clip(np.rint(rows / column), -most, most).astype(np.int64)
+    exact = np.broadcast_to(np.array([Fraction(one) for one in scales], object).reshape(column.shape), whole.shape)
+    if channel_axis is None:
+        return Quantised(values=whole[0], scale=exact[0])
+    return Quantised(values=np.moveaxis(whole, 0, channel_axis), scale=np.moveaxis(exact, 0, channel_axis))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Policy:
+    """How a model in floating point is quantised.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What its tensors are like.
+    widths : TensorWidths
+        Their bits.
+    """
+
+    calibration: Calibration
+    widths: TensorWidths
 
     def levels(self, tensor: str, sums: Sums) -> Levels:
         """A quantiser for a tensor: unsigned if nothing is negative."""
-        values = self.samples[tensor]
+        values, bits = self.calibration.samples[tensor], self.widths.of(tensor)
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
-        low, high = (0, (1 << self.bits) - 1) if is_positive else (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
-        scale = Fraction(best_scale(values, low, high))
+        low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        scale = Fraction(self.calibration.scale(tensor, low, high))
         return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
 
-    def weights(self, values: NDArray[Any], channel_axis: int | None) -> Quantised:
-        """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
-        most = (1 << (self.bits - 1)) - 1
-        rows = values[np.newaxis] if channel_axis is None else np.moveaxis(values, channel_axis, 0)
-        scales = [best_scale(row.ravel(), -most, most) for row in rows]
-        column = np.array(scales).reshape(-1, *[1] * (rows.ndim - 1))
-        whole = np.clip(np.rint(rows / column), -most, most).astype(np.int64)
-        exact = np.broadcast_to(np.array([Fraction(one) for one in scales], object).reshape(column.shape), whole.shape)
-        if channel_axis is None:
-            return Quantised(values=whole[0], scale=exact[0])
-        return Quantised(values=np.moveaxis(whole, 0, channel_axis), scale=np.moveaxis(exact, 0, channel_axis))
+    def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
+        """Constants as integers, a scale for each number of an axis or for all."""
+        return self.calibration.weights(tensor, values, self.widths.of(tensor), channel_axis)
 
 
 def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:

@@ -139,9 +139,9 @@ class _Import:
 
     def _scaling(self, start: Value) -> Scaling:
         """Samples as codes."""
-        low, high = self._options.low, self._options.high
-        if (low, high) == (0, 1):
+        if self._options.samples is None:
             return Scaling(add=LEAST) if start.signed else Scaling()
+        low, high = self._options.samples
         scale = Fraction(start.scale)
         factor, offset = (high - low) / _GREATEST_SAMPLE / scale, low / scale + start.zero
         half = Fraction(1, _BOTH)

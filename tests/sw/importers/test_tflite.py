@@ -408,7 +408,7 @@ def test_samples(tmp_path):
     samples = np.arange(288).reshape(1, 9, 8, 4) % 256
     assert (imported(path).batch(samples) == samples - 128).all()
     # -1..1 in steps of 0.02 around the code 11
-    scaled = imported(path, low=Fraction(-1), high=Fraction(1)).batch(samples)
+    scaled = imported(path, samples=(Fraction(-1), Fraction(1))).batch(samples)
     right = np.clip(np.round((samples / 127.5 - 1) / np.float32(0.02) + 11), -128, 127)
     assert np.abs(scaled - right).max() <= 1
     assert (scaled == right).mean() > 0.99
