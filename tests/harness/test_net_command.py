@@ -83,19 +83,6 @@ def test_reference(network, tmp_path, capsys):
     assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
 
 
-@pytest.mark.unit
-def test_what_the_design_cannot_run_yet_is_refused_by_name(network, tmp_path, capsys):
-    both = {"name": "both", "kernel": "add", "layer": "4x4x4", "precision": "8xu8x8", "inputs": ["first", "first"]}
-    arrays = dict(np.load(tmp_path / "sides.npz"))
-    arrays |= {"both.factors": np.ones(2, int), "both.summands": np.zeros(2, int), "both.shifts": np.ones(2, int)}
-    np.savez(tmp_path / "sides.npz", **arrays)
-    content = json.loads(network.read_text())
-    network.write_text(json.dumps(content | {"version": 2, "layers": [LAYERS[0], both, LAYERS[1]]}))
-    for cores in ("1", "4"):
-        assert cli.main(["net", str(network), "--cores", cores]) == 2
-        assert capsys.readouterr().err.startswith("error: kernel of both must be one of conv, pointwise, linear, ")
-
-
 BAD_INPUT = {
     "no file": (["none.json"], "network must be a JSON file that can be read, not none.json: "),
     "no images": (["{}", "--images", "."], "--images must be a folder of PNG files, not ."),

@@ -39,7 +39,7 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
     """
     if not cluster.dma:
         raise InputError("dma of the cluster must be true for networks, not false")
-    return deployed_program(case.computed, case.image, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
+    return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
 
 
 def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":

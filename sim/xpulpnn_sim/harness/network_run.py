@@ -44,7 +44,7 @@ def build_network(case: NetworkCase) -> Built:
     """
     if isinstance(case.config, ClusterConfig):
         return build_deployed(case, case.config)
-    made = chain(case.computed, case.image, case.variants)
+    made = chain(case.computed, case.given, case.variants)
     program = bare_program(made.function)
     return BuiltChain(case=case, made=made, program=program, executable=executable_of(program, case.network.name))
 

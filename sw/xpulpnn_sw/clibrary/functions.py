@@ -30,6 +30,7 @@ _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "depthwise": ("8x8x4:3x3", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
     "maxpool": ("{side}x{side}x4:{window}",),
     "relu": ("4x4x4",),
+    "transpose": ("4x4x4",),
 }
 """Layers for which the functions of a kernel differ; all others have the function of one of these.
 

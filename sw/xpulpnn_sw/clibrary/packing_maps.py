@@ -16,7 +16,7 @@ from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
 
-MAP_KERNELS = ("add", "avgpool", "maxpool", "relu")
+MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")
 """Kernels without weights."""
 
 _MAPS = 2

@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.network import Network, Stage
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """The network in which convolutions fold the columns of their results where their only reader, a pooling, takes it.
+    """The network in which convolutions fold the columns of their results where a pooling alone reads them and can.
 
     ``variants`` are those of the layers.
     """

@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layout import Ints, Words
+from xpulpnn_sw.layout import Ints, PlanesLayout, Words
 from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
@@ -169,8 +169,12 @@ def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
     """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
-    if isinstance(stage.layer, DepthwiseLayer):
-        raise LayerError(f"inputs of {stage.name} must be channel by channel, not pixel by pixel as of {before.name}")
+    orders = "pixel by pixel", "channel by channel"
+    wanted, found = isinstance(stage.layer, DepthwiseLayer), isinstance(written.output, PlanesLayout)
+    if wanted != found:
+        raise LayerError(f"inputs of {stage.name} must be {orders[wanted]}, not {orders[found]} as of {before.name}")
+    if wanted:
+        return
     shape, distance = written.output.shape, written.output.pixel_bytes
     pixels, channels = int(np.prod(shape[:-1])), shape[-1]
     is_dense = distance * BYTE_BITS == channels * before.precision.y
