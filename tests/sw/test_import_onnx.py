@@ -296,10 +296,6 @@ def unquantised(model: Model) -> None:
     model.node("Conv", model.constant(np.full((1, 2, 1, 1), 0.3)))
 
 
-def dilated(model: Model) -> None:
-    model.node("Conv", model.constant(np.ones((1, 2, 2, 2))), dilations=[2, 2])
-
-
 def misshapen(model: Model) -> None:
     model.node("Conv", model.constant(np.ones((1, 3, 2, 2))))
 
@@ -315,7 +311,6 @@ def unending(model: Model) -> None:
     [
         (unknown, "operator of a node must be one of .*, not Sigmoid sigmoid0"),
         (unquantised, "Conv conv0: constant0 must come from a quantiser"),
-        (dilated, "Conv conv0: dilations must be 1"),
         (misshapen, "Conv conv0: weights must go with 2 channels"),
         (unending, "Conv conv2: relu1 must come from a quantiser"),
     ],

@@ -100,12 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
     calibrating, deciding, test = _images(arguments)
     subject = _subject(arguments.model, calibrating, deciding, samples_range(arguments.samples), config)
-    classes = subject.described(subject.space(bits).uniform(max(bits))).classes
+    space = subject.space(bits)
+    classes = subject.described(space.uniform()[0]).classes
     for one in (deciding, test):
         one.known(classes)
     floor = 0.0 if arguments.floor is None else arguments.floor / _PERCENT
-    settings = Settings(bits=bits, floor=floor, trials=arguments.trials, runs=arguments.verify)
-    space = subject.space(bits)
+    settings = Settings(floor=floor, trials=arguments.trials, runs=arguments.verify)
     with (
         workers(arguments.jobs) as spread,
         progress_bar("assignments", min(len(space), arguments.trials)) as (progress, task),
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         def tell(known: int, runs: int) -> None:
             progress.update(task, completed=known, description=f"assignments, {runs} runs on the design")
 
-        found = explore(subject, test, settings, spread, tell)
+        found = explore(subject, space, test, settings, spread, tell)
     _show(found, deciding, test, arguments.floor)
     _write(arguments, subject, found)
     return FAILED if found.reports else OK

@@ -10,7 +10,7 @@ import numpy as np
 from xpulpnn_sim.images import Images
 from xpulpnn_sim.widths.evaluation import Evaluation, Spread
 from xpulpnn_sim.widths.point import Assignment, Point, cheapest, front, text_of
-from xpulpnn_sim.widths.search import search
+from xpulpnn_sim.widths.search import Space, search
 from xpulpnn_sim.widths.store import keep, kept
 from xpulpnn_sim.widths.subject import Subject, right_of
 
@@ -23,8 +23,6 @@ class Settings:
 
     Parameters
     ----------
-    bits : tuple of int
-        Widths to choose from.
     floor : float
         Share of the images that must be classified as labelled.
     trials : int
@@ -33,7 +31,6 @@ class Settings:
         Points that are run on the design as whole networks.
     """
 
-    bits: tuple[int, ...]
     floor: float
     trials: int
     runs: int
@@ -110,6 +107,7 @@ def _best_record(best: Best, tested: int) -> dict[str, Any]:
 
 def explore(
     subject: Subject,
+    space: Space,
     test: Images,
     settings: Settings,
     spread: Spread,
@@ -120,7 +118,6 @@ def explore(
     ``test`` are the images that the front is measured with; ``spread`` is ``map``, here or over processes;
     ``progress`` takes the number of points that are known and of runs on the design.
     """
-    space = subject.space(settings.bits)
     evaluation = Evaluation(subject, spread, progress)
     points = search(space, evaluation.points, settings.trials, settings.floor)
     found = front(points)

@@ -1,9 +1,9 @@
 """Which assignments to evaluate: all of them if they are few, else those that a search comes by."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
+from dataclasses import dataclass
+from itertools import product, takewhile
+from math import inf, prod
 
 from xpulpnn_sim.widths.point import Assignment, Point, front
 from xpulpnn_sw.importers.widths import LayerWidths
@@ -15,71 +15,77 @@ _LOOKED_AT = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """Widths that a layer may have, ascending; a single one is no choice.
+
+    Parameters
+    ----------
+    weights, activations : tuple of int
+        Of its weights, and of the maps it reads.
+    """
+
+    weights: tuple[int, ...]
+    activations: tuple[int, ...]
+
+    def __iter__(self) -> Iterator[LayerWidths]:
+        """All of them, the widest first."""
+        return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
+
+    def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
+        """So many steps up; None if there are no such widths."""
+        places = (self.weights.index(own.weights) + weights, self.activations.index(own.activations) + activations)
+        if not 0 <= places[0] < len(self.weights) or not 0 <= places[1] < len(self.activations):
+            return None
+        return LayerWidths(self.weights[places[0]], self.activations[places[1]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """All assignments of a network.
 
     Parameters
     ----------
-    bits : tuple of int
-        Widths to choose from.
-    fixed : tuple of int or None
-        For each layer with weights the bits of the maps it reads, if these are not to be chosen.
+    layers : tuple of Choices
+        Of the layers with weights.
     """
 
-    bits: tuple[int, ...]
-    fixed: tuple[int | None, ...]
+    layers: tuple[Choices, ...]
 
     def __len__(self) -> int:
         """How many there are."""
-        return prod(len(self.bits) if fixed else len(self.bits) ** 2 for fixed in self.fixed)
+        return prod(len(one.weights) * len(one.activations) for one in self.layers)
 
     def __iter__(self) -> Iterator[Assignment]:
         """All of them, those with most bits first."""
-        downwards = sorted(self.bits, reverse=True)
-        layers = [
-            [LayerWidths(w, x) for w in downwards for x in ((fixed,) if fixed else downwards)] for fixed in self.fixed
+        return product(*self.layers)
+
+    def uniform(self) -> list[Assignment]:
+        """The same bits everywhere, as far as a layer has a choice; the widest first."""
+        depth = max(len(ladder) for one in self.layers for ladder in (one.weights, one.activations))
+        rows = [
+            tuple(
+                LayerWidths(
+                    one.weights[-min(step, len(one.weights))], one.activations[-min(step, len(one.activations))]
+                )
+                for one in self.layers
+            )
+            for step in range(1, depth + 1)
         ]
-        return product(*layers)
+        return list(dict.fromkeys(rows))
 
-    def uniform(self, bits: int) -> Assignment:
-        """So many bits everywhere."""
-        return tuple(LayerWidths(bits, fixed or bits) for fixed in self.fixed)
-
-    def changes(self, widths: Assignment, *, up: bool = False) -> list["Change"]:
+    def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
         """What can be changed by a step: of a layer the weights, what it reads, or both; with ``up`` also to more."""
-        ladder = sorted(self.bits)
-        steps = (-1, 1) if up else (-1,)
-        found: list[Change] = []
-        for layer, fixed in enumerate(self.fixed):
-            for parts in ((True, False), (False, True), (True, True)):
-                if fixed and parts[1]:
-                    continue
-                for step in steps:
-                    change = Change(layer=layer, weights=parts[0] * step, activations=parts[1] * step)
-                    if change.applied(widths, ladder) is not None:
-                        found.append(change)
+        found: dict[Change, Assignment] = {}
+        for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
+            for step in (-1, 1) if up else (-1,):
+                for change in ((layer, step, 0), (layer, 0, step), (layer, step, step)):
+                    if (after := choices.stepped(own, *change[1:])) is not None:
+                        found[change] = (*widths[:layer], after, *widths[layer + 1 :])
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Steps among the widths to choose from, of a layer's weights and of what it reads."""
-
-    layer: int
-    weights: int
-    activations: int
-
-    def applied(self, widths: Assignment, ladder: Sequence[int]) -> Assignment | None:
-        """The assignment with this change; None if there are no such bits."""
-        own = widths[self.layer]
-        after = own
-        for name in ("weights", "activations"):
-            if step := getattr(self, name):
-                place = ladder.index(getattr(own, name)) + step
-                if not 0 <= place < len(ladder):
-                    return None
-                after = replace(after, **{name: ladder[place]})
-        return (*widths[: self.layer], after, *widths[self.layer + 1 :])
+Change = tuple[int, int, int]
+"""A layer, and steps of its weights and of what it reads."""
 
 
 def search(space: Space, evaluate: Evaluate, trials: int, floor: float) -> list[Point]:
@@ -92,7 +98,7 @@ def search(space: Space, evaluate: Evaluate, trials: int, floor: float) -> list[
     if len(space) <= trials:
         return [*evaluate([*space])]
     known = _Known(space, evaluate, trials)
-    known.points_of([space.uniform(bits) for bits in sorted(space.bits, reverse=True)])
+    known.points_of(space.uniform())
     _descend(known, floor)
     _look_around(known, floor)
     return [*known.points.values()]
@@ -103,7 +109,6 @@ class _Known:
 
     def __init__(self, space: Space, evaluate: Evaluate, trials: int) -> None:
         self.space = space
-        self.ladder = sorted(space.bits)
         self.points: dict[Assignment, Point] = {}
         self._evaluate = evaluate
         self._trials = trials
@@ -114,39 +119,34 @@ class _Known:
         return self._trials - len(self.points)
 
     def points_of(self, wanted: Sequence[Assignment]) -> list[Point]:
-        """The points of these, as far as there may be more."""
+        """The points of these; those at the end are left out if there may not be more."""
         new = [one for one in dict.fromkeys(wanted) if one not in self.points][: self.left]
         if new:
             self.points.update(zip(new, self._evaluate(new), strict=True))
-        return [self.points[one] for one in wanted if one in self.points]
+        return [self.points[one] for one in takewhile(self.points.__contains__, wanted)]
 
 
 def _descend(known: _Known, floor: float) -> None:
-    current = known.points[known.space.uniform(max(known.ladder))]
+    current = known.points[known.space.uniform()[0]]
     price: dict[Change, float] = {}
     while known.left and current.accuracy >= floor:
         changes = known.space.changes(current.widths)
         fresh = [change for change in changes if change not in price]
         chosen = fresh or sorted(changes, key=lambda change: price[change])[:_LOOKED_AT]
-        found: dict[Change, Point] = {}
-        for change, after in zip(chosen, _after(known, current, chosen), strict=False):
-            found[change] = after
+        # there may be fewer points than changes, those in front
+        found = dict(zip(chosen, known.points_of([changes[change] for change in chosen]), strict=False))
+        for change, after in found.items():
             price[change] = _price(current, after)
         best = min(found, key=lambda change: price[change], default=None)
-        if best is None or price[best] == float("inf"):
+        if best is None or price[best] == inf:
             break
         current = found[best]
-
-
-def _after(known: _Known, current: Point, changes: Sequence[Change]) -> list[Point]:
-    wanted = [change.applied(current.widths, known.ladder) for change in changes]
-    return known.points_of([one for one in wanted if one is not None])
 
 
 def _price(before: Point, after: Point) -> float:
     """Images lost for a cycle saved; infinite if none is saved."""
     saved = before.cycles - after.cycles
-    return (before.right - after.right) / saved if saved > 0 and not after.problem else float("inf")
+    return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
 
 
 def _look_around(known: _Known, floor: float) -> None:
@@ -157,4 +157,4 @@ def _look_around(known: _Known, floor: float) -> None:
         if not unseen:
             break
         seen.add(unseen[0].widths)
-        _after(known, unseen[0], known.space.changes(unseen[0].widths, up=True))
+        known.points_of([*known.space.changes(unseen[0].widths, up=True).values()])

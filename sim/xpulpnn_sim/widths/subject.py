@@ -18,7 +18,7 @@ from xpulpnn_sim.harness.network_run import build_network
 from xpulpnn_sim.images import Images
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.widths.point import Assignment, text_of
-from xpulpnn_sim.widths.search import Space
+from xpulpnn_sim.widths.search import Choices, Space
 from xpulpnn_sw.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.importers.onnx_file import OnnxModel
 from xpulpnn_sw.importers.options import ImportOptions
@@ -95,11 +95,35 @@ class Subject:
     config: CoreConfig
 
     def space(self, bits: tuple[int, ...]) -> Space:
-        """All assignments of these widths; raises :class:`InputError` for a model without weights."""
+        """All assignments of these widths; raises :class:`InputError` for a model without weights.
+
+        Layers that read the samples of images have no choice of these, and of the weights only where it makes a
+        difference to the design: kernels for images have weights of 8 bits in any case.
+        """
         weighted = [reader for reader in self.model.readers if reader.weights]
         if not weighted:
             raise InputError("model must have layers with weights, not none")
-        return Space(bits=bits, fixed=tuple(SAMPLE_BITS if reader.is_first else None for reader in weighted))
+        ladder = tuple(sorted(bits))
+        samples = Choices(weights=ladder, activations=(SAMPLE_BITS,))
+        free = Choices(weights=ladder, activations=ladder)
+        space = Space(layers=tuple(samples if reader.is_first else free for reader in weighted))
+        widest = space.uniform()[0]
+        alike = replace(samples, weights=ladder[-1:])
+        return Space(
+            layers=tuple(
+                alike if choices is samples and self._same(widest, number, ladder[0]) else choices
+                for number, choices in enumerate(space.layers)
+            )
+        )
+
+    def _same(self, widths: Assignment, number: int, bits: int) -> bool:
+        """Whether weights of so many bits make no difference to the design in a layer."""
+        other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
+        first, second = (
+            [(str(stage.layer), str(stage.precision)) for stage in self.described(one).network.stages]
+            for one in (widths, other)
+        )
+        return first == second
 
     def described(self, widths: Assignment, name: str | None = None) -> Described:
         """The network with these bits; raises what an import raises."""

@@ -1,4 +1,4 @@
-"""Layers without weights packed for their functions: additions with their scales, pools, ReLU."""
+"""Layers without weights packed for their functions: additions with their scales, pools, ReLU, transpositions."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,7 @@
 """The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -31,6 +31,11 @@ def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, li
     x = letter(source.bits, signed=source.signed, usual=False)
     w = letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
     return f"{x}x{w}x{letter(bits, signed=signed, usual=False)}"
+
+
+def _common(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """One number if all are the same."""
+    return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
 
 
 @dataclass(eq=False)
@@ -73,6 +78,8 @@ class Assembly:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
         if sums.factors is not None:
             return self._added(sums, sums.factors, levels)
+        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
+            return found
         if (sums.kernel == "avgpool" or self._is_plain(sums)) and (found := self._scaled_map(sums, levels)):
             return found
         weights = sums.weights
@@ -131,9 +138,7 @@ class Assembly:
                 raise InputError("quantiser of an average must be the same for all channels, not different ones")
             return None
         if levels.bits == SIGN_BITS:
-            if source.stage != INPUT:
-                return None
-            return self._input(sums, levels, Scaling(add=-found[0][0]))
+            return None
         channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
         rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "area": sums.area}
         rule = fitted([channel], levels.results, **rest, is_free=levels.is_free)
@@ -145,8 +150,6 @@ class Assembly:
                 raise InputError("sums of an average must have 32 bits with a factor, not more")
             return None
         kappa, lam, shift = rule
-        if source.stage == INPUT and not is_average:
-            return self._input(sums, levels, Scaling(multiply=kappa[0], add=lam[0], shift=shift))
         height, width, channels = source.shape
         layer = sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled"
         arrays = {"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)}
@@ -178,6 +181,24 @@ class Assembly:
             )
         )
         return self._after(sums, self._add(sums, sums.layer, precision, arrays), levels)
+
+    def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
+        """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
+        if any(one.a <= 0 for one in sums.channels):
+            return None
+        ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
+        found = [steps(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
+        if levels.bits == SIGN_BITS:
+            return self._input(sums, levels, Scaling(add=_common([-first for (first,) in found])))
+        channels = [
+            Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
+            for own, (one, least, most) in zip(found, ranges, strict=True)
+        ]
+        rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
+        if rule is None:
+            return None
+        kappa, lam, shift = rule
+        return self._input(sums, levels, Scaling(multiply=_common(kappa), add=_common(lam), shift=shift))
 
     def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
         """The input itself in other numbers, which is the caller's work: once only."""

@@ -58,6 +58,10 @@ class Levels:
     bound: Callable[[int, int], Bound]
     is_free: bool = False
 
+    def freely(self) -> "Levels":
+        """The same as the importer's."""
+        return replace(self, is_free=True)
+
     @property
     def results(self) -> range:
         """Results above the least that memory can hold."""

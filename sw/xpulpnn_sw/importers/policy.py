@@ -1,7 +1,7 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -65,7 +65,11 @@ class Calibration:
             raise InputError("--quantise must have images for calibration, not none")
         images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
         factor = float(options.high - options.low) / 255
-        real = (images.astype(np.float64) * factor + float(options.low)).astype(np.float32)
+        real = images.astype(np.float64) * factor + float(options.low)
+        if spread := options.by_colour(images.shape[-1]):
+            means, deviations = np.array(spread, np.float64).T
+            real = (real - means) / deviations
+        real = real.astype(np.float32)
         if len(shape) == 4 and images.shape[1:] != shape[1:]:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
@@ -124,7 +128,7 @@ class Policy:
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         scale = Fraction(self.calibration.scale(tensor, low, high))
-        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
+        return uniform_levels(scale, Fraction(0), low, high, "ROUND").freely()
 
     def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
         """Constants as integers, a scale for each number of an axis or for all."""

@@ -52,15 +52,18 @@ class Edge:
     symbol: str
 
 
-def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> tuple[KernelRun, ...]:
+def kernels(
+    network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
+) -> tuple[KernelRun, ...]:
     """The kernels of the layers, each by a variant, with buffers for ``cores`` cores.
 
-    Those that read the input of the network have ``image`` there. Raises :class:`LayerError` for layers that do not
+    Those that read the input of the network have ``image`` there. Functions are for their layer only unless they are
+    not to ``specialise``. Raises :class:`LayerError` for layers that do not
     fit together, or of which one does not find its inputs in memory as it needs them.
     """
     check_network(network)
     runs = tuple(
-        _built(network, number, image, name, cores)
+        _built(network, number, image, name, cores, specialise=specialise)
         for number, (_, name) in enumerate(zip(network.stages, variants, strict=True))
     )
     written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
@@ -70,11 +73,13 @@ def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: in
     return runs
 
 
-def _built(network: Network, number: int, image: Ints, variant: str, cores: int) -> KernelRun:
+def _built(
+    network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
+) -> KernelRun:
     """The kernel of a layer, with the input of the network where it reads that."""
     stage = network.stages[number]
     operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
-    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=True)
+    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
 
 
 def inputs_of(run: KernelRun) -> tuple[str, ...]:
