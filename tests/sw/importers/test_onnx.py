@@ -16,6 +16,7 @@ from .onnx_models import DOMAIN, IMAGES, Model, check, conv, imported, normalise
 
 pytestmark = pytest.mark.unit
 
+
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 def test_convolutions_of_a_few_bits(tmp_path: Path, bits: int) -> None:
     """Kernels that are not square, padding, batch normalisation, depthwise, a pool, a product in the order of maps."""
