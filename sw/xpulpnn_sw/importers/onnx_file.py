@@ -98,7 +98,11 @@ class OnnxModel:
 
     def calibration(self, options: ImportOptions) -> Calibration:
         """What its tensors are like for ``options.images``; raises :class:`InputError` for others than its inputs."""
-        return Calibration.computed(self.proto, self.input, self.shape, options, self.readers)
+        names = {reader.weights for reader in self.readers if reader.weights}
+        nodes = [node for node in self.nodes if node.operator in _WEIGHTED and node.inputs[1] in names]
+        found = ((node.inputs[1], probed(node, self.shapes.get(node.inputs[1]))) for node in nodes)
+        probes = {name: one for name, one in found if one is not None}
+        return Calibration.computed(self.proto, self.input, self.shape, options, self.readers, probes)
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
