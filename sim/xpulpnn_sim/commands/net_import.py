@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "codes of the input as they are)",
     )
     parser.add_argument(
+        "--mean",
+        metavar="LIST",
+        help="numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it",
+    )
+    parser.add_argument("--std", metavar="LIST", help="numbers that it is divided by then, as many (default 1)")
+    parser.add_argument(
         "--quantise",
         metavar="BITS",
         help="8, 4 or 2 bits for a model in floating point, whose ranges are those of --images: one number for all, or "
@@ -61,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = ImportOptions(
         name=arguments.name or path.stem,
         samples=samples,
+        normalisation=_normalisation(arguments.mean, arguments.std),
         quantise=None if arguments.quantise is None else request_of(arguments.quantise),
         images=None if arguments.images is None else images_of(arguments).samples,
         wide=arguments.wide,
@@ -93,6 +100,24 @@ def samples_range(text: str) -> tuple[Fraction, Fraction]:
     if low >= high:
         raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {text}")
     return low, high
+
+
+def _normalisation(mean: str | None, std: str | None) -> list[tuple[Fraction, Fraction]]:
+    """What is meant by both lists."""
+    lists: list[list[Fraction]] = []
+    for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
+        try:
+            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in text.split(",")])
+        except (ValueError, ZeroDivisionError):
+            raise InputError(f"{option} must be numbers with commas between, not {text}") from None
+    means, deviations = lists
+    if mean is None and std is None:
+        return []
+    count = max(map(len, lists))
+    means, deviations = (one * count if len(one) == 1 else one for one in (means, deviations))
+    if len(means) != len(deviations):
+        raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
+    return [*zip(means, deviations, strict=True)]
 
 
 def _layers(described: Described) -> Table:

@@ -73,9 +73,14 @@ class Context:
     note: Callable[[str], None]
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
-    def map_of(self, value: Value | None, tensor: str) -> Map:
-        """A value in memory; raises :class:`InputError` if nothing says how it is quantised."""
+    def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
+        """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
+
+        Unless ``padded`` there may be nothing around it.
+        """
         if isinstance(value, Map):
+            if not padded:
+                value.check_unpadded()
             return value
         if not isinstance(value, Sums):
             raise InputError(f"{tensor or 'input'} must depend on the input of the model, not be a constant")

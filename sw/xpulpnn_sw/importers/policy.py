@@ -1,7 +1,7 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -24,8 +24,8 @@ _PATCHES = 256
 _MOST_WEIGHTS = 2048
 """Of a filter, for errors to make up for each other: time goes by their third power."""
 
-Probe = Callable[[NDArray[Any]], NDArray[Any]]
-"""What filters meet, ``[place][weight]``, of the tensor that a layer reads."""
+Tensors = Mapping[str, NDArray[Any]]
+"""Those of a model for an image."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,17 +34,14 @@ class Probed:
 
     Parameters
     ----------
-    tensor : str
-        What it reads.
     probe : callable
-        Finds the inputs of filters in that.
+        Finds that, ``[place][weight]``, among the tensors of the model; empty: it does not.
     is_turned : bool
         As of :class:`~xpulpnn_sw.importers.rounding.Inputs`.
     """
 
-    tensor: str
-    probe: Probe
-    is_turned: bool
+    probe: Callable[[Tensors], NDArray[Any]]
+    is_turned: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,7 +86,11 @@ class Calibration:
             raise InputError("--quantise must have images for calibration, not none")
         images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
         factor = float(options.high - options.low) / 255
-        real = (images.astype(np.float64) * factor + float(options.low)).astype(np.float32)
+        real = images.astype(np.float64) * factor + float(options.low)
+        if spread := options.by_colour(images.shape[-1]):
+            means, deviations = np.array(spread, np.float64).T
+            real = (real - means) / deviations
+        real = real.astype(np.float32)
         if len(shape) == 4 and images.shape[1:] != shape[1:]:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
@@ -150,7 +151,7 @@ class Policy:
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         scale = Fraction(self.calibration.scale(tensor, low, high))
-        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
+        return uniform_levels(scale, Fraction(0), low, high, "ROUND").freely()
 
     def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
         """Constants as integers, a scale for each number of an axis or for all."""
@@ -196,16 +197,15 @@ def _computed(
                 most = max(1, _KEPT // len(images))
                 found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
             for weights, how in probed.items():
-                rows = how.probe(tensors[how.tensor])
+                rows = how.probe(tensors)
+                if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
+                    continue
                 if len(rows) > _PATCHES:
                     rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
                 rows = rows.astype(np.float64)
-                if rows.shape[1] <= _MOST_WEIGHTS:
-                    met[weights] = met.get(weights, 0.0) + rows.T @ rows
-                    places[weights] = places.get(weights, 0) + len(rows)
+                met[weights] = met.get(weights, 0.0) + rows.T @ rows
+                places[weights] = places.get(weights, 0) + len(rows)
     except Exception as error:
         raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
-    inputs = {
-        one: Inputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()
-    }
+    inputs = {one: Inputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()}
     return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}, inputs

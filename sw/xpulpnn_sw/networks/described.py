@@ -19,19 +19,36 @@ class Scaling:
     ----------
     subtract : tuple of int
         From the samples, by colour; empty: nothing.
-    multiply, add, shift : int
-        Of ``((sample - subtract) * multiply + add) >> shift``.
+    multiply, add : int or tuple of int
+        Of ``((sample - subtract) * multiply + add) >> shift``, for all colours or by colour.
+    shift : int
+        Likewise, for all.
     """
 
     subtract: tuple[int, ...] = ()
-    multiply: int = 1
-    add: int = 0
+    multiply: int | tuple[int, ...] = 1
+    add: int | tuple[int, ...] = 0
     shift: int = 0
+
+    def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
+        """``subtract``, ``multiply`` and ``add`` of each colour.
+
+        Raises :class:`LayerError` unless there is one number for all, or one for each.
+        """
+        columns: list[tuple[int, ...]] = []
+        given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
+        for name, numbers in given.items():
+            column = (numbers,) * colours if isinstance(numbers, int) else numbers
+            if len(column) != colours:
+                raise LayerError(f"{name} must have {colours} numbers, not {len(column)}")
+            columns.append(column)
+        return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns, strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
         """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""
         differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
-        values = (differences * self.multiply + self.add) >> self.shift
+        # arrays of one number for each colour, or numbers
+        values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
             return np.where(values < 0, -1, 1)
         least = -(1 << (bits - 1)) if signed else 0
@@ -99,7 +116,5 @@ class Described:
         grey = image == shape[:-1] and shape[-1] == 1
         if not (image == shape or flat or grey):
             raise LayerError(f"image must have the shape {shape}, not {image}")
-        subtract = self.scaling.subtract
-        if subtract and len(subtract) != (1 if grey else image[-1]):
-            raise LayerError(f"subtract must have {1 if grey else image[-1]} numbers, not {len(subtract)}")
+        self.scaling.by_colour(1 if grey else image[-1])
         return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
