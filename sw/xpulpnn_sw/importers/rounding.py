@@ -7,13 +7,14 @@ the inputs is the mean of their products with each other for some images.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.layout import Ints
 
-Reals = NDArray[np.float64]
+Reals = NDArray[np.floating[Any]]
 
 _STEPS = 60
 """Scales that are tried."""
@@ -44,7 +45,7 @@ class Inputs:
     is_turned: bool = False
 
 
-def best_scale(values: NDArray[np.floating], low: int, high: int) -> float:
+def best_scale(values: Reals, low: int, high: int) -> float:
     """The scale with the least squared error of ``clip(round(values / scale))``."""
     most = max(float(values.max()) / high, float(values.min()) / low if low else 0.0)
     if most <= 0:
