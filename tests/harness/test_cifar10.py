@@ -12,16 +12,20 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
-from xpulpnn_sim.harness import cifar10, network_case
-from xpulpnn_sim.harness.cifar10 import normalised, random_network, read_images, trained
+from xpulpnn_sim.golden.network import run_reference
+from xpulpnn_sim.harness import cifar10
+from xpulpnn_sim.harness.cifar10 import normalised, random_network, trained
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.cmsis import _SHAPES
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.channelwise import ReluLayer
+from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
@@ -75,26 +79,15 @@ def test_cores_share_every_layer():
 
 
 @pytest.mark.cosim
-def test_a_wrong_layer_is_named(monkeypatch):
-    """One result of one layer expected otherwise, and that of the layers behind it as if it were not."""
-    right = network_case.reference
-
-    def wrong(layer, tensors, precision):
-        values = right(layer, tensors, precision)
-        if values.shape == (4, 4, 32):
-            values = values.copy()
-            values[1, 2, 3] ^= 1
-        return values
-
+def test_a_wrong_layer_is_named():
+    """One result of one layer is expected to be another."""
     case = random_case(2)
-    pooled = case.image
-    for stage in case.network.stages[:-1]:
-        pooled = right(stage.layer, stage.fed(pooled), stage.precision).astype(np.int64)
-    monkeypatch.setattr(network_case, "reference", wrong)
-    result = run_network(case)
-    assert [layer["mismatches"] for layer in result.record["layers"]][:-1] == [0, 0, 0, 0, 0, 1]
-    got = pooled[1, 2, 3]
-    assert result.reports[0] == f"pool3[1][2][3]: expected {got ^ 1}, got {got} (1 wrong results)"
+    expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
+    right = int(expected[5][1, 2, 3])
+    expected[5][1, 2, 3] ^= 1
+    result = run_network(replace(case, expected=expected))
+    assert [layer["mismatches"] for layer in result.record["layers"]] == [0, 0, 0, 0, 0, 1, 0]
+    assert result.reports == [f"pool3[1][2][3]: expected {right ^ 1}, got {right} (1 wrong results)"]
 
 
 @pytest.mark.unit
@@ -164,11 +157,18 @@ def test_layers_that_do_not_fit_together(case):
 
 @pytest.mark.unit
 def test_channels_that_leave_gaps():
+    """Between layers that read pixel by pixel they may, but a fully connected one reads everything."""
     network = Network(name="two", stages=(relu("a", 6), relu("b", 6)))
-    with pytest.raises(LayerError, match=r"^channels of a must fill whole words, not 6$"):
-        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"])
+    assert chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"]).steps[0].results.pixel_bytes == 8
     with pytest.raises(LayerError, match=r"^inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)$"):
         chain(network, np.zeros((2, 2, 5), np.int64), ["xpulpnn", "xpulpnn"])
+    precision = Precision.parse("i8x8xi32")
+    layer = LinearLayer(inputs=24, outputs=2, raw=True)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    last = Stage(name="c", layer=layer, precision=precision, tensors=tensors)
+    network = replace(network, stages=(*network.stages, last))
+    with pytest.raises(LayerError, match=r"^channels of b must fill whole words, not 6$"):
+        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn", "nn_4x1"])
 
 
 @pytest.mark.unit
@@ -266,16 +266,17 @@ def test_trained_weights():
     network = trained(folder / "cmsis_cifar10.npz")
     images = read_images(folder / "cifar20")
     right = 0
-    for image in images:
-        current = normalised(image.pixels)
+    labels = images.known(10)
+    for samples, label in zip(images.samples, labels, strict=True):
+        current = normalised(samples)
         for stage in network.stages:
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
-        right += int(current.reshape(-1).argmax()) == image.label
-    assert (right, len(images)) == (19, 20)
-    result = run_network(replace(random_case(8), network=network, image=normalised(images[0].pixels)))
+        right += int(current.reshape(-1).argmax()) == label
+    assert (right, len(labels)) == (19, 20)
+    result = run_network(replace(random_case(8), network=network, image=normalised(images.samples[0])))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
-    assert int(result.scores.argmax()) == images[0].label
+    assert int(result.scores.argmax()) == labels[0]
 
 
 BAD_INPUT = {
@@ -309,12 +310,13 @@ def test_its_options_are_no_others(capsys):
 
 
 @pytest.mark.unit
-def test_folders_of_other_images(tmp_path):
-    with pytest.raises(InputError, match=r"^--images must be a folder of PNG files, not "):
-        read_images(tmp_path)
-    (tmp_path / "cat.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"^image must be called NAME_LABEL.png, label 0..9, not cat.png$"):
-        read_images(tmp_path)
+def test_images_of_another_size(tmp_path, capsys):
+    np.savez(tmp_path / "weights.npz", **arrays())
+    np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
+    words = ["--network", str(tmp_path / "weights.npz"), "--images", str(tmp_path / "small.npz")]
+    assert cli.main(["cosim", "cifar10", *words]) == 2
+    expected = f"error: images must be 32x32x3, not 16x16x3, in {tmp_path / 'small.npz'}\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.cosim

@@ -50,15 +50,17 @@ def test_answers_and_record(network, tmp_path, capsys):
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
     assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
-    found = json.loads(records.read_text())
-    assert [(record["label"], record["answer"], record["mismatches"]) for record in found] == [
-        (0, 0, 0),
-        (1, 1, 0),
-        (1, 0, 0),
+    (found,) = json.loads(records.read_text())
+    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
+        (0, 0, 0, True),
+        (1, 1, 1, False),
+        (1, 0, 0, False),
     ]
-    assert [layer["layer"] for layer in found[0]["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
+    assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
     shown = capsys.readouterr().out
-    assert "2 of 3 images classified as labelled" in shown
+    assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
+    assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
     assert "sides on one core" in (tmp_path / "net.html").read_text()
 
@@ -79,19 +81,6 @@ def test_reference(network, tmp_path, capsys):
     assert lines[-1][:-2] == ["2", "of", "3", "images", "classified", "as", "labelled:", "66.67%,"]
     assert cli.main([*words, "--limit", "2"]) == 0
     assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
-
-
-@pytest.mark.unit
-def test_what_the_design_cannot_run_yet_is_refused_by_name(network, tmp_path, capsys):
-    both = {"name": "both", "kernel": "add", "layer": "4x4x4", "precision": "8xu8x8", "inputs": ["first", "first"]}
-    arrays = dict(np.load(tmp_path / "sides.npz"))
-    arrays |= {"both.factors": np.ones(2, int), "both.summands": np.zeros(2, int), "both.shifts": np.ones(2, int)}
-    np.savez(tmp_path / "sides.npz", **arrays)
-    content = json.loads(network.read_text())
-    network.write_text(json.dumps(content | {"version": 2, "layers": [LAYERS[0], both, LAYERS[1]]}))
-    for cores in ("1", "4"):
-        assert cli.main(["net", str(network), "--cores", cores]) == 2
-        assert capsys.readouterr().err.startswith("error: kernel of both must be one of conv, pointwise, linear, ")
 
 
 BAD_INPUT = {

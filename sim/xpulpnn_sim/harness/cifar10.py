@@ -1,15 +1,12 @@
 """The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.golden.layers import Pads, conv
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.png import read_png
 from xpulpnn_sw.importers.arrays_file import CMSIS, network_in
 from xpulpnn_sw.importers.cmsis import SCALING
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
@@ -24,6 +21,7 @@ from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 
 SIDE, COLOURS, CLASSES = 32, 3, 10
+IMAGE = (SIDE, SIDE, COLOURS)
 WIDTHS = (8, 4, 2)
 
 _WINDOW = 5
@@ -34,54 +32,9 @@ _SIGNED = Precision(8, 8, 8, x_signed=True, y_signed=True)
 _KAPPA = (128, 256)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Labelled:
-    """An image of known class.
-
-    Parameters
-    ----------
-    path : Path
-        Its file.
-    pixels : array of uint8
-        ``[row][column][colour]``, red first.
-    label : int
-        The class.
-    """
-
-    path: Path
-    pixels: NDArray[np.uint8]
-    label: int
-
-
 def normalised(pixels: NDArray[np.uint8]) -> Ints:
     """What the network with signed weights computes with: differences to the mean, halved, rounded, 8 bits."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
-
-
-def read_images(folder: Path) -> list[Labelled]:
-    """The images of a folder, ``*_LABEL.png``, in the order of their names; raises :class:`InputError` for others."""
-    images = read_labelled(folder, CLASSES)
-    for image in images:
-        height, width, colours = image.pixels.shape
-        if colours != COLOURS:
-            raise InputError(f"image must have {COLOURS} colours, not {colours}: {image.path}")
-        if (height, width) != (SIDE, SIDE):
-            raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {width}x{height}: {image.path}")
-    return images
-
-
-def read_labelled(folder: Path, classes: int) -> list[Labelled]:
-    """Likewise of any size, with labels below ``classes``."""
-    paths = sorted(folder.glob("*.png"))
-    if not paths:
-        raise InputError(f"--images must be a folder of PNG files, not {folder}")
-    images: list[Labelled] = []
-    for path in paths:
-        label = path.stem.rpartition("_")[2]
-        if not (label.isascii() and label.isdecimal()) or int(label) >= classes:
-            raise InputError(f"image must be called NAME_LABEL.png, label 0..{classes - 1}, not {path.name}")
-        images.append(Labelled(path=path, pixels=read_png(path), label=int(label)))
-    return images
 
 
 def trained(path: Path) -> Network:

@@ -1,6 +1,6 @@
 """A network on a cluster: memory shared by lifetime, operands moved by DMA, the results of every layer checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finishe
 from xpulpnn_sim.harness.network_input import with_input
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
 from xpulpnn_sw.programs.tiled import TIMES
@@ -38,7 +39,7 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
     """
     if not cluster.dma:
         raise InputError("dma of the cluster must be true for networks, not false")
-    return deployed_program(case.computed, case.image, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
+    return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
 
 
 def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":
@@ -88,19 +89,20 @@ def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram,
     Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
     """
     plan = program.deployment
-    times = program.times(outcome.memory[TCDM_BASE])
-    steps = [_step(program, outcome, times, number) for number in range(len(plan.steps))]
+    times = program.times(outcome.memory[TCDM_BASE], _outside(program, outcome))
+    spans = _spans(plan)
+    steps = [_record(program, outcome, times, span) for span in spans]
     layers: list[dict[str, Any]] = []
-    for number, step in enumerate(plan.steps):
-        if step.layer is None:
+    for span, own in zip(spans, steps, strict=True):
+        layer = plan.steps[span.start].layer
+        if layer is None:
             continue
-        stage, run = plan.network.stages[step.layer], plan.runs[step.layer]
-        own = steps[number]
-        accounts = [_rows(program, account, number, step.layer) for account in outcome.accounts]
+        stage, run = plan.network.stages[layer], plan.runs[layer]
+        accounts = [_rows(program, account, span, layer) for account in outcome.accounts]
         layers.append(
             layer_record(stage, run.variant.name, own["cycles"], accounts)
             | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
-            | {name: own[name] for name in ("tcdm_bytes", "loaded", "stored", "moving", "waiting")}
+            | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
         )
     executed = program.starts[-1] - program.text_base
     rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
@@ -117,7 +119,7 @@ def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram,
         "steps": steps,
         "plan": [
             {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
-            | {"first": one.first, "last": one.last}
+            | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
             for one in plan.pieces
         ],
     }
@@ -134,32 +136,65 @@ def cluster_executable(program: DeployedProgram, name: str) -> Executable:
 
 def _results(program: DeployedProgram, outcome: RunResult) -> list[NDArray[np.int64]]:
     """Results of the layers as the program told them when they were there, the last ones from the memory outside."""
-    stored = program.outside.symbols[program.outputs[-1].symbol]
-    data = Memory(outcome.memory).read(stored.address, stored.length)
-    return [*program.results(outcome.output), program.final(data)]
+    stored = program.outside.view(program.outputs[-1].symbol, _outside(program, outcome))
+    return [*program.results(outcome.output), program.final(stored.tobytes())]
 
 
-def _rows(program: DeployedProgram, account: NDArray[Any], step: int, layer: int) -> NDArray[Any]:
-    """Of the account of a core what belongs to a layer: its function and the step around the call."""
-    spans = (program.kernels[layer : layer + 2], program.starts[step : step + 2])
+def _outside(program: DeployedProgram, outcome: RunResult) -> NDArray[np.uint8]:
+    """The memory outside after a run."""
+    image = program.outside
+    return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
+
+
+def _spans(plan: Deployment) -> list[range]:
+    """The steps that belong together: all of a layer in tiles, else each by itself."""
+    spans: list[range] = []
+    for number, step in enumerate(plan.steps):
+        before = plan.steps[number - 1].layer if number else None
+        if step.layer is not None and step.layer == before:
+            spans[-1] = range(spans[-1].start, number + 1)
+        else:
+            spans.append(range(number, number + 1))
+    return spans
+
+
+def _number(spans: Sequence[range], step: int) -> int:
+    return next(number for number, span in enumerate(spans) if step in span)
+
+
+def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
+    """Of the account of a core what belongs to a layer: its function and the steps around the calls."""
+    spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
     at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
     return np.concatenate([account[first:after] for first, after in at])
 
 
-def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, Any]:
-    """The record of a step; cycles count from the first one."""
+def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
+    """The record of steps that belong together; cycles count from the first of all."""
+    plan, first = program.deployment, program.deployment.steps[steps.start]
+    parts = [_step(program, outcome, times, number) for number in steps]
+    is_tiled = first.tile is not None
+    name = _LOAD if first.loads else _STORE
+    sums = ("cycles", "loaded", "stored", "moving", "waiting")
+    return {
+        "name": name if first.layer is None else plan.network.stages[first.layer].name,
+        "begin": parts[0]["begin"],
+        "tcdm_bytes": max(plan.demand(number) for number in steps),
+        "tiles": sum(plan.computes(plan.steps[number]) for number in steps) if is_tiled else 0,
+        **{name: sum(part[name] for part in parts) for name in sums},
+    }
+
+
+def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
+    """What is known of a step."""
     plan, own = program.deployment, times[number]
-    step = plan.steps[number]
     begin = int(own[0, _RELEASED])
     end = int(times[number + 1, 0, _RELEASED] if number + 1 < len(times) else own[0, _READY])
-    computed = int(own[:, _DONE].max() if step.layer is not None else own[:, _BEGIN].max())
+    computed = int(own[:, _DONE if plan.computes(plan.steps[number]) else _BEGIN].max())
     first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
-    name = _LOAD if step.loads else _STORE
     return {
-        "name": name if step.layer is None else plan.network.stages[step.layer].name,
         "begin": begin - int(times[0, 0, _RELEASED]),
         "cycles": end - begin,
-        "tcdm_bytes": plan.demand(number),
         "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
         "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
         "moving": int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum()),

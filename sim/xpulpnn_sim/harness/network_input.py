@@ -14,7 +14,9 @@ def with_input(executable: Executable, symbols: Mapping[str, Symbol], case: Netw
     if image is case.image:
         return executable
     placed = executable
-    for name, words in packed_input(case.computed, image, case.variants, cores=case.cores).items():
+    for name, words in packed_input(
+        case.computed, replace(case, image=image).given, case.variants, cores=case.cores
+    ).items():
         placed = _patched(placed, symbols[name], words.tobytes())
     return placed
 

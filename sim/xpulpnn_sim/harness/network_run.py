@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable
+from xpulpnn_sim.harness.accesses import access_bytes
 from xpulpnn_sim.harness.deployed_run import build_deployed
 from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
@@ -41,7 +44,7 @@ def build_network(case: NetworkCase) -> Built:
     """
     if isinstance(case.config, ClusterConfig):
         return build_deployed(case, case.config)
-    made = chain(case.computed, case.image, case.variants)
+    made = chain(case.computed, case.given, case.variants)
     program = bare_program(made.function)
     return BuiltChain(case=case, made=made, program=program, executable=executable_of(program, case.network.name))
 
@@ -81,6 +84,10 @@ class BuiltChain:
         """As :meth:`Built.executable_for`."""
         return with_input(self.executable, self.made.function.image.symbols, self.case, case.image)
 
+    @cached_property
+    def _accesses(self) -> NDArray[np.int64]:
+        return access_bytes(self.made.function.function)
+
     def run(self, case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
         """As :meth:`Built.run`."""
         made, program = self.made, self.program
@@ -95,6 +102,13 @@ class BuiltChain:
         layers = [
             layer_record(step.stage, step.variant, int(rows[here].sum()), [rows[here]])
             | {"weight_bytes": step.weight_bytes, "result_bytes": step.result_bytes}
+            | dict(
+                zip(
+                    ("read", "written"),
+                    (rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]).tolist(),
+                    strict=True,
+                )
+            )
             for step in made.steps
             for here in (text.region(step.stage.name),)
         ]

@@ -65,6 +65,10 @@ For the window and stride in the name only: the sum over the window's area, towa
 For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.""",
     "xp_relu_arguments": """\
 Of signed elements, word by word; the output may be the input.""",
+    "xp_transpose_arguments": """\
+The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
+elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
+Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
 }
 """What the caller has to know, by argument structure."""
 

@@ -57,7 +57,7 @@ class Step:
     @property
     def result_bytes(self) -> int:
         """Its results in memory."""
-        return int(np.prod(self.results.shape[:-1])) * self.results.pixel_bytes
+        return self.results.results_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

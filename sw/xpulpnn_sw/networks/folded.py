@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.network import Network, Stage
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """The network in which convolutions fold the columns of their results wherever a pooling, their only reader, can take that.
+    """The network in which convolutions fold the columns of their results where a pooling alone reads them and can.
 
     ``variants`` are those of the layers.
     """

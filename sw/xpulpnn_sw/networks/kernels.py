@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.layers.linear import LinearLayer
-from xpulpnn_sw.layout import Ints, Words
+from xpulpnn_sw.layout import Ints, PlanesLayout, Words
 from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
@@ -52,15 +52,18 @@ class Edge:
     symbol: str
 
 
-def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> tuple[KernelRun, ...]:
+def kernels(
+    network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
+) -> tuple[KernelRun, ...]:
     """The kernels of the layers, each by a variant, with buffers for ``cores`` cores.
 
-    Those that read the input of the network have ``image`` there. Raises :class:`LayerError` for layers that do not
+    Those that read the input of the network have ``image`` there. Functions are for their layer only unless they are
+    not to ``specialise``. Raises :class:`LayerError` for layers that do not
     fit together, or of which one does not find its inputs in memory as it needs them.
     """
     check_network(network)
     runs = tuple(
-        _built(network, number, image, name, cores)
+        _built(network, number, image, name, cores, specialise=specialise)
         for number, (_, name) in enumerate(zip(network.stages, variants, strict=True))
     )
     written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
@@ -70,11 +73,13 @@ def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: in
     return runs
 
 
-def _built(network: Network, number: int, image: Ints, variant: str, cores: int) -> KernelRun:
+def _built(
+    network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
+) -> KernelRun:
     """The kernel of a layer, with the input of the network where it reads that."""
     stage = network.stages[number]
     operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
-    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=True)
+    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
 
 
 def inputs_of(run: KernelRun) -> tuple[str, ...]:
@@ -169,8 +174,12 @@ def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
     """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
-    if isinstance(stage.layer, DepthwiseLayer):
-        raise LayerError(f"inputs of {stage.name} must be channel by channel, not pixel by pixel as of {before.name}")
+    orders = "pixel by pixel", "channel by channel"
+    wanted, found = isinstance(stage.layer, DepthwiseLayer), isinstance(written.output, PlanesLayout)
+    if wanted != found:
+        raise LayerError(f"inputs of {stage.name} must be {orders[wanted]}, not {orders[found]} as of {before.name}")
+    if wanted:
+        return
     shape, distance = written.output.shape, written.output.pixel_bytes
     pixels, channels = int(np.prod(shape[:-1])), shape[-1]
     is_dense = distance * BYTE_BITS == channels * before.precision.y

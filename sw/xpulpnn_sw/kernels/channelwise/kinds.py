@@ -6,6 +6,12 @@ from xpulpnn_sw.kernels.channelwise.depthwise import depthwise_kernel, random_de
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS, PLAIN_LEVELS, POOL_LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool import check_maxpool, maxpool_kernel, random_maxpool
 from xpulpnn_sw.kernels.channelwise.relu import check_relu, random_relu, relu_kernel, relu_precision
+from xpulpnn_sw.kernels.channelwise.transpose import (
+    TRANSPOSE_LEVELS,
+    check_transpose,
+    random_transpose,
+    transpose_kernel,
+)
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.channelwise import (
@@ -19,6 +25,7 @@ from xpulpnn_sw.layers.channelwise import (
     DepthwiseLayer,
     MaxPoolLayer,
     ReluLayer,
+    TransposeLayer,
 )
 from xpulpnn_sw.precision import SIGN_BITS, Precision
 
@@ -103,6 +110,20 @@ CHANNELWISE = (
         precision=check_relu,
         random=random_relu,
         build=relu_kernel,
+    ),
+    Kind(
+        name="transpose",
+        help="a map pixel by pixel comes to lie channel by channel",
+        layer=TransposeLayer,
+        form=MAP_FORM,
+        usual="16x16x32",
+        usual_in_cluster="16x16x32",
+        variants=TRANSPOSE_LEVELS,
+        usual_variants=tuple(TRANSPOSE_LEVELS),
+        uniform=unsigned,
+        precision=check_transpose,
+        random=random_transpose,
+        build=transpose_kernel,
     ),
 )
 """In the order of the table."""
