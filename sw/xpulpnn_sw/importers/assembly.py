@@ -10,8 +10,8 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import Channel, Levels, fitted, inner_results, steps
-from xpulpnn_sw.importers.plans import Plan, plan_addition, plan_average, plan_products, precision_text
-from xpulpnn_sw.importers.values import Map, Sums
+from xpulpnn_sw.importers.plans import Plan, plain_sum, plan_addition, plan_average, plan_products, precision_text
+from xpulpnn_sw.importers.values import Map, Sums, identity
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described, Scaling
@@ -70,6 +70,12 @@ class Assembly:
             # its own ends clip, about where the model does
             sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
         plan = self._plan(sums, levels)
+        if sums.factors is not None and plan.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
+            added, behind = whole
+            one = sums.channels[0]
+            again = identity(replace(behind, stage=self._add(added.sums, added.layer, added.precision, added.arrays)))
+            channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
+            return self.quantised(replace(again, channels=channels), levels)
         if not plan.is_good and levels.bits != SIGN_BITS and not levels.is_free:
             ends = inner_results(levels, sums.channels)
             if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
@@ -111,8 +117,8 @@ class Assembly:
         """The layer of a plan."""
         if plan.moved and plan.worst > 1 and not levels.is_free:
             raise InputError(
-                f"results of {sums.name} must be at most 1 from the quantiser's, not {plan.worst}, which clips inside the "
-                "range of its numbers"
+                f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
+                "differently inside the range of its numbers"
             )
         if plan.moved:
             self.note(f"{sums.name}: {plan.moved} of {plan.total} {plan.what}, by 1 at the most")

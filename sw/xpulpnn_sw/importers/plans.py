@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd, lcm
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Plan:
         What is counted.
     reach : int or None
         The greatest result before memory clips it, if that is known.
+    is_slow : bool
+        Whether results come of thresholds of 8 bits.
     """
 
     sums: Sums
@@ -52,12 +55,12 @@ class Plan:
     worst: int = 0
     what: str = _STEPS
     reach: int | None = None
+    is_slow: bool = False
 
     @property
     def is_good(self) -> bool:
-        """Whether it is exact, and not by thresholds of 8 bits, which take longer than another layer."""
-        is_slow = self.rule == Rule.THRESHOLDS.value and self.total >= (1 << _BYTE) - 1
-        return not self.moved and not is_slow
+        """Whether it is exact, and by what takes no longer than another layer."""
+        return not self.moved and not self.is_slow
 
 
 def letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -93,6 +96,7 @@ def plan_products(sums: Sums, levels: Levels) -> Plan:
         total=len(channels) * len(levels.results),
         worst=chosen.worst,
         reach=chosen.reach,
+        is_slow=chosen.rule is Rule.THRESHOLDS and levels.bits == _BYTE,
     )
 
 
@@ -148,6 +152,12 @@ def plan_average(sums: Sums, levels: Levels) -> Plan:
     )
 
 
+def _sum_precision(first: Map, second: Map, bits: int, *, signed: bool) -> str:
+    x = letter(first.bits, signed=first.signed, usual=False)
+    w = letter(second.bits, signed=second.signed, usual=True)
+    return f"{x}x{w}x{letter(bits, signed=signed, usual=False)}"
+
+
 def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> Plan:
     """The sum of two maps."""
     first, second = sums.sources
@@ -157,17 +167,10 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     if not one.a:
         raise InputError("factor of a sum must be other than 0, not 0")
     found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
-    precision = "x".join(
-        (
-            letter(first.bits, signed=first.signed, usual=False),
-            letter(second.bits, signed=second.signed, usual=True),
-            letter(levels.bits, signed=levels.signed, usual=False),
-        )
-    )
     return Plan(
         sums=sums,
         layer=sums.layer,
-        precision=precision,
+        precision=_sum_precision(first, second, levels.bits, signed=levels.signed),
         arrays={
             "factors": np.array(found.factors),
             "summand": np.array(found.summand),
@@ -179,3 +182,37 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
         what=_PAIRS,
         reach=found.reach,
     )
+
+
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[Plan, Map] | None:
+    """The sum of two maps in numbers of 8 bits that lose nothing, without what it is clipped to; None if it has more.
+
+    Of the map only the layer is still missing.
+    """
+    first, second = sums.sources
+    one = sums.channels[0]
+    real = [factor * one.a for factor in factors]
+    divisor = lcm(*(number.denominator for number in real))
+    unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
+    whole = [int(number / unit) for number in real]
+    ends = [
+        sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
+    ]
+    least, most = (sum(end[place] for end in ends) for place in (0, 1))
+    if most - least >= 1 << _BYTE or max(map(abs, whole)) >= 1 << _BYTE:
+        return None
+    found = Map(
+        stage="",
+        places=sums.places,
+        shape=sums.shape,
+        bits=_BYTE,
+        signed=False,
+        low=0,
+        high=most - least,
+        scale=unit,
+        offset=one.b + unit * least,
+    )
+    arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
+    return Plan(
+        sums=sums, layer=sums.layer, precision=_sum_precision(first, second, _BYTE, signed=False), arrays=arrays
+    ), found

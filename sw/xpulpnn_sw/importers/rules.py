@@ -81,7 +81,7 @@ def _thresholds(channels: Sequence[Channel]) -> Any:
 def _normalising(rule: Rule, found: Fit, channels: Sequence[Channel]) -> Chosen:
     kappa, lam, shift = found
     arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
-    reach = max(one.most * k + l >> shift for one, k, l in zip(channels, kappa, lam, strict=True))
+    reach = max(one.most * factor + rest >> shift for one, factor, rest in zip(channels, kappa, lam, strict=True))
     return Chosen(rule=rule, arrays=arrays, reach=reach)
 
 

@@ -43,20 +43,24 @@ def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
         model.pair(scale, zero, np.int8)
         before = scale
 
-    layer((8, 3, 3, 3), 0.75, -100, strides=[2, 2], pads=[0, 0, 1, 1])
-    layer((8, 1, 3, 3), 0.5, -90, pads=[1, 1, 1, 1], group=8)
-    layer((12, 8, 1, 1), 1.25, -128)
-    layer((12, 1, 3, 3), 0.75, 3, strides=[2, 1], pads=[1, 0, 0, 2], group=12)
-    layer((6, 12, 1, 1), 1.0, -20)
+    layer((8, 3, 3, 3), 0.7, -100, strides=[2, 2], pads=[0, 0, 1, 1])
+    layer((8, 1, 3, 3), 0.6, -90, pads=[1, 1, 1, 1], group=8)
+    layer((12, 8, 1, 1), 1.3, -128)
+    layer((12, 1, 3, 3), 0.7, 3, strides=[2, 1], pads=[1, 0, 0, 2], group=12)
+    layer((6, 12, 1, 1), 1.1, -20)
     model.node("GlobalAveragePool")
-    model.pair(0.5, -77, np.int8)
+    model.pair(0.45, -77, np.int8)
     model.node("Flatten")
     weights = model.integers(rng.integers(-128, 128, (5, 6)), 2.0 ** rng.integers(-9, -7, 5), np.int8)
     model.node("Gemm", weights, transB=1)
     model.pair(1.5, 20, np.uint8)
     described = check(model, tmp_path, 1.5, rng, zero=20)
-    assert kinds(described) == [*("conv", "depthwise", "pointwise", "depthwise", "pointwise", "avgpool", "linear")]
-    assert [stage.pad for stage in described.network.stages] == [77, -100, 0, -128 + 128, 0, 0, 0]
+    layers = ("conv", "depthwise", "pointwise", "depthwise", "pointwise")
+    assert [kind for kind in kinds(described) if kind != "avgpool"] == [*layers, "linear"]
+    # five ends of ranges and the mean
+    assert kinds(described).count("avgpool") == 6
+    pads = [stage.pad for stage in described.network.stages if stage.multiplies]
+    assert [bool(pad) for pad in pads] == [True, True, False, True, False, False]
     model.node("Softmax")
     model.pair(1 / 256, 0, np.uint8)
     notes: list[str] = []
@@ -74,16 +78,15 @@ def test_few_bits_with_branches(tmp_path: Path, bits: int) -> None:
     model = Model((1, 1, 9, 12))
     model.quant(64.0, 2, signed=False)
     conv(model, (8, 1, 5, 3), 2, rng, strides=[1, 2], pads=[2, 0, 2, 1])
-    normalised(model, 8, 64.0, rng)
     model.node("Relu")
     first = model.quant(32.0, bits, signed=False)
     conv(model, (8, 8, 1, 7), 2, rng, pads=[0, 4, 0, 2])
-    normalised(model, 8, 128.0, rng)
-    second = model.quant(16.0, bits, signed=True)
+    model.node("BatchNormalization", *(model.constant(np.full(8, one)) for one in (-0.5, 3.0, 1.0, 4.0)), epsilon=0.0)
+    second = model.quant(8.0, bits, signed=True)
     conv(model, (8, 8, 1, 1), 2, rng)
-    third = model.quant(48.0, bits, signed=True, source=model.last)
+    third = model.quant(4.0, bits, signed=True)
     model.node("Add", third, source=second)
-    model.quant(32.0, bits, signed=True)
+    model.quant(6.0, bits, signed=True)
     model.node("Sub", first)
     model.quant(24.0, 4, signed=True)
     model.node("MaxPool", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 0, 0])
@@ -114,24 +117,25 @@ def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -
         model.node("Add", model.constant(rng.integers(-20, 20, shape[1])))
         return quantised(scale, zero)
 
-    product((48, 32), 4.0, -30)
-    for scale, zero in ((2.0, 9), (3.0, -4)):
+    product((48, 32), 4.1 if integers else 4.0, -30)
+    for scale, zero in ((2.1, 9), (3.3, -4)) if integers else ((2.0, 0), (4.0, 0)):
         before = model.last
         product((32, 24), scale, zero - 5)
         product((24, 32), scale, zero)
         model.node("Add", before)
         model.node("Relu")
         quantised(scale * 2, -100)
-    product((32, 5), 4.0, 11)
-    described = check(model, tmp_path, 4.0 if integers else 64.0, rng, zero=11 if integers else 0)
-    assert kinds(described) == ["linear", *["linear", "linear", "add"] * 2, "linear"]
+    product((32, 5), 4.1 if integers else 4.0, 11)
+    described = check(model, tmp_path, 4.1 if integers else 64.0, rng, zero=11 if integers else 0, near=2 * integers)
+    # a ReLU inside the range of the numbers, or halves of whole sums that go to even numbers
+    behind = ["avgpool"] if integers else ["depthwise"]
+    assert kinds(described) == ["linear", *["linear", "linear", "add", *behind] * 2, "linear"]
 
 
 def test_gaps_and_groups(tmp_path: Path) -> None:
     """Convolutions with gaps, depthwise too, of groups, and of several filters for each channel."""
     rng = np.random.default_rng(13)
     model = Model((1, 4, 10, 9))
-    model.quant(16.0, 4, signed=False)
     conv(model, (6, 2, 3, 2), 4, rng, group=2, dilations=[2, 3], pads=[2, 1, 1, 3], strides=[1, 2])
     model.quant(16.0, 4, signed=True)
     conv(model, (6, 1, 3, 3), 4, rng, group=6, dilations=[1, 2], pads=[1, 2, 1, 2])
@@ -171,7 +175,7 @@ def test_as_frameworks_write_them(tmp_path: Path) -> None:
     model.node("Pad", model.constant([0, 0, 1, 0, 0, 0, 2, 1], np.int64), model.constant(0), mode="constant")
     conv(model, (4, 3, 3, 3), 4, rng, strides=[2, 2])
     model.node("Clip", model.constant(0), model.constant(600))
-    model.quant(16.0, 8, signed=False)
+    model.quant(16.3, 8, signed=False)
     model.node("Pad", model.constant([0, 0, 0, 1, 0, 0, 1, 0], np.int64))
     model.node("MaxPool", kernel_shape=[2, 2], strides=[1, 1])
     before = model.last
@@ -179,9 +183,9 @@ def test_as_frameworks_write_them(tmp_path: Path) -> None:
     model.node("Gather", model.constant([0], np.int64), axis=0)
     batch = model.node("Concat", model.constant([-1], np.int64), axis=0)
     model.node("Reshape", batch, source=before)
-    model.node("Gemm", model.constant(rng.integers(-8, 8, (64, 6))), model.constant(rng.integers(-900, 900, 6)))
-    model.quant(256.0, 8, signed=True)
-    check(model, tmp_path, 256.0, rng)
+    model.node("Gemm", model.constant(rng.integers(-8, 8, (60, 6))), model.constant(rng.integers(-900, 900, 6)))
+    model.quant(250.7, 8, signed=True)
+    check(model, tmp_path, 250.7, rng)
 
 
 def test_means_over_axes(tmp_path: Path) -> None:
@@ -189,10 +193,10 @@ def test_means_over_axes(tmp_path: Path) -> None:
     model = Model((1, 4, 4, 4))
     model.quant(1.0, 8, signed=False)
     model.node("ReduceMean", model.constant([-1, -2], np.int64), keepdims=0)
-    model.quant(0.75, 8, signed=False)
+    model.quant(0.77, 8, signed=False)
     model.node("MatMul", model.constant(rng.integers(-8, 8, (4, 6))))
-    model.quant(8.0, 8, signed=True)
-    assert kinds(check(model, tmp_path, 8.0, rng)) == ["avgpool", "linear"]
+    model.quant(8.3, 8, signed=True)
+    assert kinds(check(model, tmp_path, 8.3, rng)) == ["avgpool", "linear"]
 
 
 MEANS, DEVIATIONS = (96.0, 128.0, 80.0), (64.0, 32.0, 128.0)
@@ -207,7 +211,7 @@ def test_normalisation_by_colour(tmp_path: Path, *, nodes: bool) -> None:
     if nodes:
         model.node("Sub", model.constant(mean))
         model.node("Div", model.constant(deviation))
-    model.pair(0.0625, -3, np.int8)
+    model.pair(0.0617, -3, np.int8)
     weights = model.integers(rng.integers(-128, 128, (4, 3, 3, 3)), np.full(4, 2.0**-6), np.int8)
     model.node("Conv", weights, pads=[1, 1, 1, 1])
     model.pair(0.5, 4, np.int8)
@@ -239,7 +243,7 @@ def test_truncation_to_a_scale(tmp_path: Path, mode: str) -> None:
     numbers = [model.constant(one) for one in (0.5, 8, 9, 4.0, 6)]
     attributes = {"rounding_mode": mode, "signed": 1, "narrow": 0}
     model.node("Trunc", *numbers, domain=DOMAIN, **attributes)
-    check(model, tmp_path, 4.0, rng, zero=1)
+    check(model, tmp_path, 4.0, rng, zero=None, near=mode == "ROUND")
 
 
 def test_operators_on_integers(tmp_path: Path) -> None:
@@ -288,7 +292,7 @@ def test_operators_on_integers(tmp_path: Path) -> None:
     weights = (values, *scaled(2.0**-7, 0, np.int8))
     model.node("QLinearMatMul", *products, *weights, *end)
     model.node("DequantizeLinear", *end)
-    described = check(model, tmp_path, 8.0, rng, zero=128)
+    described = check(model, tmp_path, 8.0, rng, zero=128, near=2)
     assert kinds(described) == [*("conv", "maxpool", "depthwise", "add", "avgpool", "avgpool", "linear", "linear")]
     assert [stage.pad for stage in described.network.stages[:3]] == [9, 0, 30]
 
