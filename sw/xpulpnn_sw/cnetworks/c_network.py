@@ -1,7 +1,7 @@
 """A network ready to be written as C: its layers with their functions, and its memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xpulpnn_sw.clibrary.functions import library_run
@@ -75,8 +75,7 @@ class CNetwork:
     @property
     def name(self) -> str:
         """What it is called in C."""
-        name = identifier(self.network.name)
-        return name if name[:1].isalpha() else f"net_{name}"
+        return c_name(self.network.name)
 
     @cached_property
     def piece_names(self) -> dict[str, str]:
@@ -114,6 +113,12 @@ class CNetwork:
         return list(found.values())
 
 
+def c_name(name: str) -> str:
+    """What a network is called in C."""
+    found = identifier(name)
+    return found if found[:1].isalpha() else f"net_{found}"
+
+
 def c_network(
     original: Network,
     network: Network,
@@ -122,6 +127,7 @@ def c_network(
     *,
     cores: int | None = None,
     memory: int | None = None,
+    specialise: bool = False,
 ) -> CNetwork:
     """The network with ``image`` as an example of its inputs, each layer by a variant.
 
@@ -135,6 +141,8 @@ def c_network(
         How each layer is computed.
     cores, memory : int, optional
         Cores of a cluster and bytes of its TCDM for the network, the arguments of its functions among them.
+    specialise : bool
+        Whether every layer has a function of its own, which knows all its arguments but addresses.
 
     Raises
     ------
@@ -142,13 +150,16 @@ def c_network(
         Layers that do not find their inputs in memory as they need them.
     """
     filled = filled_input(image, network)
-    built = kernels(network, filled, variants, cores=cores or 1, specialise=False)
-    runs = [library_run(run) for run in built]
+    names = identifiers(stage.name for stage in network.stages)
+    built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
+    runs = [
+        replace(run, name=f"{c_name(network.name)}_{names[stage.name]}_function") if specialise else library_run(run)
+        for stage, run in zip(network.stages, built, strict=True)
+    ]
     arguments = sum(length(run, ARGUMENTS) for run in runs)
     plan = planned(network, runs, None if memory is None else max(memory - arguments, 0))
     pieces = input_pieces(network, runs)
     brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
-    names = identifiers(stage.name for stage in network.stages)
     places: list[dict[str, str]] = [{OUTPUT: results_name(stage.name)} for stage in network.stages]
     for edge in edges(network, runs):
         own = brought.get((edge.reader, edge.symbol))
