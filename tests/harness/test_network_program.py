@@ -176,6 +176,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (["--cores", "17"], "cores must be"),
         (["--images", "nowhere"], "nowhere"),
         (["--compiler", "tcc", "--build"], "compiler must be one of gcc, zig, not tcc"),
+        (["--compiler", "gcc"], "--compiler must come with --build, not alone with gcc"),
         (["--preset", "none"], "preset must be one of"),
     ],
 )

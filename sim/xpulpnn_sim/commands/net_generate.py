@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the program, and maybe build it."""
     if arguments.seed < 0:
         raise InputError(f"--seed must be at least 0, not {arguments.seed}")
+    if arguments.compiler is not None and not arguments.build:
+        raise InputError(f"--compiler must come with --build, not alone with {arguments.compiler}")
     config = described(arguments)
     require_writable(arguments.json)
     network = read_network(arguments.network)

@@ -132,6 +132,7 @@ def _makefile(network: CNetwork, target: Target) -> str:
         input=" input.c" if network.input_layouts else "",
         cluster=cluster,
         cores=cores,
+        kernels=" \\\n".join(f"    kernels/{run.name}.s" for run in network.functions),
     )
 
 
