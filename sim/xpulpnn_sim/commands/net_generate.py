@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         core=core_title(arguments),
         settings=settings,
         specialise=arguments.specialise,
+        classes=network.labels,
     )
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
