@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness import deployed_run
 from xpulpnn_sim.harness.deployed_run import cluster_executable
 from xpulpnn_sim.harness.machine import Machine
@@ -15,6 +16,7 @@ from xpulpnn_sim.harness.network_case import NetworkCase, compared
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.networks import planning, tiled_layer
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
@@ -63,9 +65,7 @@ def planned(case: NetworkCase, memory: int) -> DeployedProgram:
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
     """Wrong results of each layer."""
     told = bytearray()
-    session = ClusterSession(
-        cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data)
-    )
+    session = ClusterSession(cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data))
     assert session.run(10_000_000).ok
     stored = program.outside.symbols[program.outputs[-1].symbol]
     results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]
