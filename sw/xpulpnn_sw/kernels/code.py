@@ -23,6 +23,9 @@ _PASSING = (
 )
 """Numbers that others are made of, where rows lie ready."""
 
+_NEAR_PRODUCTS = 128
+"""Scalar products of a channel step across which a branch reaches."""
+
 _FEW = 5
 """Temporaries that there are registers for in any case."""
 
@@ -48,7 +51,8 @@ class KernelCode:
         """Assign the registers."""
         variant, precision = blocking.variant, blocking.precision
         self._blocking, self._im2col = blocking, im2col
-        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
+        scalar = 0 if variant.xpulp else blocking.blocks * variant.products_per_iteration(precision.w)
+        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=scalar > _NEAR_PRODUCTS)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
         self._planes = variant.planes(precision)
