@@ -90,7 +90,7 @@ def test_with_other_widths(text: str, name: str):
 
 
 @pytest.mark.parametrize("text", ["8x2x1", "i4x2x1", "2x2x1"])
-def test_loops_longer_than_a_branch_reaches(text: str):
+def test_functions_longer_than_a_branch_reaches(text: str):
     """Crumbs by single multiplications, four blocks for a byte of results."""
     layer, precision = ConvLayer.parse("2x3x16:17x1x1:p=0"), Precision.parse(text)
     tensors = tensors_of(layer, precision)
