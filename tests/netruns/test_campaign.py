@@ -75,7 +75,8 @@ def test_an_interrupted_run_goes_on(cache):
     assert [one.record["cycles"] for one in found.outcomes.values()] == [100, 101, 102, 103, 104]
     assert [one.answer for one in found.outcomes.values()] == [0, 1, 0, 1, 0]
     assert [one.checked for one in found.outcomes.values()] == [True, False, False, False, False]
-    # what is complete is forgotten, and run when it is asked for again
+    # what has been made use of is forgotten, and run when it is asked for again
+    found.journal.remove()
     assert not list(cache.iterdir())
     later = job()
     run(later)

@@ -28,10 +28,12 @@ from xpulpnn_sim.commands.common import (
     write_json,
 )
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
+from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns.campaign import prepare, run_job
+from xpulpnn_sim.netruns.energy import add_energies, layer_energies
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
 from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
@@ -57,12 +59,15 @@ class Manner:
         Address of a Dask scheduler whose workers run them instead; empty for none.
     fresh : bool
         Whether to use nothing that an interrupted run left.
+    library : Library or None
+        Cells for energies of the layers on one core.
     """
 
     check: str = CHECKS[0]
     jobs: int = 1
     dask: str = ""
     fresh: bool = False
+    library: Library | None = None
 
 
 def usable_processors() -> int:
@@ -120,6 +125,8 @@ def run_networks(
     shown = records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
+    if manner.library is not None and found.complete:
+        _add_energies(arguments, job, shown, manner.library)
     write_json(arguments.json, shown)
     if shown:
         _show(console, shown, paper_cycles)
@@ -137,7 +144,27 @@ def run_networks(
         if found.lost is not None:
             raise found.lost
         return INTERRUPTED
+    found.journal.remove()
     return FAILED if any(record["mismatches"] for record in shown) else OK
+
+
+def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
+    """Energies of the layers of networks on one core, of the first image."""
+    emitted = targets(argparse.Namespace(**{**vars(arguments), "exact": True}))
+    alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
+    layers = sum(len(task.network.stages) for task in job.tasks) * len(alone)
+    with progress_bar("energy", layers) as (progress, bar):
+        for number, config in alone:
+            for place, task in enumerate(job.tasks):
+                title = job.targets[number].title
+                (record,) = (one for one in shown if (one["kernel"], one["target"]) == (task.network.name, title))
+                cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
+
+                def told(name: str) -> None:
+                    progress.update(bar, advance=1, description=f"energy of {name}")
+
+                case = job.case(Item(place, number, 0))
+                add_energies(record, layer_energies(case, config, cycles, library, told))
 
 
 def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -> Target:
