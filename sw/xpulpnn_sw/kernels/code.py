@@ -23,9 +23,6 @@ _PASSING = (
 )
 """Numbers that others are made of, where rows lie ready."""
 
-_NEAR_PRODUCTS = 128
-"""Scalar products of a channel step across which a branch reaches."""
-
 _FEW = 5
 """Temporaries that there are registers for in any case."""
 
@@ -51,8 +48,9 @@ class KernelCode:
         """Assign the registers."""
         variant, precision = blocking.variant, blocking.precision
         self._blocking, self._im2col = blocking, im2col
-        scalar = 0 if variant.xpulp else blocking.blocks * variant.products_per_iteration(precision.w)
-        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=scalar > _NEAR_PRODUCTS)
+        # a byte of single bits is put together by the products of eight channels, written out
+        is_long = blocking.by_sign and not variant.xpulp
+        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=is_long)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
         self._planes = variant.planes(precision)
