@@ -28,7 +28,7 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
 from xpulpnn_sim.explorer.report.network_plots import write_network_plots
 from xpulpnn_sim.harness.classified import ClassRecord
-from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.netruns.campaign import prepare, run_job
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
 from xpulpnn_sim.netruns.summary import records
@@ -136,6 +136,7 @@ def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -
         grant_stalls=arguments.grant_stalls,
         # a core alone has no other memory
         l2_latency=arguments.l2_latency if is_cluster else 1,
+        l2_bytes=getattr(arguments, "l2_bytes", USUAL_L2_BYTES),
         seed=arguments.seed,
         max_cycles=MOST_CYCLES,
     )
