@@ -62,7 +62,7 @@ def test_answers_and_record(network, tmp_path, capsys):
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
-    assert "sides on one core" in (tmp_path / "net.html").read_text()
+    assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
 
 
 @pytest.mark.unit

@@ -5,22 +5,18 @@ A quantiser gives ``q >= m`` exactly for real numbers from a bound on, for each 
 agrees with these integers at each of them and one below, as both are monotonous. No floating point takes part.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
-
-import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 WIDTHS = (2, 4, 8)
 """Of elements of maps and weights, besides single bits."""
 
-_THRESHOLD_BITS = 16
 _TRIES = 4
 """Shifts that are tried, the largest first."""
 
@@ -47,6 +43,8 @@ class Levels:
         For a result above ``low`` and a channel: where it begins.
     is_free : bool
         Whether it is the importer's, so that steps may be at the places next to those.
+    top : int or None
+        A result that those above may be taken for, since a layer behind clips there; None: memory ends there.
     """
 
     bits: int
@@ -57,6 +55,7 @@ class Levels:
     offset: Fraction
     bound: Callable[[int, int], Bound]
     is_free: bool = False
+    top: int | None = None
 
     def freely(self) -> "Levels":
         """The same as the importer's."""
@@ -68,7 +67,33 @@ class Levels:
         if self.bits == SIGN_BITS:
             return range(1, 2)
         least = -(1 << (self.bits - 1)) if self.signed else 0
-        return range(least + 1, least + (1 << self.bits))
+        return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
+
+    def result(self, real: Fraction, channel: int) -> int:
+        """What a number becomes."""
+
+        def reached(result: int) -> bool:
+            begin, is_above = self.bound(result, channel)
+            return real > begin if is_above else real >= begin
+
+        above = range(self.low + 1, self.high + 1)
+        return self.low + bisect_left(above, True, key=lambda one: not reached(one))
+
+    def within(self, low: int, high: int) -> "Levels":
+        """The same where only results ``low..high`` occur, numbered from 0 on, so that memory ends where they begin."""
+
+        def bound(result: int, channel: int) -> Bound:
+            return self.bound(result + low, channel)
+
+        return replace(
+            self,
+            signed=False,
+            low=0,
+            high=high - low,
+            offset=self.offset + self.scale * low,
+            bound=bound,
+            top=high - low,
+        )
 
 
 def stored(low: int, high: int) -> tuple[int, bool]:
@@ -156,6 +181,18 @@ class Affine:
         real = self.a * value + self.b
         real = real if self.low is None else max(real, self.low)
         return real if self.high is None else min(real, self.high)
+
+
+def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:
+    """The least and the greatest result that there are where channels are clipped; None if channels differ."""
+    ends = {
+        (
+            levels.low if one.low is None else levels.result(one.low, number),
+            levels.high if one.high is None else levels.result(one.high, number),
+        )
+        for number, one in enumerate(channels)
+    }
+    return ends.pop() if len(ends) == 1 else None
 
 
 def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
@@ -263,73 +300,3 @@ def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, i
     word = 1 << (ACCUMULATOR_BITS - 1)
     fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)
     return (kappa, lam) if fits else None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Chosen:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them.
-
-    Parameters
-    ----------
-    rule : Rule
-        Its name.
-    arrays : dict of str to array
-        What it takes.
-    moved : int
-        Steps that are not where the quantiser has them.
-    """
-
-    rule: Rule
-    arrays: dict[str, Any]
-    moved: int = 0
-
-
-_NORMALISING = (
-    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
-    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
-)
-"""Rules with a factor and a summand, their bits and the longest shift; the cheapest first."""
-
-
-def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
-    """The cheapest rule that is the quantiser for every sum in the range; without any the nearest there is.
-
-    Raises :class:`InputError` for sums of more bits than a rule has.
-    """
-    if levels.bits != SIGN_BITS:
-        for rule, bits, longest in _NORMALISING:
-            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
-            if found is not None:
-                return _normalising(rule, found)
-    bound = 1 << (_THRESHOLD_BITS - 1)
-    # sums above a threshold count, and those equal to a step do
-    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
-    values = np.clip(wanted, -bound, bound - 1)
-    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
-    # a threshold at an end serves as well if no sum lies beyond
-    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
-    if bool(is_same.all()):
-        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
-    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
-        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
-        if found is not None:
-            return replace(_normalising(rule, found), moved=_moved(found, channels, levels.results))
-    raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
-
-
-def _normalising(rule: Rule, found: Fit) -> Chosen:
-    kappa, lam, shift = found
-    arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
-    return Chosen(rule=rule, arrays=arrays)
-
-
-def _moved(found: Fit, channels: Sequence[Channel], results: range) -> int:
-    """Steps that a rule has at other sums."""
-    factors, summands, shift = found
-    count = 0
-    for kappa, lam, one in zip(factors, summands, channels, strict=True):
-        for result, step in zip(results, one.steps, strict=True):
-            is_late = step <= one.most and kappa * step + lam >> shift < result
-            is_early = step > one.least and kappa * (step - 1) + lam >> shift >= result
-            count += is_late or is_early
-    return count

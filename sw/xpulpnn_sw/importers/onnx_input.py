@@ -10,6 +10,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
 from xpulpnn_sw.importers.levels import uniform_levels
+from xpulpnn_sw.importers.onnx_quantisers import INPUT_CODES
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.values import Map, Shape, Sums, Value, moved, standard_places
 from xpulpnn_sw.networks.described import Scaling
@@ -110,7 +111,7 @@ class ModelInput:
             high=low + _SAMPLES,
             scale=Fraction(1),
             offset=Fraction(0),
-            codes=True,
+            codes=INPUT_CODES,
         )
 
 

@@ -22,6 +22,7 @@ from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.importers.onnx_quantisers import (
+    INPUT_CODES,
     bipolar,
     dequantise,
     multi_threshold,
@@ -192,9 +193,9 @@ def cast(_: Context, node: Node, given: Given) -> Value:
     if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
     if isinstance(value, Map) and value.codes:
-        if value.stage != INPUT or (value.scale, value.offset) != (1, 0):
+        if value.stage != INPUT or value.codes != INPUT_CODES:
             raise InputError("input must be that of DequantizeLinear or of the model, not integers with a scale")
-        return replace(value, codes=False)
+        return replace(value, codes=None)
     return value
 
 
@@ -266,7 +267,7 @@ def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
     if not isinstance(filling, np.ndarray) or filling.size != 1:
         return False
     number = exact(filling.ravel()[0])
-    return value.scale * number + value.offset == 0 if value.codes else number == 0
+    return number == (0 if value.codes is None else value.codes[1])
 
 
 def pad(context: Context, node: Node, given: Given) -> Value:

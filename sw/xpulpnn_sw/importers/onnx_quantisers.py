@@ -18,6 +18,9 @@ from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 Given = Sequence[Value | None]
 
+INPUT_CODES = (Fraction(1), Fraction(0))
+"""Of a model's input of integers, until the model says what they stand for."""
+
 
 def _number(value: Value | None, what: str) -> Fraction:
     """A constant that is one number."""
@@ -187,12 +190,13 @@ def truncation(context: Context, node: Node, given: Given) -> Value:
         offset=-zero * scale,
         bound=_truncated(scale, zero, unit, mode),
     )
+    found = context.assembly.quantised(sums, levels)
     behind = more[0] if is_second else scale
+    ratio = behind / levels.scale
     # the zero point loses its lower bits too, in the second version
+    zero_behind = zero / unit if is_second else zero
     return replace(
-        context.assembly.quantised(sums, levels),
-        scale=behind,
-        offset=-zero / (unit if is_second else 1) * behind,
+        found, scale=found.scale * ratio, offset=(found.offset - levels.offset) * ratio - zero_behind * behind
     )
 
 
@@ -231,9 +235,9 @@ def quantise(context: Context, node: Node, given: Given) -> Value:
         axis = node.number("axis", 1)
         spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
-    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND", rounds_first=True)
-    found = _end(value, levels, context)
-    return replace(found, codes=True) if isinstance(found, Map) else found
+    own = _number(scale, "scale"), _number(zero, "zero point")
+    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), context)
+    return replace(found, codes=own) if isinstance(found, Map) else found
 
 
 def dequantise(_: Context, node: Node, given: Given) -> Value:
@@ -242,16 +246,16 @@ def dequantise(_: Context, node: Node, given: Given) -> Value:
     if isinstance(value, Map):
         zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
         number = _number(scale, "scale")
-        if not value.codes:
+        if value.codes is None:
             raise InputError("input must be that of a quantiser, not what its results stand for")
-        if value.stage == INPUT and (value.scale, value.offset) == (1, 0):
+        if value.stage == INPUT and value.codes == INPUT_CODES:
             # the codes of a model whose input has them
             if number <= 0:
                 raise InputError(f"scale must be greater than 0, not {float(number)}")
-            return replace(value, scale=number, offset=-zero * number, codes=False)
-        if value.scale != number or value.offset != -zero * number:
+            return replace(value, scale=number, offset=-zero * number, codes=None)
+        if value.codes != (number, zero):
             raise InputError("scale and zero point must be those of the quantiser before, not others")
-        return replace(value, codes=False)
+        return replace(value, codes=None)
     if isinstance(value, Quantised):
         return value
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":

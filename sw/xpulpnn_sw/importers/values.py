@@ -68,8 +68,9 @@ class Map:
         What they stand for.
     pads : (int, int, int, int)
         Rows and columns of zeros that a node has put around it, and no layer yet.
-    codes : bool
-        Whether the model's tensor has the integers, not what they stand for.
+    codes : (Fraction, Fraction) or None
+        Scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has
+        that.
     """
 
     stage: str
@@ -82,7 +83,7 @@ class Map:
     scale: Fraction
     offset: Fraction
     pads: Pads = NO_PADS
-    codes: bool = False
+    codes: tuple[Fraction, Fraction] | None = None
 
     def check_unpadded(self) -> None:
         """Raise :class:`InputError` if there are zeros around it."""

@@ -114,7 +114,8 @@ class Described:
         image = samples.shape[1:]
         flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
         grey = image == shape[:-1] and shape[-1] == 1
-        if not (image == shape or flat or grey):
+        # a sequence has one row
+        if not (flat or grey or [size for size in image if size > 1] == [size for size in shape if size > 1]):
             raise LayerError(f"image must have the shape {shape}, not {image}")
         self.scaling.by_colour(1 if grey else image[-1])
         return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
