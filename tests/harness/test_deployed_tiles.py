@@ -236,3 +236,10 @@ def test_random_networks_in_ever_less_memory(seed, monkeypatch):
         require_apart(program, memory)
     assert program.deployment.tiled
     assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+@pytest.mark.unit
+def test_many_layers():
+    """More than an instruction can step over where the cores report."""
+    case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))
+    assert wrong_on_the_simulator(case, planned(case, FOUR.tcdm_bytes)) == [0] * 40
