@@ -195,13 +195,9 @@ def test_a_tile_too_few_is_found(monkeypatch):
             {"depthwise0"},
         ),
         (
-            (
-                ("pointwise", "16x15x8:8", "4x4x4"),
-                ("depthwise", "16x15x8:5x3:p=2x2x1x1", "4x8x2"),
-                ("relu", "16x15x16", "i2xi2xi2"),
-            )[:2],
-            5 << 10,
-            {"pointwise0.planes"},
+            (("pointwise", "16x15x8:8", "4x4x4"), ("depthwise", "16x15x8:5x3:p=2x2x1x1", "4x8x2")),
+            4000,
+            {"pointwise0", "pointwise0.planes", "depthwise1"},
         ),
     ],
 )
