@@ -108,8 +108,14 @@ BAD_INPUT = {
     "jobs": (["{}", "--jobs", "0"], "--jobs must be at least 1, not 0"),
     "check": (["{}", "--check", "some"], "xpulpnn net run: argument --check: invalid choice: 'some' (choose from "),
     "dask": (["{}", "--dask", "machine"], "--dask must be HOST:PORT of a Dask scheduler, not machine"),
-    "library": (["{}", "--liberty", "none.lib"], "--liberty must be a Liberty file, not none.lib (No such file or directory)"),
-    "energy": (["{}", "--liberty", "none.lib", "--cores", "4"], "--liberty must come with one core among --cores, not "),
+    "library": (
+        ["{}", "--liberty", "none.lib"],
+        "--liberty must be a Liberty file, not none.lib (No such file or directory)",
+    ),
+    "energy": (
+        ["{}", "--liberty", "none.lib", "--cores", "4"],
+        "--liberty must come with one core among --cores, not ",
+    ),
 }
 
 
