@@ -13,6 +13,7 @@ from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import model_library, simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.netruns import energy
 from xpulpnn_sim.netruns.energy import LayerEnergy, add_energies, layer_energies, piece_workload
@@ -91,6 +92,19 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
     monkeypatch.setattr(energy, "reference", lambda *operands: right(*operands) ^ 1)
     with pytest.raises(ToolError, match=r"^the netlist must compute what the reference does in conv1, not another"):
         found[0][0].prepare()(library)
+
+
+@pytest.mark.cosim
+def test_pieces_of_graphs_run():
+    config = simulated(preset("xpulpnn2"))
+    library, kinds = model_library("core", config), set()
+    for seed in range(4):
+        graph, inputs = random_graph(seed, images=1)
+        one = NetworkCase(network=graph, image=inputs[0], config=config, machine=Machine(), checked=False)
+        for stage, maps, variant in energy.layers(one):
+            piece_workload(piece_of(stage, maps, 0.4), variant, config).prepare()(library)
+            kinds.add(stage.kind.name)
+    assert {"conv", "depthwise", "add", "linear"} <= kinds
 
 
 def result(per_cycle: float) -> EnergyResult:
