@@ -13,6 +13,7 @@ from xpulpnn_sw.importers.assembly import INPUT, Assembly
 from xpulpnn_sw.importers.onnx_input import ModelInput
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.onnx_operators import ON_CODES, OPERATORS
+from xpulpnn_sw.importers.onnx_probes import probes
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.policy import Calibration, Policy, evaluated, reason_of
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
@@ -101,7 +102,8 @@ class OnnxModel:
 
     def calibration(self, options: ImportOptions) -> Calibration:
         """What its tensors are like for ``options.images``; raises :class:`InputError` for others than its inputs."""
-        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers)
+        found = probes(self.nodes, self.constants)
+        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found)
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""

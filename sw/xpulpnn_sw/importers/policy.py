@@ -11,27 +11,37 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.rounding import Inputs, best_scale, rounded
 from xpulpnn_sw.importers.values import Quantised, Sums
 from xpulpnn_sw.importers.widths import Reader, Request, TensorWidths
 
 _KEPT = 1 << 14
 """Elements of a tensor that a scale is looked for with."""
 
-_STEPS = 60
-"""Scales that are tried."""
+_PATCHES = 256
+"""Places of an image at which a layer's inputs are looked at."""
 
-_LEAST = 0.3
-"""The smallest of them, over the one that clips nothing."""
+_MOST_WEIGHTS = 2048
+"""Of a filter, for errors to make up for each other: time goes by their third power."""
+
+Tensors = Mapping[str, NDArray[Any]]
+"""Those of a model for an image."""
 
 
-def best_scale(values: NDArray[Any], low: int, high: int) -> float:
-    """The scale with the least squared error of ``clip(round(values / scale))``."""
-    most = max(float(values.max()) / high, float(values.min()) / low if low else 0.0)
-    if most <= 0:
-        return 1.0
-    tried = most * np.linspace(_LEAST, 1, _STEPS)
-    errors = [float(np.square(np.clip(np.rint(values / scale), low, high) * scale - values).sum()) for scale in tried]
-    return float(tried[int(np.argmin(errors))])
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Probed:
+    """How to look at what the filters of a layer meet.
+
+    Parameters
+    ----------
+    probe : callable
+        Finds that, ``[place][weight]``, among the tensors of the model; empty: it does not.
+    is_turned : bool
+        As of :class:`~xpulpnn_sw.importers.rounding.Inputs`.
+    """
+
+    probe: Callable[[Tensors], NDArray[Any]]
+    is_turned: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,10 +54,13 @@ class Calibration:
         Its layers that read maps, in their order.
     samples : mapping of str to array
         For each tensor elements that it had for images.
+    inputs : mapping of str to Inputs
+        What filters met, by the tensor of the weights.
     """
 
     readers: tuple[Reader, ...]
     samples: Mapping[str, NDArray[Any]]
+    inputs: Mapping[str, Inputs]
     _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
     _weights: dict[tuple[str, int, int | None], Quantised] = field(
         default_factory=dict[tuple[str, int, int | None], Quantised]
@@ -55,9 +68,17 @@ class Calibration:
 
     @classmethod
     def computed(
-        cls, model: Any, name: str, shape: tuple[int, ...], options: ImportOptions, readers: Sequence[Reader]
+        cls,
+        model: Any,
+        name: str,
+        shape: tuple[int, ...],
+        options: ImportOptions,
+        readers: Sequence[Reader],
+        probed: Mapping[str, Probed],
     ) -> "Calibration":
         """That of a model, whose input is called ``name``, with the images of ``options``.
+
+        ``probed`` says of weights how to look at what they meet.
 
         Raises :class:`InputError` for images of other sizes, or models that cannot be computed.
         """
@@ -74,7 +95,8 @@ class Calibration:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
             raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
-        return cls(readers=tuple(readers), samples=_computed(model, name, real.reshape(-1, *shape)))
+        samples, inputs = _computed(model, name, real.reshape(-1, *shape), probed)
+        return cls(readers=tuple(readers), samples=samples, inputs=inputs)
 
     def policy(self, request: Request) -> "Policy":
         """How the model is quantised with these bits; raises :class:`InputError` for other layers."""
@@ -91,20 +113,21 @@ class Calibration:
         """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
         key = tensor, bits, channel_axis
         if key not in self._weights:
-            self._weights[key] = _rounded(values, bits, channel_axis)
+            self._weights[key] = _integers(values, bits, channel_axis, self.inputs.get(tensor))
         return self._weights[key]
 
 
-def _rounded(values: NDArray[Any], bits: int, channel_axis: int | None) -> Quantised:
-    most = (1 << (bits - 1)) - 1
-    rows = values[np.newaxis] if channel_axis is None else np.moveaxis(values, channel_axis, 0)
-    scales = [best_scale(row.ravel(), -most, most) for row in rows]
-    column = np.array(scales).reshape(-1, *[1] * (rows.ndim - 1))
-    whole = np.clip(np.rint(rows / column), -most, most).astype(np.int64)
-    exact = np.broadcast_to(np.array([Fraction(one) for one in scales], object).reshape(column.shape), whole.shape)
-    if channel_axis is None:
-        return Quantised(values=whole[0], scale=exact[0])
-    return Quantised(values=np.moveaxis(whole, 0, channel_axis), scale=np.moveaxis(exact, 0, channel_axis))
+def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: Inputs | None) -> Quantised:
+    """Constants as integers; ``channel_axis`` is 0, or None for one scale."""
+    is_turned = inputs is not None and inputs.is_turned
+    turned = values.T if is_turned else values
+    rows = turned.reshape(len(turned), -1).astype(np.float64)
+    if inputs is not None and len(inputs.products) != rows.shape[1]:
+        inputs = None
+    whole, scales = rounded(rows, (1 << (bits - 1)) - 1, inputs, one_scale=channel_axis is None)
+    exact = np.repeat(np.array([Fraction(float(one)) for one in scales], object), rows.shape[1])
+    both = (whole.reshape(turned.shape), exact.reshape(turned.shape))
+    return Quantised(values=both[0].T, scale=both[1].T) if is_turned else Quantised(values=both[0], scale=both[1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,8 +173,10 @@ def reason_of(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Elements of all tensors for some images, by onnx's own evaluation."""
+def _computed(
+    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probed]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Inputs]]:
+    """Elements of all tensors for some images, and what filters met, by onnx's own evaluation."""
     from onnx import ModelProto, ValueInfoProto
 
     whole = ModelProto()
@@ -160,14 +185,27 @@ def _computed(model: Any, name: str, images: NDArray[Any]) -> dict[str, NDArray[
     del whole.graph.output[:]
     whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
     found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
+    met: dict[str, NDArray[np.float64]] = {}
+    places: dict[str, int] = {}
     rng = np.random.default_rng(0)
     try:
         compute = evaluated(whole)
         for image in images:
-            for one, values in zip(names, compute({name: image}), strict=True):
-                flat = np.asarray(values).ravel()
+            tensors = {name: image, **dict(zip(names, compute({name: image}), strict=True))}
+            for one in names:
+                flat = np.asarray(tensors[one]).ravel()
                 most = max(1, _KEPT // len(images))
                 found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
+            for weights, how in probed.items():
+                rows = how.probe(tensors)
+                if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
+                    continue
+                if len(rows) > _PATCHES:
+                    rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
+                rows = rows.astype(np.float64)
+                met[weights] = met.get(weights, 0.0) + rows.T @ rows
+                places[weights] = places.get(weights, 0) + len(rows)
     except Exception as error:
         raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
-    return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}
+    inputs = {one: Inputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()}
+    return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}, inputs
