@@ -65,7 +65,9 @@ def planned(case: NetworkCase, memory: int) -> DeployedProgram:
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
     """Wrong results of each layer."""
     told = bytearray()
-    session = ClusterSession(cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data))
+    session = ClusterSession(
+        cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data)
+    )
     assert session.run(10_000_000).ok
     stored = program.outside.symbols[program.outputs[-1].symbol]
     results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]

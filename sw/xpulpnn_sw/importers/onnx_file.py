@@ -209,15 +209,20 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
         raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
 
 
+def _text(name: Any) -> str:
+    """A name, which of damaged files is bytes."""
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+
+
 def _node(proto: Any) -> Node:
     from onnx import helper
 
     attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
     return Node(
-        operator=proto.op_type,
-        name=proto.name or (proto.output[0] if proto.output else ""),
-        inputs=tuple(proto.input),
-        outputs=tuple(proto.output),
+        operator=_text(proto.op_type),
+        name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
+        inputs=tuple(map(_text, proto.input)),
+        outputs=tuple(map(_text, proto.output)),
         attributes=attributes,
         proto=proto,
     )

@@ -126,9 +126,7 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
         raise InputError("thresholds must be a constant [channel][level], not another value")
-    scale, bias = (
-        exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0))
-    )
+    scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
         raise InputError(
