@@ -59,13 +59,13 @@ def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCas
 
 
 def planned(case: NetworkCase, memory: int) -> DeployedProgram:
-    return deployed_program(case.computed, case.image, case.variants, cores=FOUR.cores, memory=memory)
+    return deployed_program(case.computed, case.given, case.variants, cores=FOUR.cores, memory=memory)
 
 
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
     """Wrong results of each layer."""
     told = bytearray()
-    session = ClusterSession(cluster_executable(program, "tiles"), FOUR, output=lambda one: told.extend(one.data))
+    session = ClusterSession(cluster_executable(program, "tiles"), case.config, output=lambda one: told.extend(one.data))
     assert session.run(10_000_000).ok
     stored = program.outside.symbols[program.outputs[-1].symbol]
     results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]

@@ -62,7 +62,7 @@ def test_answers_and_record(network, tmp_path, capsys):
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
-    assert "sides on one core" in (tmp_path / "net.html").read_text()
+    assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
 
 
 @pytest.mark.unit
@@ -101,7 +101,7 @@ BAD_INPUT = {
     "cores": (["{}", "--cores", "0"], "--cores must be a list out of 1,2,"),
     "memory": (
         ["{}", "--cores", "4", "--set", "tcdm_bytes=2048"],
-        "operands, buffers and stacks must be at most the TCDM's 2048 bytes, not ",
+        "first: tiles must be at most the TCDM's 2048 bytes with buffers and stacks, not ",
     ),
     "folder": (["{}", "--plot", "{}/net.html"], "--plot must "),
 }

@@ -10,7 +10,9 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT
+from xpulpnn_sw.networks.suited import suited
 from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 
 pytestmark = pytest.mark.unit
@@ -58,21 +60,41 @@ def test_random_networks_compute_the_same():
 
 
 @pytest.mark.parametrize("core", ["ri5cy", "xpulpnn2"])
-def test_kernels_leave_words_without_gaps(core):
-    """As the kernels themselves lay out their maps: nothing between pixels, where they are written and read."""
+def test_kernels_find_pixels_where_others_left_them(core):
+    """As they lay out their maps themselves: the same distance from pixel to pixel, without gaps where none may be."""
     config = preset(core)
     for seed in SEEDS[:25]:
-        network, _ = random_graph(seed)
-        wide = in_whole_words(network)
-        read = {source for number in range(len(wide.stages)) for source in wide.sources(number)}
-        for number, stage in enumerate(wide.stages):
-            own, where = stage.precision, f"{seed} {stage.name}"
-            run = stage.kind.build(stage.layer, own, stage.fastest(config.extensions, config.widths), stage.tensors)
-            if stage.name in read:
-                assert run.output.pixel_bytes * 8 == stage.output_shape[-1] * own.y, where
-            pixel = run.arguments.get("pixel_bytes")
-            if pixel is not None and NETWORK_INPUT not in wide.sources(number):
-                assert pixel * 8 == stage.input_shapes[0][-1] * own.x, where
+        network, inputs = random_graph(seed)
+        wide = suited(network)
+        variants = [stage.fastest(config.extensions, config.widths) for stage in wide.stages]
+        runs = kernels(wide, filled_input(inputs[0], wide), variants, cores=1)
+        written = {stage.name: (stage, run) for stage, run in zip(wide.stages, runs, strict=True)}
+        for number, (stage, run) in enumerate(zip(wide.stages, runs, strict=True)):
+            for source in wide.sources(number):
+                if source == NETWORK_INPUT:
+                    continue
+                before, left = written[source]
+                where = f"{seed} {stage.name} behind {source}"
+                pixels, bits = int(np.prod(before.output_shape[:-1])), before.precision.y
+                dense = left.output.pixel_bytes * 8 == before.output_shape[-1] * bits
+                if bits == 1 or (stage.kind.name == "linear" and pixels > 1):
+                    assert dense, where
+                if stage.kind.name in ("conv", "avgpool", "maxpool", "transpose"):
+                    assert run.arguments["pixel_bytes"] == left.output.pixel_bytes, where
+
+
+def test_nothing_is_added_without_need():
+    """Kernels of one width fill words up alike, so that five channels may stay five."""
+    network = built(
+        (
+            ("first", "pointwise", "2x2x5:5", "8x8x8"),
+            {"weights": np.ones((5, 1, 1, 5), int), "shift": np.array(3)},
+            {"requantise": "shift"},
+        ),
+        (("pool", "maxpool", "2x2x5:2x2", "8xu8x8"), {}, {}),
+        (("last", "linear", "5:2:raw", "8x8xi32"), {"weights": np.ones((2, 5), int)}, {}),
+    )
+    assert [stage.output_shape for stage in in_whole_words(network).stages] == [(2, 2, 5), (1, 1, 5), (2,)]
 
 
 def signs(*shape, seed=5):
@@ -205,3 +227,13 @@ def test_summands_have_as_many_channels_as_any_of_them_needs():
     )
     wide = compared(network, np.arange(40).reshape(2, 2, 2, 5))
     assert {stage.output_shape[-1] for stage in wide.stages[:-1]} == {16}
+
+
+def test_what_is_suited_stays_as_it_is():
+    for seed in SEEDS[:20]:
+        once = suited(random_graph(seed)[0])
+        again = suited(once)
+        assert [str(stage.layer) for stage in again.stages] == [str(stage.layer) for stage in once.stages]
+        assert [again.sources(number) for number in range(len(again.stages))] == [
+            stage.sources for stage in once.stages
+        ]

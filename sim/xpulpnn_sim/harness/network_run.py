@@ -15,6 +15,7 @@ from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.harness.accesses import access_bytes
 from xpulpnn_sim.harness.deployed_run import build_deployed
 from xpulpnn_sim.harness.kernel_run import executable_of
+from xpulpnn_sim.harness.memory_plan import memory_plan
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
 from xpulpnn_sim.harness.network_input import with_input
 from xpulpnn_sim.harness.program_run import run_program
@@ -119,6 +120,7 @@ class BuiltChain:
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
             "layers": layers,
+            "plan": memory_plan(case.computed, function.image.symbols),
         }
         results = [step.results.decode(function.image, memory).astype(np.int64) for step in made.steps]
         return finished(case, outcome, figures, results)

@@ -24,12 +24,15 @@ class Found:
         What is known, by run, in their order.
     complete : bool
         Whether that is all.
+    journal : Journal
+        Where it is kept until it is removed.
     lost : FarmLostError or None
         The machines that it ran on are gone.
     """
 
     outcomes: dict[Item, Outcome]
     complete: bool
+    journal: Journal
     lost: FarmLostError | None = None
 
 
@@ -62,7 +65,8 @@ def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = Fa
     fresh : bool
         Whether to run everything.
 
-    An interrupt ends it early; what there is stays on disk for the next run of the same job. Raises as
+    An interrupt ends it early. What there is stays on disk for the next run of the same job, until the journal is
+    removed by whoever has made use of it. Raises as
     :func:`~xpulpnn_sim.netruns.spread.spread`.
     """
     journal = Journal(job, fresh=fresh)
@@ -79,6 +83,4 @@ def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = Fa
                 done(item, outcome)
     except (KeyboardInterrupt, FarmLostError) as stop:
         complete, lost = False, stop if isinstance(stop, FarmLostError) else None
-    if complete:
-        journal.remove()
-    return Found(outcomes=dict(sorted(outcomes.items())), complete=complete, lost=lost)
+    return Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)

@@ -59,7 +59,9 @@ def source(network: CNetwork) -> str:
     return template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
-        places="\n".join(f"    {names[name]} = {place}," for name, place in network.plan.places.items()),
+        places="\n".join(
+            f"    {names[piece.name]} = {network.plan.places[piece.name]}," for piece in network.plan.pieces
+        ),
         memory_bytes=network.plan.extent,
         functions="\n\n".join(_function(network, layer) for layer in network.layers),
         descriptions="\n".join(f"    {{{_description(layer)}}}," for layer in network.layers),

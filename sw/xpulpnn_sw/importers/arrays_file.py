@@ -69,8 +69,8 @@ def import_arrays(path: Path, options: ImportOptions) -> Described:
     """
     if options.quantise is not None:
         raise InputError("--quantise must be left out with an npz file, whose weights are quantised")
-    if options.samples is not None:
-        raise InputError("--samples must be left out with an npz file, whose network says what its inputs are")
+    if options.samples is not None or options.normalisation:
+        raise InputError("--samples, --mean and --std must be left out with an npz file, whose network has its own")
     return network_in(path, options.name)
 
 

@@ -15,14 +15,15 @@ def in_planes(network: Network) -> Network:
     """The network with a transposition of each map that depthwise convolutions read.
 
     It is called like the map with ``.planes`` behind, and all of them read it. A layer that reads the network's input,
-    which is there as its readers want it, needs none.
+    which is there as its readers want it, needs none, nor does one behind a transposition.
     """
     stages: list[Stage] = []
     planes: dict[str, str] = {}
     names = {stage.name for stage in network.stages}
+    ready = {NETWORK_INPUT, *(stage.name for stage in network.stages if isinstance(stage.layer, TransposeLayer))}
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
-        if isinstance(stage.layer, DepthwiseLayer) and sources[0] != NETWORK_INPUT:
+        if isinstance(stage.layer, DepthwiseLayer) and sources[0] not in ready:
             source = sources[0]
             if source not in planes:
                 planes[source] = _other(f"{source}.{_ENDING}", names)

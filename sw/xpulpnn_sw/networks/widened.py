@@ -22,7 +22,7 @@ from xpulpnn_sw.layout import Ints, pad_axis
 from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
-_CRUMB_BITS = 2
+CRUMB_BITS = 2
 """Of the narrowest weights that may be 0."""
 
 
@@ -125,7 +125,7 @@ def _more_inputs(stage: Stage, widening: Widening) -> Stage:
         wide = _resized(layer, channels=taken)
     added = taken - weights.shape[-1]
     if added and _has_signs(stage) and stage.precision.x != SIGN_BITS:
-        stage = replace(stage, precision=replace(stage.precision, w=_CRUMB_BITS))
+        stage = replace(stage, precision=replace(stage.precision, w=CRUMB_BITS))
     weights, bias = pad_axis(weights, weights.ndim - 1, taken), own.bias
     if added and _has_signs(stage):
         weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1

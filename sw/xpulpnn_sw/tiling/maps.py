@@ -7,16 +7,13 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.strip import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.layers.channelwise import AddLayer, DepthwiseLayer, ReluLayer, WindowLayer
+from xpulpnn_sw.layers.channelwise import AddLayer, DepthwiseLayer, ReluLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layout import Words, banked_words
 from xpulpnn_sw.tiling.division import BUFFER, Addresses, Division, Placed
 from xpulpnn_sw.tiling.operands import Outside, Transfer
-from xpulpnn_sw.tiling.plan import Footprint, Plan, Rates, aligned, line_counts
+from xpulpnn_sw.tiling.plan import ALIGNMENT, Footprint, Plan, Rates, aligned, line_counts
 from xpulpnn_sw.tiling.schedule import Move, Operand
 from xpulpnn_sw.tiling.shape import Shape, Tile
-
-_AHEAD = 4 * WORD
-"""Bytes that may be read behind an input."""
 
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
 """Symbols that are neither inputs nor what belongs to a layer."""
@@ -40,10 +37,13 @@ class Rows:
         How many pieces of consecutive rows there are, and bytes from one to the next.
     line : int
         Bytes of a row of a piece.
+    ahead : int
+        Bytes behind that may be read.
     """
 
     symbol: str
     line: int
+    ahead: int = 0
     planes: int = 1
     stride: int = 0
 
@@ -68,11 +68,11 @@ class Rows:
 
 def divides_by_rows(run: KernelRun) -> bool:
     """Whether :class:`MapDivision` knows the kernel."""
-    return isinstance(run.layer, (WindowLayer, AddLayer, ReluLayer))
+    return isinstance(run.layer, (WindowLayer, AddLayer, ReluLayer, TransposeLayer))
 
 
 class MapDivision(Division):
-    """Of a pooling, a depthwise convolution, an addition or a ReLU.
+    """Of a pooling, a depthwise convolution, an addition, a ReLU, or a transposition.
 
     Parameters
     ----------
@@ -91,8 +91,7 @@ class MapDivision(Division):
         super().__init__(run)
         self._cores = cores
         self.inputs = tuple(self._inputs())
-        height = run.layer.out_shape[0]
-        self.output = Rows(symbol="output", line=run.image.symbols["output"].length // height)
+        self.output = self._output()
         self.constants = {
             name: symbol.length
             for name, symbol in run.image.symbols.items()
@@ -100,17 +99,29 @@ class MapDivision(Division):
         }
 
     def _inputs(self) -> Iterator[Rows]:
+        layer, symbols = self.run.layer, self.run.image.symbols
+        planes = layer.channels if isinstance(layer, DepthwiseLayer) else 1
+        rows = layer.height if isinstance(layer, WindowLayer) else layer.out_shape[0]
+        for name in ("first", "second") if isinstance(layer, AddLayer) else ("input",):
+            line = self._line(rows, symbols[name].length)
+            ahead = symbols[name].length - planes * rows * line
+            yield Rows(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+
+    def _line(self, rows: int, size: int) -> int:
+        """Bytes of an input row, of one channel or of all."""
         layer, arguments = self.run.layer, self.run.arguments
-        match layer:
-            case DepthwiseLayer():
-                line = arguments["row_bytes"]
-                yield Rows(symbol="input", line=line, planes=layer.channels, stride=layer.height * line)
-            case WindowLayer():
-                yield Rows(symbol="input", line=arguments["pixel_bytes"] * layer.width)
-            case _:
-                symbols = ("first", "second") if isinstance(layer, AddLayer) else ("input",)
-                for symbol in symbols:
-                    yield Rows(symbol=symbol, line=self.run.image.symbols[symbol].length // layer.out_shape[0])
+        if isinstance(layer, DepthwiseLayer):
+            return arguments["row_bytes"]
+        if "pixel_bytes" in arguments:
+            return arguments["pixel_bytes"] * arguments["width"]
+        return size // rows
+
+    def _output(self) -> Rows:
+        rows, size = self.run.layer.out_shape[0], self.run.image.symbols["output"].length
+        if not isinstance(self.run.layer, TransposeLayer):
+            return Rows(symbol="output", line=size // rows)
+        line = self.run.arguments["row_bytes"]
+        return Rows(symbol="output", line=line, planes=size // (rows * line), stride=rows * line)
 
     @property
     def heights(self) -> Sequence[int | None]:
@@ -149,10 +160,10 @@ class MapDivision(Division):
         return Footprint(
             fixed=fixed,
             in_line=sum(one.row for one in self.inputs),
-            in_spare=len(self.inputs) * aligned(_AHEAD),
+            in_spare=sum(aligned(one.ahead) + ALIGNMENT for one in self.inputs),
             group=1,
             blocks=lambda channels: channels,
-            pixel=lambda channels: channels * self.output.line // self.shape.line_pixels,
+            pixel=lambda channels: channels * -(-self.output.row // self.shape.line_pixels),
             streams=1,
             stream=lambda blocks: blocks * constants,
             spare=0,
@@ -198,7 +209,7 @@ class _PlacedMap(Placed):
         end = 0
         for one in division.inputs:
             self._offsets.append(end)
-            end += aligned(in_lines * one.row + _AHEAD)
+            end += aligned(in_lines * one.row + one.ahead)
 
     def transfers(self, move: Move) -> Sequence[Transfer]:
         division, addresses = self._division, self._addresses
@@ -227,6 +238,8 @@ class _PlacedMap(Placed):
             values |= {BUFFER: self._addresses.buffer, "buffer_stride": self._rows_stride}
         if isinstance(run.layer, WindowLayer):
             return values | {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
+        if isinstance(run.layer, TransposeLayer):
+            return values | {"height": len(tile.lines)}
         # elements of so many rows
         for name in {"words", "steps"} & values.keys():
             values[name] = run.arguments[name] // run.layer.out_shape[0] * len(tile.lines)

@@ -110,8 +110,8 @@ class QLinearAveragePool(OpRun):
 class QGemm(OpRun):
     op_domain = "com.microsoft"
 
-    def _run(self, a, a_scale, a_zero, b, b_scale, b_zero, c, scale, zero, alpha=None, transA=None, transB=None):
-        weights = reals(b.T if transB else b, b_scale, b_zero)
+    def _run(self, a, a_scale, a_zero, b, b_scale, b_zero, c, scale, zero, **attributes):
+        weights = reals(b.T if attributes["transB"] else b, b_scale, b_zero)
         sums = reals(a, a_scale, a_zero) @ weights + c * np.float64(a_scale) * np.float64(b_scale)
         return (codes(sums, scale, zero),)
 

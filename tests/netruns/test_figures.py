@@ -2,7 +2,7 @@
 
 import pytest
 
-from xpulpnn_sim.explorer.report.network_plots import layers_figure, memory_figure, write_network_plots
+from xpulpnn_sim.netruns.figures import confusion_figure, energy_figure, layers_figure, memory_figure
 
 pytestmark = pytest.mark.unit
 
@@ -30,7 +30,7 @@ RECORD = {
 
 
 def test_shares_of_the_cycles_add_up():
-    figure = layers_figure(RECORD)
+    figure = layers_figure(RECORD, shares=True)
     shares = {trace["name"]: trace["y"] for trace in figure["data"]}
     assert shares == {
         "instructions": [60.0, 100.0],
@@ -38,7 +38,27 @@ def test_shares_of_the_cycles_add_up():
         "jump": [5.0, 0.0],
         "other waits": [20.0, 0.0],
     }
-    assert figure["data"][0]["x"] == ["conv<br>100 cycles<br>8.00 MAC/cycle", "pool<br>20 cycles"]
+    assert figure["data"][0]["x"] == ["conv", "pool"]
+
+
+def test_cycles_of_all_cores_and_the_rate():
+    *stacked, rate = layers_figure(RECORD, shares=False)["data"]
+    assert [sum(column) for column in zip(*(trace["y"] for trace in stacked), strict=True)] == [200, 40]
+    assert (rate["y"], rate["yaxis"]) == ([8.0, None], "y2")
+
+
+def test_energy_of_the_layers_that_have_one():
+    parts = {"switching": 1.0, "internal": 2.0, "clock": 3.0, "leakage": 0.5}
+    record = {**RECORD, "layers": [{**LAYERS[0], "energy_nj": 6.5, "energy_parts_nj": parts}, LAYERS[1]]}
+    figure = energy_figure(record)
+    assert {trace["name"]: (trace["x"], trace["y"]) for trace in figure["data"]} == {
+        name: (["conv"], [value]) for name, value in parts.items()
+    }
+
+
+def test_labels_and_answers():
+    (trace,) = confusion_figure(["cat", "dog"], [[3, 0], [1, 2]])["data"]
+    assert (trace["z"], trace["text"]) == ([[3, 0], [1, 2]], [["3", ""], ["1", "2"]])
 
 
 def test_memory_by_step():
@@ -53,15 +73,14 @@ def test_memory_by_step():
     assert drawn["stacks"] == ("stacks, arguments, reports", 0, 0.5, pytest.approx(-0.47), pytest.approx(2.47))
     assert drawn["conv.output"] == ("activations", 1, 1, pytest.approx(0.53), pytest.approx(2.47))
     assert drawn["conv.weights"][:3] == ("weights", 2, 8)
-    assert figure["layout"]["xaxis"]["ticktext"][1] == "conv<br>2.0 KiB"
+    assert figure["layout"]["xaxis"]["ticktext"] == ["load", "conv", "pool"]
     assert figure["layout"]["shapes"][0]["y0"] == 16
 
 
-def test_the_page_needs_no_other_file(tmp_path):
-    path = tmp_path / "net.html"
-    alone = {name: value for name, value in RECORD.items() if name not in ("steps", "plan")} | {"cores": 1}
-    write_network_plots(path, [alone, RECORD])
-    page = path.read_text()
-    assert "net on one core, 130 cycles" in page
-    assert "10.0 of 16 KiB of TCDM" in page
-    assert 'src="http' not in page
+def test_memory_of_one_core_by_layer():
+    plan = [{**piece, "last": 1, "first": min(piece["first"], 1)} for piece in PLAN]
+    alone = {**{name: RECORD[name] for name in ("kernel", "cycles", "layers")}, "cores": 1, "plan": plan}
+    figure = memory_figure(alone)
+    assert figure["layout"]["xaxis"]["ticktext"] == ["conv", "pool"]
+    assert figure["layout"]["title"]["text"].startswith("10.0 KiB of memory")
+    assert "shapes" not in figure["layout"]
