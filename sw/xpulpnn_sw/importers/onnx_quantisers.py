@@ -140,10 +140,12 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
         return rows[channel % len(rows)][result - 1], False
 
     if count == 1 and scale == -2 * bias:
-        levels = replace(sign_levels(scale / 2), bound=begins)
+        levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
     else:
         bits, signed = stored(0, count)
-        levels = Levels(bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins)
+        levels = Levels(
+            bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
+        )
     return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
 
 
