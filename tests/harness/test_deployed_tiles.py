@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import ClusterConfig, preset
-from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness import deployed_run
 from xpulpnn_sim.harness.deployed_run import cluster_executable
 from xpulpnn_sim.harness.machine import Machine
@@ -16,7 +15,6 @@ from xpulpnn_sim.harness.network_case import NetworkCase, compared
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.networks import planning, tiled_layer
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
