@@ -210,8 +210,10 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _text(name: Any) -> str:
-    """A name, which of damaged files is bytes."""
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    """A name; raises :class:`InputError` for bytes that are no text, as damaged files have."""
+    if not isinstance(name, str):
+        raise InputError(f"names in the model must be text, not {name}")
+    return name
 
 
 def _node(proto: Any) -> Node:
