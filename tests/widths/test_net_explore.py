@@ -46,6 +46,8 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     assert max(point["right"] for point in found["points"]) == found["front"][-1]["right"]
     fast = next(point for point in found["front"] if point["right"] >= 27)
     assert found["chosen"] == fast["bits"]
+    # the widest one is there as well, whether it is on the front or not
+    assert "8,8,8" in [point["bits"] for point in [*found["front"], *([found["widest"]] if found["widest"] else [])]]
     for point in found["front"]:
         assert abs(point["prediction_error"]) < 0.02
         name = point["bits"].replace(",", "_").replace("/", "a")

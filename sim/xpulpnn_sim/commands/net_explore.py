@@ -194,6 +194,9 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
         table.add_column(heading, justify="right")
     for best in found.best:
         table.add_row(*_row(best, found.tested))
+    if found.widest is not None:
+        table.add_section()
+        table.add_row(*_row(found.widest, found.tested))
     console.print(table)
     refused = [point for point in found.points if point.problem]
     if refused:
