@@ -85,6 +85,7 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
         (["--bits", "8,3"], "--bits must be a list out of 8,4,2, not 3"),
         (["--test-limit", "4"], "--test-limit must come with --test, not alone"),
         (["--test", "other.npz"], "--test must be of the size of --images (8, 8), not (4, 4)"),
+        (["--cores", "0"], "--cores must be 1 to 16, not 0"),
         (["--jobs", "0"], "--jobs must be at least 1, not 0"),
         (["--preset", "none"], None),
     ],
