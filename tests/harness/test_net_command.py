@@ -103,6 +103,12 @@ BAD_INPUT = {
         ["{}", "--cores", "4", "--set", "tcdm_bytes=2048"],
         "first: tiles must be at most the TCDM's 2048 bytes with buffers and stacks, not ",
     ),
+    "l2": (["{}", "--l2-bytes", "3000"], "code and data of sides must be at most the memory's 3000 bytes, not "),
+    "l2 of a cluster": (
+        ["{}", "--cores", "4", "--l2-bytes", "3000"],
+        "code and data of sides must be at most the memory's 3000 bytes, not ",
+    ),
+    "weights": (["{}", "--l2-bytes", "30"], "weights of sides must be at most the memory's 30 bytes, not "),
     "folder": (["{}", "--plot", "{}/net.html"], "--plot must "),
 }
 
