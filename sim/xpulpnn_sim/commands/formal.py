@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.commands import formal_faults
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
@@ -35,9 +36,7 @@ from xpulpnn_sim.yosys import CHOICES, find_yosys
 _LEAST_DEPTH = 6
 """Cycle in which an instruction has certainly been able to retire, and one before it."""
 
-_FOOT = (
-    "cycle: in which an instruction is checked that retires then; without a verdict, the last one searched to its end"
-)
+_FOOT = "cycle: the last after reset in which what retires is checked; without a verdict, the last searched to its end"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=DEPTH,
         metavar="N",
-        help=f"clock cycle after reset in which an instruction is checked (default {DEPTH})",
+        help=f"last clock cycle after reset in which what retires is checked (default {DEPTH})",
     )
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each check (default 600)"
     )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="checks side by side (default 2)")
     parser.add_argument("--resume", action="store_true", help="take outcomes of an earlier run in the same folder")
+    parser.add_argument(
+        "--faults",
+        action="store_true",
+        help="instead, put one fault after the other into the core, and see whether the check that must find it does",
+    )
     parser.add_argument("--list", action="store_true", help="show the checks and what they assume, and go")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
     parser.add_argument(
@@ -89,37 +93,46 @@ def run(arguments: argparse.Namespace) -> int:
     config = configuration(arguments)
     suite = find_suite(arguments.suite)
     checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))
-    console = output()
     if arguments.list:
-        console.print(_listing(checks))
+        output().print(_listing(checks))
         return OK
     abc, yosys = find_abc(), find_yosys(arguments.yosys)
     folder = arguments.output or Path("build", "formal", arguments.preset)
     require_folder(folder, "--output")
+    with folder_lock(folder, "--output"):
+        campaign = Campaign(
+            suite=suite,
+            design=emit_design(config, suite.masks),
+            folder=folder,
+            yosys=yosys,
+            abc=abc,
+            timeout_s=arguments.timeout,
+        )
+        return formal_faults.run(arguments, campaign, checks) if arguments.faults else _run(arguments, campaign, checks)
+
+
+def _run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) -> int:
+    """The checks on the core as it is."""
     outcomes: dict[str, Outcome] = {}
     stopped = False
-    with folder_lock(folder, "--output"):
-        design = emit_design(config, suite.masks)
-        campaign = Campaign(
-            suite=suite, design=design, folder=folder, yosys=yosys, abc=abc, timeout_s=arguments.timeout
-        )
-        with progress_bar("checks", len(checks)) as (progress, task):
-            try:
-                with single_interrupt():
-                    for outcome in campaign.run(checks, arguments.jobs, resume=arguments.resume):
-                        outcomes[outcome.name] = outcome
-                        if outcome.trace:
-                            write_waveform(outcome.trace, folder / outcome.name / WAVEFORM)
-                        progress.update(task, description=outcome.name)
-                        progress.advance(task)
-            except KeyboardInterrupt:
-                stopped = True
+    with progress_bar("checks", len(checks)) as (progress, task):
+        try:
+            with single_interrupt():
+                for outcome in campaign.run(checks, arguments.jobs, resume=arguments.resume):
+                    outcomes[outcome.name] = outcome
+                    if outcome.trace:
+                        write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
+                    progress.update(task, description=outcome.name)
+                    progress.advance(task)
+        except KeyboardInterrupt:
+            stopped = True
+    console = output()
     found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
     console.print(_table(core_title(arguments), found))
     console.print(_FOOT, soft_wrap=True)
     for check, outcome in found:
         if outcome.trace:
-            where = folder / check.name / WAVEFORM
+            where = campaign.folder / check.name / WAVEFORM
             lines = [f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace)]
             console.print("\n".join(lines), markup=False, soft_wrap=True)
     write_json(arguments.json, {"complete": not stopped, "checks": [_record(*each) for each in found]})

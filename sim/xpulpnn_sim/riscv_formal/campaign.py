@@ -13,7 +13,7 @@ from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates
 from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, build_graph, search
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.riscv_formal.testbench import testbench
+from xpulpnn_sim.riscv_formal.testbench import top_text
 from xpulpnn_sim.yosys import Yosys
 
 _RESULT = "result.json"
@@ -116,7 +116,7 @@ class Campaign:
         files = ("rvfi_macros.vh", "rvfi_testbench.sv", f"rvfi_{check.checker}_check.sv")
         parts = [self.suite.text(f"checks/{name}") for name in files]
         parts += [self.suite.text(f"insns/{name}") for name in check.sources]
-        return _digest("\n".join([self.design.text, testbench(check, self.design.manifest), *parts]))
+        return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), *parts]))
 
 
 def _digest(text: str) -> str:

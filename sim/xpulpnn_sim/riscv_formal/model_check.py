@@ -13,7 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.riscv_formal.aiger import Aiger, output_bits, read_aiger, read_witness
 from xpulpnn_sim.riscv_formal.gates import GATES
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.riscv_formal.testbench import MODULE, testbench
+from xpulpnn_sim.riscv_formal.testbench import MODULE, top_text
 from xpulpnn_sim.yosys import Yosys
 
 PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
@@ -66,7 +66,8 @@ class Outcome:
     verdict : str
         See :data:`PASSED`.
     cycle : int
-        Cycle in which the check looked; of one without a verdict the last one that was searched to its end, or -1.
+        Last cycle in which the check looked: of a check that fails the one in which it does, of one without a verdict
+        the last that was searched to its end, or -1.
     seconds : float
         Time of ABC.
     trace : sequence of mapping
@@ -96,7 +97,7 @@ def build_graph(
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*_suite_files(check),):
         (folder / Path(name).name).write_text(suite.text(name))
-    (folder / "check.sv").write_text(testbench(check, manifest))
+    (folder / "check.sv").write_text(top_text(check, manifest))
     if not (folder / GATES).exists():
         (folder / GATES).symlink_to(gates)
     script = _SCRIPT.format(
@@ -163,14 +164,17 @@ def search(check: Check, graph: Aiger, folder: Path, abc: str, timeout_s: float)
     seconds = time.monotonic() - began
     (folder / "abc.log").write_text(text)
     searched = [int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)]
-    if re.search(r"was asserted in frame \d+", text):
+    deepest = max(searched, default=-1)
+    asserted = re.search(r"was asserted in frame (\d+)", text)
+    if asserted:
         witness = read_witness((folder / "example.aiw").read_text(), graph.inputs)
         trace = replay(graph, witness, (folder / "check.map").read_text())
-        return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds, trace=trace)
-    if max(searched, default=-1) >= check.cycle:
+        return Outcome(name=check.name, verdict=FAILED, cycle=int(asserted[1]), seconds=seconds, trace=trace)
+    if deepest >= check.cycle:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=seconds)
     if seconds >= timeout_s:
-        return Outcome(name=check.name, verdict=UNDECIDED, cycle=max(searched, default=-1), seconds=seconds)
+        last = deepest if check.any_cycle else -1
+        return Outcome(name=check.name, verdict=UNDECIDED, cycle=last, seconds=seconds)
     raise ToolError(f"abc must be able to search {check.name}: {_last_line(text)}")
 
 

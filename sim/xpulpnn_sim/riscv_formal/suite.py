@@ -21,6 +21,7 @@ _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS = ("bus_imem", "bus_imem_fault", "bus_dmem", "bus_dmem_fault")
+_ONE_CYCLE = ("unique", "hang", "liveness")
 _LIVENESS_WINDOW = 20
 """Cycles in which the next instruction must retire with fair memories."""
 _HANG_CYCLE = 25
@@ -52,7 +53,7 @@ class Check:
     checker : str
         Its checker: the file ``rvfi_CHECKER_check.sv``.
     cycle : int
-        Clock cycle after reset in which it looks; also the frames that are searched.
+        Last clock cycle after reset in which it looks.
     trigger : int
         Cycle of the instruction that ``unique`` and ``liveness`` are about; 0 for others.
     defines : tuple of str
@@ -73,6 +74,11 @@ class Check:
     assumed: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     csr: str = ""
+
+    @property
+    def any_cycle(self) -> bool:
+        """Whether it looks in every cycle to the last, not in that one alone."""
+        return self.checker not in _ONE_CYCLE
 
 
 @dataclass(frozen=True, slots=True)

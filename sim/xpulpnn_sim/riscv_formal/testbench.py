@@ -21,6 +21,7 @@ _COMMON = (
     "RISCV_FORMAL_ALTOPS",
     "RISCV_FORMAL_MEM_FAULT",
 )
+_ANY_CYCLE = "RISCV_FORMAL_UNBOUNDED"
 _WIDE_CSRS = ("mcycle", "minstret")
 _WFI, _MRET = "32'h10500073", "32'h30200073"
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
@@ -33,7 +34,7 @@ _ASSUMED: Mapping[str, str] = {
 }
 
 
-def testbench(check: Check, manifest: Mapping[str, Any]) -> str:
+def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
     """The top file of a check.
 
     Parameters
@@ -47,6 +48,7 @@ def testbench(check: Check, manifest: Mapping[str, Any]) -> str:
         *_COMMON,
         f"RISCV_FORMAL_CHECKER rvfi_{check.checker}_check",
         f"RISCV_FORMAL_CHECK_CYCLE {check.cycle}",
+        *((_ANY_CYCLE,) if check.any_cycle else ()),
         *((f"RISCV_FORMAL_TRIG_CYCLE {check.trigger}",) if check.trigger else ()),
         *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()),
         *check.defines,
