@@ -51,14 +51,14 @@ CORE_FAULTS = (
     ),
     CoreFault("lhu extends the sign", "lsu", "{16{wb_signed & aligned[15]}}", "{16{aligned[15]}}", "insn_lhu"),
     CoreFault("lb does not extend the sign", "lsu", "{24{wb_signed & aligned[7]}}", "24'h0", "insn_lb"),
-    CoreFault("lh across words is one access", "lsu", "crosses = &byte_2;", "crosses = 1'b0;", "bus_dmem"),
-    CoreFault("the second access goes to the first word", "lsu", "{29'h0, second}", "30'h0", "bus_dmem"),
+    CoreFault("lh across words is one access", "lsu", "crosses = &byte_2;", "crosses = 1'b0;", "data"),
+    CoreFault("the second access goes to the first word", "lsu", "{29'h0, second}", "30'h0", "data"),
     CoreFault(
         "bytes of a load in the wrong order",
         "lsu",
         "{data__rdata[7:0], low[31:8]}",
         "{low[7:0], low[31:8]}",
-        "bus_dmem",
+        "data",
     ),
     CoreFault(
         "a failed access stays under way",
@@ -100,6 +100,7 @@ CORE_FAULTS = (
         "csrc_any_mepc",
     ),
     CoreFault("mvendorid can be written", "csr_check", "legal = ~write;", "legal = 1'b1;", "csrw_mvendorid"),
+    CoreFault("a redirect changes a waiting request", "prefetch_buffer", "(redirects & ~held)", "redirects", "obi"),
     CoreFault("a dropped word is taken", "prefetch_buffer", "instr__rvalid & ~dropped;", "instr__rvalid;", "bus_imem"),
     CoreFault(
         "a taken branch does not drop what is in ID",

@@ -113,9 +113,7 @@ class Campaign:
 
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
-        files = ("rvfi_macros.vh", "rvfi_testbench.sv", f"rvfi_{check.checker}_check.sv")
-        parts = [self.suite.text(f"checks/{name}") for name in files]
-        parts += [self.suite.text(f"insns/{name}") for name in check.sources]
+        parts = [self.suite.text(name) for name in check.files]
         return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), *parts]))
 
 

@@ -24,7 +24,7 @@ opt_clean
 techmap
 dffunmap
 opt_clean
-abc -g AND -fast
+abc -g AND -script +strash;dc2;map
 opt_clean -purge
 write_rtlil {GATES}
 """

@@ -95,7 +95,7 @@ def build_graph(
 ) -> Aiger:
     """The check and the core as one graph, in files ``check.*`` of ``folder``; raises :class:`ToolError`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*_suite_files(check),):
+    for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
     (folder / "check.sv").write_text(top_text(check, manifest))
     if not (folder / GATES).exists():
@@ -107,11 +107,6 @@ def build_graph(
     graph = read_aiger(folder / "check.aig")
     (folder / "bad.aig").write_bytes(graph.without_outputs())
     return graph
-
-
-def _suite_files(check: Check) -> list[str]:
-    checks = ("rvfi_macros.vh", "rvfi_channel.sv", "rvfi_testbench.sv", f"rvfi_{check.checker}_check.sv")
-    return [*(f"checks/{name}" for name in checks), *(f"insns/{name}" for name in check.sources)]
 
 
 def keeps_triggers(yosys: Yosys) -> bool:

@@ -20,7 +20,7 @@ DEPTH = 15
 _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
-_BUS = ("bus_imem", "bus_imem_fault", "bus_dmem", "bus_dmem_fault")
+_BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
 _ONE_CYCLE = ("unique", "hang", "liveness")
 _LIVENESS_WINDOW = 20
 """Cycles in which the next instruction must retire with fair memories."""
@@ -29,9 +29,13 @@ _TRAP_STATE = ("mstatus", "mepc", "mcause")
 """CSRs that traps write too."""
 _COUNTERS = ("mcycle", "minstret")
 
+OWN = "own"
+"""Checker of the checks that are our own."""
+
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
+TRUE_DATA = "XPULPNN_TRUE_DATA"
 """What a check assumes: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
-registers; no wfi retires.
+registers; no wfi retires; the data memory works.
 """
 
 ASSUMPTIONS: Mapping[str, str] = {
@@ -39,6 +43,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     NO_TRAPS: "no traps, interrupts or mret",
     ONE_WRITE: "no instruction that writes two registers",
     NO_WAITING: "no wfi",
+    TRUE_DATA: "data accesses do not fail",
 }
 
 
@@ -49,9 +54,9 @@ class Check:
     Parameters
     ----------
     name : str
-        What it is called, as in the suite: ``insn_add``, ``reg``, ``csrw_mscratch``.
+        What it is called, as in the suite: ``insn_add``, ``reg``, ``csrw_mscratch``; of our own ``obi`` and ``data``.
     checker : str
-        Its checker: the file ``rvfi_CHECKER_check.sv``.
+        Its checker: the file ``rvfi_CHECKER_check.sv``, or :data:`OWN`.
     cycle : int
         Last clock cycle after reset in which it looks.
     trigger : int
@@ -64,6 +69,8 @@ class Check:
         Files it includes beside its checker.
     csr : str
         The CSR that it is about, or an empty string.
+    wrong : str
+        Output of the core between its memories that must stay 0, of a check of our own.
     """
 
     name: str
@@ -74,6 +81,14 @@ class Check:
     assumed: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     csr: str = ""
+    wrong: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of the suite that it includes, by their paths in it, in their order."""
+        suite = ("rvfi_macros.vh", "rvfi_channel.sv", "rvfi_testbench.sv")
+        checker = () if self.checker == OWN else (f"rvfi_{self.checker}_check.sv",)
+        return (*(f"checks/{name}" for name in (*suite, *checker)), *(f"insns/{name}" for name in self.sources))
 
     @property
     def any_cycle(self) -> bool:
@@ -131,6 +146,8 @@ class Suite:
         return [
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
             *(Check(name=name, checker=name, cycle=depth, defines=_bus_defines()) for name in _BUS),
+            Check(name="obi", checker=OWN, cycle=depth, wrong="obi_wrong"),
+            Check(name="data", checker=OWN, cycle=depth, wrong="data_wrong", assumed=(TRUE_DATA,)),
             *(
                 Check(
                     name=f"insn_{name}",

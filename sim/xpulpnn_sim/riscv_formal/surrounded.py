@@ -8,7 +8,7 @@ from amaranth.utils import ceil_log2
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.isa.csr import CSRS, CsrGroup
 from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
-from xpulpnn.isa.machine import XLEN, ExceptionCause
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.riscv_formal.tapped import TappedCore
@@ -80,6 +80,16 @@ class SurroundedCore(wiring.Component):
         Of each of them.
     bus_rmask, bus_wmask : Out(8)
         Likewise.
+    watched : In(32)
+        Address of a byte, always the same.
+    watched_first : In(8)
+        What is there at first.
+    data_true : Out(1)
+        The data memory answers without failing, and with what is there in the byte watched.
+    data_wrong : Out(1)
+        A load that retires has another byte from there than the last older store put there.
+    obi_wrong : Out(2)
+        A request of the instruction port, or of the data port, is pending or changed before its grant.
     loops : Out(1)
         The instruction retiring sets up a hardware loop, or writes one of its CSRs.
     two_writes : Out(1)
@@ -100,7 +110,8 @@ class SurroundedCore(wiring.Component):
         ports |= {f"csr_{name}": Out(XLEN) for name in ("rmask", "wmask", "rdata", "wdata")}
         ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
         ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
-        ports |= {"loops": Out(1), "two_writes": Out(1)}
+        ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_true": Out(1), "data_wrong": Out(1)}
+        ports |= {"obi_wrong": Out(2), "loops": Out(1), "two_writes": Out(1)}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -121,7 +132,31 @@ class SurroundedCore(wiring.Component):
         self._registers(m, core, expander.expanded)
         self._faults(m, core, expander.expanded)
         self._csrs(m, core, expander.expanded)
+        self._watch(m, core)
         return m
+
+    def _watch(self, m, core):
+        """A byte of the data memory: what the bus makes of it, and what the instructions retired do."""
+        on_bus, retired = Signal(BYTE_BITS), Signal(BYTE_BITS)
+        started = Signal()
+        m.d.sync += started.eq(1)
+        in_memory, expected = (Mux(started, each, self.watched_first) for each in (on_bus, retired))
+        address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
+        answered = self.bus_valid[1]
+        m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
+        true, wrong = [~(answered & self.bus_fault[1])], []
+        for index in range(WORD_BYTES):
+            here = answered & ((address + index)[:XLEN] == self.watched)
+            read = rdata.word_select(index, BYTE_BITS)
+            true.append(~(here & self.bus_rmask[WORD_BYTES + index]) | (read == in_memory))
+            with m.If(here & self.bus_wmask[WORD_BYTES + index]):
+                m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
+            retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
+            loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
+            wrong.append(retires & core.rvfi_mem_rmask[index] & (loaded != expected))
+            with m.If(retires & core.rvfi_mem_wmask[index]):
+                m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
+        m.d.comb += [self.data_true.eq(Cat(*true).all()), self.data_wrong.eq(Cat(*wrong).any())]
 
     def _matches(self, word, chosen):
         """Whether an expanded word is one of the rows that ``chosen`` takes; false if there is none."""
@@ -216,6 +251,9 @@ class SurroundedCore(wiring.Component):
         m.d.comb += oldest.eq(requests[first])
         with m.If(granted):
             m.d.sync += requests[last].eq(asked)
+        pending, kept = Signal(name=f"{name}_waits"), Signal.like(asked, name=f"{name}_kept")
+        m.d.sync += [pending.eq(port.req & ~port.gnt), kept.eq(asked)]
+        m.d.comb += self.obi_wrong[number].eq(pending & (~port.req | (asked != kept)))
         rest = oldest[XLEN:]
         enables = rest[1:5] if writes else 0b1111
         stored = rest[0] if writes else 0

@@ -1,15 +1,16 @@
 """SystemVerilog around a check: its settings, and a wrapper that gives the core memories and interrupts of any kind."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, NO_LOOPS, NO_TRAPS, NO_WAITING, ONE_WRITE, Check
+from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, NO_LOOPS, NO_TRAPS, NO_WAITING, ONE_WRITE, OWN, TRUE_DATA, Check
 
 MODULE = "surrounded_core"
 """Module of the core between its memories."""
 
-_CONSTANT = ("boot_addr", "hart_id")
+_CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first")
 _COMMON = (
     "RISCV_FORMAL",
     "RISCV_FORMAL_NRET 1",
@@ -22,6 +23,9 @@ _COMMON = (
     "RISCV_FORMAL_MEM_FAULT",
 )
 _ANY_CYCLE = "RISCV_FORMAL_UNBOUNDED"
+_NO_CHECKER = f"module rvfi_{OWN}_check (input clock, reset, check, `RVFI_INPUTS);\nendmodule"
+"""For what is checked by the wrapper."""
+
 _WIDE_CSRS = ("mcycle", "minstret")
 _WFI, _MRET = "32'h10500073", "32'h30200073"
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
@@ -30,6 +34,7 @@ _ASSUMED: Mapping[str, str] = {
     NO_LOOPS: "!seen_loops",
     NO_TRAPS: f"!(rvfi_valid && (rvfi_trap || rvfi_intr || rvfi_insn == {_MRET}))",
     ONE_WRITE: "!seen_two_writes",
+    TRUE_DATA: "seen_data_true",
     NO_WAITING: f"!(rvfi_valid && rvfi_insn == {_WFI})",
 }
 
@@ -53,9 +58,8 @@ def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
         *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()),
         *check.defines,
     ]
-    files = ("rvfi_macros.vh", "rvfi_channel.sv", "rvfi_testbench.sv", f"rvfi_{check.checker}_check.sv", *check.sources)
-    lines = [*(f"`define {each}" for each in defines), *(f'`include "{name}"' for name in files)]
-    return "\n".join([*lines, "", _wrapper(check, manifest)])
+    lines = [*(f"`define {each}" for each in defines), *(f'`include "{Path(name).name}"' for name in check.files)]
+    return "\n".join([*lines, *((_NO_CHECKER,) if check.checker == OWN else ()), "", _wrapper(check, manifest)])
 
 
 def _wrapper(check: Check, manifest: Mapping[str, Any]) -> str:
@@ -83,6 +87,8 @@ def _wrapper(check: Check, manifest: Mapping[str, Any]) -> str:
         body += ["assign rvfi_bus_insn = 2'b01;", "assign rvfi_bus_data = 2'b10;"]
     if check.csr:
         body += _csr_ports(check.csr)
+    if check.wrong:
+        body.append(f"always @* if (!reset) assert (!(seen_{check.wrong}));")
     for name in check.assumed:
         body.append(f"// assumed: {ASSUMPTIONS[name]}\n    always @* if (!reset) assume ({_ASSUMED[name]});")
     shown = "\n    ".join(body)
