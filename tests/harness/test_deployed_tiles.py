@@ -1,5 +1,6 @@
 """Networks on clusters whose memory is too small for them: tiles, maps that leave and come back; and faults in that."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,14 +9,15 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.harness import deployed_run
+from xpulpnn_sim.harness import deployed_run, random_graphs
 from xpulpnn_sim.harness.deployed_run import cluster_executable
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase, compared
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks import planning, tiled_layer
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
@@ -25,7 +27,7 @@ EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_
 FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 
 BRANCHES = (
-    ("conv", "12x12x8:16x3x3", "i8x8xi8"),
+    ("conv", "12x13x3:16x3x3:p=1x1x0x1:image", "i8x8xi8"),
     ("maxpool", "12x12x16:3x3:s=1,p=1", "i8xi8xi8"),
     ("add", "12x12x16:shift", "i8xi8x8", "conv0", "maxpool1"),
     ("avgpool", "12x12x16:2x2:s=2:scaled", "8x8x8"),
@@ -39,8 +41,8 @@ BRANCHES = (
 def network_of(layers, seed: int = 0) -> tuple[Network, np.ndarray]:
     rng, stages = np.random.default_rng(seed), []
     for number, (name, text, precision, *sources) in enumerate(layers):
-        known = kind(name)
-        layer = known.layer.parse(text)
+        layer = (ImageConvLayer if text.endswith(":image") else kind(name).layer).parse(text)
+        known = kind_of(layer)
         widths = known.precision(layer, Precision.parse(precision))
         tensors = known.tensors(layer, widths, rng)
         pad = getattr(layer, "outside", 0)
@@ -59,7 +61,7 @@ def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCas
 
 
 def planned(case: NetworkCase, memory: int) -> DeployedProgram:
-    return deployed_program(case.computed, case.given, case.variants, cores=FOUR.cores, memory=memory)
+    return deployed_program(case.computed, case.given, case.variants, cores=case.cores, memory=memory)
 
 
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
@@ -96,7 +98,7 @@ def within(monkeypatch):
     return limit
 
 
-MEMORY = 7 << 10
+MEMORY = 6656
 
 
 @pytest.mark.cosim
@@ -117,3 +119,124 @@ def test_most_layers_in_tiles(within):
     assert record["cycles"] == sum(step["cycles"] for step in record["steps"])
     last = len(record["steps"]) - 1
     assert all(0 <= piece["first"] <= piece["last"] <= last for piece in record["plan"])
+
+
+RESIDUAL = (
+    ("conv", "8x8x16:16x3x3", "8x8x8"),
+    ("conv", "8x8x16:32x3x3", "8x8x8"),
+    ("conv", "8x8x32:16x3x3", "8x8x8"),
+    ("add", "8x8x16", "8xu8x8", "conv0", "conv2"),
+    ("linear", "1024:4:raw", "8x8x8"),
+)
+"""Most is needed in the third layer; the map of the first one is needed behind it."""
+
+LEAVING = 17_000
+"""Bytes that are too few for it to stay."""
+
+
+@pytest.mark.unit
+def test_a_map_leaves_and_comes_back():
+    case = case_of(RESIDUAL)
+    program = planned(case, LEAVING)
+    steps = program.deployment.steps
+    assert not program.deployment.tiled
+    (stored,) = (number for number, step in enumerate(steps) if "conv0.output" in step.stores)
+    (fetched,) = (number for number, step in enumerate(steps) if "conv0.output.1" in step.loads)
+    (needy,) = (number for number, step in enumerate(steps) if step.layer == 2)
+    assert stored < needy < fetched
+    require_apart(program, LEAVING)
+    assert wrong_on_the_simulator(case, program) == [0] * len(RESIDUAL)
+    assert not any("conv0.output" in step.stores for step in planned(case, LEAVING * 2).deployment.steps)
+
+
+@pytest.mark.unit
+def test_a_map_that_is_not_stored_is_found(monkeypatch):
+    """It comes back as it was outside before."""
+    right = planning.steps_of
+    monkeypatch.setattr(planning, "steps_of", lambda *given: tuple(replace(one, stores=()) for one in right(*given)))
+    case = case_of(RESIDUAL)
+    wrong = wrong_on_the_simulator(case, planned(case, LEAVING))
+    assert wrong[:3] == [0, 0, 0]
+    assert wrong[3] > 0
+
+
+@pytest.mark.unit
+def test_a_lifetime_too_short_is_found(monkeypatch):
+    """By one step: the results of the layer that reads a map lie on that map."""
+    right = planning.pieces_of
+    monkeypatch.setattr(
+        planning,
+        "pieces_of",
+        lambda *given: tuple(
+            replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given)
+        ),
+    )
+    case = case_of(BRANCHES)
+    assert sum(wrong_on_the_simulator(case, planned(case, 1 << 16))) > 0
+
+
+@pytest.mark.unit
+def test_a_tile_too_few_is_found(monkeypatch):
+    right = tiled_layer.schedule
+    monkeypatch.setattr(tiled_layer, "schedule", lambda tiles, *, overlap: right(tiles[:-1], overlap=overlap))
+    case = case_of(BRANCHES)
+    wrong = wrong_on_the_simulator(case, planned(case, 1 << 14))
+    assert wrong[:5] == [0] * 5
+    assert wrong[5] > 0
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("layers", "memory", "divided"),
+    [
+        ((("linear", "512:512", "8x8x8"), ("linear", "512:10:raw", "8x8x8")), 32 << 10, {"linear0"}),
+        (
+            (("depthwise", "24x23x8:3x3:s=2,v=7", "8x8x4"), ("pointwise", "12x12x8:16", "4x4x4")),
+            8 << 10,
+            {"depthwise0"},
+        ),
+        (
+            (("pointwise", "16x15x8:8", "4x4x4"), ("depthwise", "16x15x8:5x3:p=2x2x1x1", "4x8x2")),
+            4000,
+            {"pointwise0", "pointwise0.planes", "depthwise1"},
+        ),
+    ],
+)
+def test_layers_of_every_kind(layers, memory, divided):
+    case = case_of(layers)
+    program = planned(case, memory)
+    names = [stage.name for stage in case.computed.stages]
+    assert {names[number] for number in program.deployment.tiled} >= divided
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+@pytest.mark.unit
+def test_the_line_for_a_layer_that_no_tile_is_small_enough_for():
+    case = case_of((("linear", "4096:8", "8x8x8"),))
+    with pytest.raises(LayerError, match=r"^linear0: tiles must be at most the TCDM's 8192 bytes with .*, not 2\d{4}$"):
+        planned(case, 8 << 10)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("seed", [0, 3])
+def test_random_networks_in_ever_less_memory(seed, monkeypatch):
+    """Until no tile of a layer is small enough."""
+    monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
+    network, inputs = random_graphs.random_graph(seed, images=1)
+    case = NetworkCase(network=network, image=inputs[0], config=replace(FOUR, cores=2), machine=Machine())
+    program, memory = planned(case, FOUR.tcdm_bytes), 0
+    assert not program.deployment.tiled
+    while program.deployment.extent != memory:
+        memory = program.deployment.extent
+        with suppress(LayerError):
+            program = planned(case, memory * 7 // 8)
+        require_apart(program, memory)
+    assert program.deployment.tiled
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+@pytest.mark.unit
+def test_many_layers():
+    """More than an instruction can step over where the cores report."""
+    case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))
+    assert wrong_on_the_simulator(case, planned(case, FOUR.tcdm_bytes)) == [0] * 40

@@ -10,6 +10,7 @@ from xpulpnn_sim.commands.network_images import add_images, images_of
 from xpulpnn_sim.commands.network_report import Manner, require_outputs, run_networks, targets, usable_processors
 from xpulpnn_sim.explorer.library import load_library
 from xpulpnn_sim.farm.dask_pool import require_dask
+from xpulpnn_sim.harness.machine import USUAL_L2_BYTES
 from xpulpnn_sim.netruns.job import CHECKS, Task
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import read_network
@@ -32,6 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--l2-latency", type=int, default=1, metavar="N", help="cycles the memory outside takes to answer (default 1)"
     )
+    parser.add_argument(
+        "--l2-bytes",
+        type=int,
+        default=USUAL_L2_BYTES,
+        metavar="N",
+        help="size of the memory outside, or of that of one core, for code and data "
+        f"(default {USUAL_L2_BYTES}, {USUAL_L2_BYTES >> 20} MiB)",
+    )
     parser.add_argument("--grant-stalls", type=float, default=0.0, metavar="P", help="probability of a withheld grant")
     parser.add_argument(
         "--check",
@@ -51,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--liberty",
         type=Path,
         metavar="FILE",
-        help="cell library for energies of the layers on one core: pieces of them at gate level, as by explore --energy",
+        help="cell library for energies of the layers on one core: pieces of them at gate level, as in explore",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="plot layers and, of clusters, the memory")
     add_json(parser)

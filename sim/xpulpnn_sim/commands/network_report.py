@@ -31,7 +31,7 @@ from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory
 from xpulpnn_sim.explorer.library import Library
 from xpulpnn_sim.explorer.report.html import plotly_script
 from xpulpnn_sim.harness.classified import ClassRecord
-from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.netruns.campaign import prepare, run_job
 from xpulpnn_sim.netruns.energy import add_energies, layer_energies
 from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
@@ -173,6 +173,7 @@ def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -
         grant_stalls=arguments.grant_stalls,
         # a core alone has no other memory
         l2_latency=arguments.l2_latency if is_cluster else 1,
+        l2_bytes=getattr(arguments, "l2_bytes", USUAL_L2_BYTES),
         seed=arguments.seed,
         max_cycles=MOST_CYCLES,
     )

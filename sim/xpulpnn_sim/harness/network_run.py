@@ -18,6 +18,7 @@ from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.memory_plan import memory_plan
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
 from xpulpnn_sim.harness.network_input import with_input
+from xpulpnn_sim.harness.network_memory import require_memory, require_weights
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import stalls_of
 from xpulpnn_sw.networks.chain import Chain, chain
@@ -41,12 +42,17 @@ class Built(Protocol):
 def build_network(case: NetworkCase) -> Built:
     """The program of a case, which runs for its input and others.
 
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the memory of the cluster.
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the memory of the cluster,
+    :class:`~xpulpnn.errors.InputError` for one that does not fit into that outside, or of one core.
     """
+    require_weights(case)
     if isinstance(case.config, ClusterConfig):
-        return build_deployed(case, case.config)
+        built = build_deployed(case, case.config)
+        require_memory(case, len(built.program.text) + built.program.outside.data.size)
+        return built
     made = chain(case.computed, case.given, case.variants)
     program = bare_program(made.function)
+    require_memory(case, len(program.text) + len(program.data))
     return BuiltChain(case=case, made=made, program=program, executable=executable_of(program, case.network.name))
 
 

@@ -5,6 +5,7 @@ then the layer is computed in tiles, which become smaller until there is room.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -52,12 +53,16 @@ class _Planner:
         """The first attempt that fits."""
         while True:
             plan = self._plan()
-            if plan.extent <= self._memory:
-                return plan
+            # places are looked for only where there may be room
+            if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
+                plan = replace(plan, places=arranged(plan.pieces))
+                if plan.extent <= self._memory:
+                    return plan
             if not self._relieved(plan):
                 raise self._refused or LayerError(_too_much(plan, self._memory))
 
     def _plan(self) -> Deployment:
+        """What is needed when, without places."""
         network, runs, tiled = self._network, self._runs, dict(self._tiled)
         maps = located(network, runs, tiled.keys(), self._choices.away)
         steps = steps_of(network, runs, maps, tiled, self._choices)
@@ -69,7 +74,7 @@ class _Planner:
             tiled=tiled,
             steps=steps,
             pieces=pieces,
-            places=arranged(pieces),
+            places={},
         )
 
     def _relieved(self, plan: Deployment) -> bool:
@@ -171,7 +176,7 @@ def _too_much(found: Deployment, memory: int) -> str:
     most = max(work, key=found.demand)
     layer = found.steps[most].layer
     assert layer is not None
-    needed = max(found.demand(most), found.extent if found.demand(most) <= memory else 0)
+    needed = max(found.demand(most), found.extent if found.places else 0)
     parts = [f"{one.name} {one.size}" for one in found.pieces if one.first <= most <= one.last]
     return (
         f"operands, buffers and stacks must be at most the TCDM's {memory} bytes, not {needed} in "

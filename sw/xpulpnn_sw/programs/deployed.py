@@ -281,7 +281,7 @@ class _Writer:
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
                     work=self._work(step) if self.plan.computes(step) else "",
                     wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
-                    advance=f"addi s5, s5, {self.memory.report(number + 1) - self.memory.report(number)}",
+                    advance=self._advance(number),
                 )
             )
         end = _END.format(
@@ -295,6 +295,12 @@ class _Writer:
 
     def _work(self, step: DeployedStep) -> str:
         return _WORK.format(arguments=self.memory.arguments(step), cores=self.cores, layer=step.layer)
+
+    def _advance(self, step: int) -> str:
+        """Go to where the next step is reported, if there is one: one place further, or back to the first of two."""
+        if step + 1 == len(self.plan.steps):
+            return ""
+        return f"addi s5, s5, {self.memory.report(step + 1) - self.memory.report(step)}"
 
     def _tell(self, value: int) -> str:
         return _TELL.format(tohost=self.memory.tohost, value=value)
