@@ -1,13 +1,16 @@
 """``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
 
 import argparse
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn_sim.commands import cosim_cluster
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -25,11 +28,11 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.commands.net_import import samples_range
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sim.images import FORMS, Images, read_images
-from xpulpnn_sim.widths.evaluation import workers
 from xpulpnn_sim.widths.exploration import Best, Exploration, Settings, explore
 from xpulpnn_sim.widths.page import write_page
 from xpulpnn_sim.widths.point import Assignment, text_of
 from xpulpnn_sim.widths.subject import Subject
+from xpulpnn_sim.widths.workers import Workers
 from xpulpnn_sw.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.importers.onnx_operators import QUANTISERS
 from xpulpnn_sw.importers.options import ImportOptions
@@ -84,7 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOW:HIGH",
         help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1)",
     )
-    add_configuration(parser)
+    parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="1 for one core by itself, more for a cluster (default 1, or the cluster of the preset)",
+    )
+    add_configuration(parser, clusters=True)
     add_exact(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write the networks of the front as net run reads them"
@@ -96,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Search, show and write; fails if a run on the design does."""
     _check(arguments)
-    config = simulated_configuration(arguments)
+    config = _target(arguments)
     bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
     calibrating, deciding, test = _images(arguments)
     subject = _subject(arguments.model, calibrating, deciding, samples_range(arguments.samples), config)
@@ -107,17 +116,30 @@ def run(arguments: argparse.Namespace) -> int:
     floor = 0.0 if arguments.floor is None else arguments.floor / _PERCENT
     settings = Settings(floor=floor, trials=arguments.trials, runs=arguments.verify)
     with (
-        workers(arguments.jobs) as spread,
+        Workers(arguments.jobs) as workers,
         progress_bar("assignments", min(len(space), arguments.trials)) as (progress, task),
     ):
 
         def tell(known: int, runs: int) -> None:
             progress.update(task, completed=known, description=f"assignments, {runs} runs on the design")
 
-        found = explore(subject, space, test, settings, spread, tell)
+        found = explore(subject, space, test, settings, workers, tell)
     _show(found, deciding, test, arguments.floor)
     _write(arguments, subject, found)
     return FAILED if found.reports else OK
+
+
+def _target(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
+    """The core, or the cluster of so many."""
+    cores: int | None = arguments.cores
+    if cores is None and arguments.preset not in CLUSTER_PRESETS:
+        return simulated_configuration(arguments)
+    cluster = cosim_cluster.configured(arguments)
+    if cores is None:
+        return cluster
+    if not 1 <= cores <= MAX_CORES:
+        raise InputError(f"--cores must be 1 to {MAX_CORES}, not {cores}")
+    return cluster.core if cores == 1 else replace(cluster, cores=cores)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -161,7 +183,11 @@ def _images(arguments: argparse.Namespace) -> tuple[Images, Images, Images]:
 
 
 def _subject(
-    path: Path, calibrating: Images, deciding: Images, samples: tuple[Fraction, Fraction], config: CoreConfig
+    path: Path,
+    calibrating: Images,
+    deciding: Images,
+    samples: tuple[Fraction, Fraction],
+    config: CoreConfig | ClusterConfig,
 ) -> Subject:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
     options = ImportOptions(name=path.stem, samples=samples, images=calibrating.samples)
@@ -194,6 +220,9 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
         table.add_column(heading, justify="right")
     for best in found.best:
         table.add_row(*_row(best, found.tested))
+    if found.widest is not None:
+        table.add_section()
+        table.add_row(*_row(found.widest, found.tested))
     console.print(table)
     refused = [point for point in found.points if point.problem]
     if refused:

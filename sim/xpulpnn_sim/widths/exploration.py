@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpulpnn_sim.images import Images
-from xpulpnn_sim.widths.evaluation import Evaluation, Spread
+from xpulpnn_sim.widths.evaluation import Evaluation
 from xpulpnn_sim.widths.point import Assignment, Point, cheapest, front, text_of
 from xpulpnn_sim.widths.search import Space, search
 from xpulpnn_sim.widths.store import keep, kept
-from xpulpnn_sim.widths.subject import Subject, right_of
+from xpulpnn_sim.widths.subject import Subject
+from xpulpnn_sim.widths.workers import Workers
 
 _DIGITS = 6
 
@@ -38,7 +38,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """A point of the front.
+    """A point that is looked at more closely.
 
     Parameters
     ----------
@@ -72,6 +72,8 @@ class Exploration:
         All that was evaluated.
     best : tuple of Best
         The front, the fastest first.
+    widest : Best or None
+        The assignment with most bits, unless it is on the front or cannot run.
     tested : int
         Images of :attr:`Best.right`.
     chosen : Point or None
@@ -83,6 +85,7 @@ class Exploration:
     layers: tuple[str, ...]
     points: tuple[Point, ...]
     best: tuple[Best, ...]
+    widest: Best | None
     tested: int
     chosen: Point | None
     reports: tuple[str, ...]
@@ -92,6 +95,7 @@ class Exploration:
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else text_of(self.chosen.widths),
+            "widest": None if self.widest is None else _best_record(self.widest, self.tested),
             "front": [_best_record(one, self.tested) for one in self.best],
             "points": [point.record() for point in self.points],
             "reports": list(self.reports),
@@ -110,27 +114,31 @@ def explore(
     space: Space,
     test: Images,
     settings: Settings,
-    spread: Spread,
+    workers: Workers,
     progress: Callable[[int, int], None],
 ) -> Exploration:
     """Search, and look at what was found.
 
-    ``test`` are the images that the front is measured with; ``spread`` is ``map``, here or over processes;
-    ``progress`` takes the number of points that are known and of runs on the design.
+    ``test`` are the images that the front is measured with; ``progress`` takes the number of points that are known and
+    of runs on the design.
     """
-    evaluation = Evaluation(subject, spread, progress)
+    evaluation = Evaluation(subject, workers, progress)
     points = search(space, evaluation.points, settings.trials, settings.floor)
     found = front(points)
-    chosen = cheapest(points, settings.floor)
+    chosen = cheapest(points, settings.floor) if settings.floor else None
+    widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
+    shown = list(dict.fromkeys([*found, *widest]))
     measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(found, chosen, settings.runs))}
-    tested = _tested(subject, test, spread, [point.widths for point in found])
+    tested = _tested(subject, test, workers, [point.widths for point in shown])
+    closely = [
+        Best(point=point, right=right, measured=measured.get(point.widths))
+        for point, right in zip(shown, tested, strict=True)
+    ]
     return Exploration(
         layers=tuple(reader.name for reader in subject.model.readers if reader.weights),
         points=tuple(points),
-        best=tuple(
-            Best(point=point, right=right, measured=measured.get(point.widths))
-            for point, right in zip(found, tested, strict=True)
-        ),
+        best=tuple(closely[: len(found)]),
+        widest=next(iter(closely[len(found) :]), None),
         tested=len(test.samples),
         chosen=chosen,
         reports=tuple(evaluation.reports),
@@ -144,19 +152,15 @@ def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[P
     return list(dict.fromkeys([*first, *spread, *found]))[:count]
 
 
-def _tested(subject: Subject, test: Images, spread: Spread, wanted: Sequence[Assignment]) -> list[int]:
+def _tested(subject: Subject, test: Images, workers: Workers, wanted: Sequence[Assignment]) -> list[int]:
     """Images that are classified as labelled, of those that had no say in the choice."""
     other = replace(subject, images=test)
     known = {one: found for one in wanted if (found := kept(_test_key(other, one))) is not None}
     new = [one for one in wanted if one not in known]
-    for one, right in zip(new, spread(partial(_right, other), new), strict=True):
+    for one, right in zip(new, workers.each(other, "right", new), strict=True):
         known[one] = right
         keep(_test_key(other, one), right)
     return [known[one] for one in wanted]
-
-
-def _right(subject: Subject, widths: Assignment) -> int:
-    return right_of(subject.described(widths), subject.images)
 
 
 def _test_key(subject: Subject, widths: Assignment) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden.network import run_scores
 from xpulpnn_sim.harness.machine import Machine
@@ -26,7 +26,6 @@ from xpulpnn_sw.importers.policy import Calibration
 from xpulpnn_sw.importers.widths import Request
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.network import Stage
-from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 
 _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "explorer", "guide"})
 """Folders of sources that neither accuracies nor cycles depend on."""
@@ -84,15 +83,15 @@ class Subject:
         How it is read; of the images only what :attr:`calibration` has of them counts.
     images : Images
         What accuracies are of.
-    config : CoreConfig
-        The core.
+    config : CoreConfig or ClusterConfig
+        The core, or the cluster all of whose cores share each layer.
     """
 
     model: OnnxModel
     calibration: Calibration
     options: ImportOptions
     images: Images
-    config: CoreConfig
+    config: CoreConfig | ClusterConfig
 
     def space(self, bits: tuple[int, ...]) -> Space:
         """All assignments of these widths; raises :class:`InputError` for a model without weights.
@@ -132,35 +131,50 @@ class Subject:
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
         """A run for an image on the design."""
-        network = in_whole_words(described.network)
         return NetworkCase(
-            network=network,
-            image=filled_input(described.inputs(samples), network),
+            network=described.network,
+            image=described.inputs(samples),
             config=self.config,
             machine=Machine(),
             checked=False,
         )
 
+    def right(self, widths: Assignment) -> int:
+        """How many images the reference classifies as labelled."""
+        described = self.described(widths)
+        labels = self.images.known(described.classes)
+        scores = run_scores(described.network, described.batch(self.images.samples))
+        return int((scores.argmax(axis=1) == labels).sum())
+
     def study(self, widths: Assignment) -> Studied:
         """Accuracy and layers of an assignment."""
-        described = self.described(widths)
-        right = right_of(described, self.images)
+        right = self.right(widths)
         try:
-            case = self.case(described, self.images.samples[0])
+            case = self.case(self.described(widths), self.images.samples[0])
             build_network(case)
         except LayerError as error:
             return Studied(right=right, problem=str(error))
-        return Studied(right=right, layers=tuple(_keys(case)))
+        return Studied(right=right, layers=tuple(self._keys(case)))
 
     def measure(self, widths: Assignment, image: int = 0) -> Measured:
         """Run it on the design, the results of every layer compared with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run(case)
-        layers = tuple(
-            (key, layer["cycles"], layer["weight_bytes"])
-            for key, layer in zip(_keys(case), result.record["layers"], strict=True)
-        )
+        found = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
+        # on a cluster there is what is moved before the first layer and behind the last
+        rest = [(result.record["cycles"] - sum(cycles for cycles, _ in found), 0)] if self._moves else []
+        pairs = zip(self._keys(case), [*found, *rest], strict=True)
+        layers = tuple((key, cycles, size) for key, (cycles, size) in pairs)
         return Measured(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the input has to be moved to where it is computed with."""
+        return isinstance(self.config, ClusterConfig)
+
+    def _keys(self, case: NetworkCase) -> list[str]:
+        found = [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
+        return [*found, f"around {found[0]} {found[-1]}"] if self._moves else found
 
     @cached_property
     def identity(self) -> str:
@@ -184,16 +198,6 @@ class Subject:
     def study_key(self, widths: Assignment) -> str:
         """What its study is kept as."""
         return f"{self.identity} {self.design} {text_of(widths)}"
-
-
-def right_of(described: Described, images: Images) -> int:
-    """How many images the reference classifies as labelled."""
-    labels = images.known(described.classes)
-    return int((run_scores(described.network, described.batch(images.samples)).argmax(axis=1) == labels).sum())
-
-
-def _keys(case: NetworkCase) -> list[str]:
-    return [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
 
 
 def _key(stage: Stage, variant: str) -> str:
