@@ -16,7 +16,8 @@ from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase, compared
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks import planning, tiled_layer
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
@@ -26,7 +27,7 @@ EVERYTHING = simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_
 FOUR = ClusterConfig(core=EVERYTHING, cores=4, icache_private=0)
 
 BRANCHES = (
-    ("conv", "12x12x8:16x3x3", "i8x8xi8"),
+    ("conv", "12x13x3:16x3x3:p=1x1x0x1:image", "i8x8xi8"),
     ("maxpool", "12x12x16:3x3:s=1,p=1", "i8xi8xi8"),
     ("add", "12x12x16:shift", "i8xi8x8", "conv0", "maxpool1"),
     ("avgpool", "12x12x16:2x2:s=2:scaled", "8x8x8"),
@@ -40,8 +41,8 @@ BRANCHES = (
 def network_of(layers, seed: int = 0) -> tuple[Network, np.ndarray]:
     rng, stages = np.random.default_rng(seed), []
     for number, (name, text, precision, *sources) in enumerate(layers):
-        known = kind(name)
-        layer = known.layer.parse(text)
+        layer = (ImageConvLayer if text.endswith(":image") else kind(name).layer).parse(text)
+        known = kind_of(layer)
         widths = known.precision(layer, Precision.parse(precision))
         tensors = known.tensors(layer, widths, rng)
         pad = getattr(layer, "outside", 0)

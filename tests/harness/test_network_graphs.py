@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
+from xpulpnn.errors import LayerError
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.classified import classified
 from xpulpnn_sim.harness.machine import Machine
@@ -95,6 +96,25 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
     )
     found = run_network(diamond()).record
     assert {layer["name"] for layer in found["layers"] if layer["mismatches"]} >= {"both", "last"}
+
+
+@pytest.mark.cosim
+def test_many_layers():
+    """More argument structures than an immediate reaches, and no product."""
+    stages = [stage(f"pool{number}", "maxpool", "1x1x4:1x1", "8x8x8") for number in range(40)]
+    result = run_network(case_of(Network(name="pools", stages=tuple(stages)), np.array([3, 4, 5, 128])))
+    assert (result.record["mismatches"], result.scores.tolist()) == (0, [3, 4, 5, 128])
+
+
+TOO_LARGE = {"_MOST_CODE": "code of diamond must be at most 100 bytes, not ", "_MOST_DATA": "data of diamond must be "}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_networks_larger_than_memory(name, monkeypatch):
+    monkeypatch.setattr(chain, name, 100)
+    with pytest.raises(LayerError, match=f"^{TOO_LARGE[name]}"):
+        build_network(diamond())
 
 
 LIMITS = {

@@ -87,6 +87,19 @@ def test_random_networks(seed: int, cores: int, tmp_path: Path):
     assert [line.split()[0] for line in text.splitlines()[1 : len(names) + 1]] == names
 
 
+@pytest.mark.flow
+def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
+    """In the least TCDM that has room for stacks: maps, buffers and weights of both kinds, inside and outside."""
+    config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=4096)
+    program = program_of(5, config)
+    plan = program.network.plan
+    assert plan.left
+    assert plan.outside
+    assert plan.pieces
+    end, text = run(built(program, tmp_path, config), config)
+    assert end.ok, text
+
+
 @pytest.mark.cosim
 def test_digits_on_the_core(compiler: str, tmp_path: Path):
     """The scores in the program's own memory, beside those of the reference."""

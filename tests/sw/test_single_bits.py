@@ -89,15 +89,6 @@ def test_with_other_widths(text: str, name: str):
     np.testing.assert_array_equal(got, reference(layer, tensors, precision))
 
 
-@pytest.mark.parametrize("text", ["8x2x1", "i4x2x1", "2x2x1"])
-def test_loops_longer_than_a_branch_reaches(text: str):
-    """Crumbs by single multiplications, four blocks for a byte of results."""
-    layer, precision = ConvLayer.parse("2x3x16:17x1x1:p=0"), Precision.parse(text)
-    tensors = tensors_of(layer, precision)
-    got, _ = run_on(layer, precision, "rv32im_2x2", tensors)
-    np.testing.assert_array_equal(got, reference(layer, tensors, precision))
-
-
 def test_counts_that_are_normalised():
     """The accumulators of counts are those of any other kernel."""
     layer, precision = MatmulLayer.parse("5x40x3"), Precision(1, 1, 4)

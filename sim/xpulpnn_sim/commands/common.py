@@ -29,7 +29,7 @@ INTERRUPTED = 130
 """Exit code of a run that was interrupted."""
 
 
-_BELOW_ZERO = re.compile(r"-[\d.]+[:/].*")
+_BELOW_ZERO = re.compile(r"-[\d.]+[:/,].*")
 """Values such as -1:1, which argparse takes for options where a plain number would be a value."""
 
 

@@ -16,6 +16,7 @@ from xpulpnn_sim.commands.common import (
     add_json,
     core_title,
     output,
+    remark,
     require_folder,
     require_writable,
     write_json,
@@ -48,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples that the program computes, the first of them unless --limit says more; without them a random input",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random input (default 0)")
+    parser.add_argument(
+        "--specialise",
+        action="store_true",
+        help="a function for each layer, which knows its arguments: faster, and more code (default: functions of the "
+        "kernel library, shared by layers)",
+    )
     add_cores(parser)
     add_configuration(parser, clusters=True)
     parser.add_argument("--build", action="store_true", help=f"compile it at once, to DIR/{_PROGRAM}")
@@ -66,7 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.build:
         find(arguments.compiler)
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
-    program = network_program(network.network, inputs, config, core=core_title(arguments), settings=settings)
+    program = network_program(
+        network.network,
+        inputs,
+        config,
+        core=core_title(arguments),
+        settings=settings,
+        specialise=arguments.specialise,
+    )
+    if program.network.outside:
+        remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = arguments.output
     require_folder(folder, "--output")
     written: list[Path] = []
@@ -111,6 +127,7 @@ def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, objec
         "cores": network.cores or 1,
         "files": [str(path) for path in written],
         "memory_bytes": network.plan.extent,
+        "outside": network.outside,
         "weight_bytes": sum(weight_bytes(layer.run) for layer in network.layers),
         "layers": [
             {"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers

@@ -34,7 +34,7 @@ def layer_table(record: Record) -> Table:
     for layer in layers:
         table.add_row(
             *(layer[name] for name in ("name", "layer", "precision")),
-            f"{layer['variant']}{', folded' * layer['folded']}",
+            _manner(layer),
             str(layer["cycles"]),
             *(str(layer[name]) for name in ("cycles_least", "cycles_most") if differ),
             *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
@@ -42,6 +42,12 @@ def layer_table(record: Record) -> Table:
             str(layer["mismatches"]),
         )
     return table
+
+
+def _manner(layer: dict[str, Any]) -> str:
+    """How a layer is computed."""
+    tiles = layer.get("tiles", 0)
+    return f"{layer['variant']}{', folded' * layer['folded']}{f', {tiles} tiles' if tiles else ''}"
 
 
 def memory_table(record: Record) -> Table:

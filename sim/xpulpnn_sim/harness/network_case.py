@@ -185,7 +185,7 @@ def finished(
         "kernel": case.network.name,
         "cores": case.cores,
         "macs": case.network.macs,
-        "cycles_per_mac": round(figures["cycles"] / case.network.macs, DIGITS),
+        "cycles_per_mac": round(figures["cycles"] / max(case.network.macs, 1), DIGITS),
         **figures,
         "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
         "wall_s": round(outcome.wall_s, DIGITS),

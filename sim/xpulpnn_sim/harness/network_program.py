@@ -75,7 +75,13 @@ class NetworkProgram:
 
 
 def network_program(
-    original: Network, inputs: Inputs, config: CoreConfig | ClusterConfig, *, core: str, settings: str
+    original: Network,
+    inputs: Inputs,
+    config: CoreConfig | ClusterConfig,
+    *,
+    core: str,
+    settings: str,
+    specialise: bool = False,
 ) -> NetworkProgram:
     """The program that computes a network for examples and compares what comes of them with the reference's results.
 
@@ -89,13 +95,15 @@ def network_program(
         What it is for; the cores of a cluster share every layer.
     core, settings : str
         What the core is called, and the options that describe it on the command line.
+    specialise : bool
+        Whether every layer has a function of its own, instead of those of the library.
 
     Raises
     ------
     LayerError
         Layers that no kernel of this core computes, that do not fit together, or too much for the memory.
     """
-    network = _c_network(original, inputs.values[0], config)
+    network = _c_network(original, inputs.values[0], config, specialise=specialise)
     _check_size(network, inputs)
     tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
     target = Target(core=core, settings=settings, tcdm=tcdm)
@@ -111,15 +119,15 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
     return Options(config=config, **others)
 
 
-def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig) -> CNetwork:
+def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
     core = config.core if isinstance(config, ClusterConfig) else config
     network = suited(original)
     variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
-        return c_network(original, network, image, variants)
+        return c_network(original, network, image, variants, specialise=specialise)
     layout = _layout(config)
     room = config.tcdm_bytes - layout.stack - (config.cores - 1) * layout.core_stack - _RUNTIME_TCDM
-    return c_network(original, network, image, variants, cores=config.cores, memory=room)
+    return c_network(original, network, image, variants, cores=config.cores, memory=room, specialise=specialise)
 
 
 def _layout(config: ClusterConfig) -> ClusterLayout:
@@ -132,6 +140,7 @@ def _check_size(network: CNetwork, inputs: Inputs) -> None:
         "weights": sum(weight_bytes(layer.run) for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),
         "examples": len(inputs.values) * sum(words.nbytes for words in network.input.values()),
+        "maps": network.plan.outside_extent,
         "the rest": _PROGRAM,
     }
     limit = DEFAULT_ROM if network.cores is None else DEFAULT_RAM

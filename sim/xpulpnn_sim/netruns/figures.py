@@ -43,6 +43,7 @@ _KINDS = {_ACTIVATIONS: "#56b4e9", _WEIGHTS: "#009e73", _BUFFER: "#e69f00", _RES
 _BY_ENDING = {
     **dict.fromkeys(("output", "ahead", "input", "first", "second"), _ACTIVATIONS),
     **dict.fromkeys(("im2col", "buffer"), _BUFFER),
+    "calls": _REST,
 }
 
 
@@ -202,6 +203,8 @@ def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: fl
 
 
 def _kind(name: str) -> str:
+    # buffers of tiles have numbers, and so has a map that comes back
+    name = name.rstrip("0123456789").removesuffix(".")
     return _BY_ENDING.get(name.rpartition(".")[2], _WEIGHTS if "." in name else _REST)
 
 

@@ -1,30 +1,13 @@
-"""Points of assignments: studies by the reference and runs on the design, in several processes, kept on disk."""
+"""Points of assignments: studies by the reference and runs on the design, kept on disk."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from multiprocessing import get_context
-from typing import Any
 
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.widths.point import Assignment, Point
 from xpulpnn_sim.widths.store import keep, kept
 from xpulpnn_sim.widths.subject import Measured, Studied, Subject
-
-Spread = Callable[..., Iterable[Any]]
-"""``map``, here or over processes."""
-
-
-@contextmanager
-def workers(jobs: int) -> Iterator[Spread]:
-    """A ``map`` over so many processes."""
-    if jobs == 1:
-        yield map
-        return
-    # a fresh interpreter for each process: threads of the caller must not be forked
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield pool.map
+from xpulpnn_sim.widths.workers import Workers
 
 
 class Evaluation:
@@ -34,8 +17,8 @@ class Evaluation:
     ----------
     subject : Subject
         The model.
-    spread : callable
-        ``map``, here or over processes.
+    workers : Workers
+        Who computes.
     progress : callable
         Takes the number of points that are known, and runs on the design that were needed.
 
@@ -48,12 +31,12 @@ class Evaluation:
     def __init__(
         self,
         subject: Subject,
-        spread: Spread,
+        workers: Workers,
         progress: Callable[[int, int], None],
     ) -> None:
         self.subject = subject
         self.reports: list[str] = []
-        self._spread = spread
+        self._workers = workers
         self._progress = progress
         self._studies: dict[Assignment, Studied] = {}
         self._layers: dict[str, tuple[int, int]] = {}
@@ -80,7 +63,7 @@ class Evaluation:
             elif one not in self._studies:
                 new.append(one)
         self._tell()
-        for one, studied in zip(new, self._spread(self.subject.study, new), strict=True):
+        for one, studied in zip(new, self._workers.each(self.subject, "study", new), strict=True):
             self._studies[one] = studied
             keep(self.subject.study_key(one), asdict(studied))
             self._tell()
@@ -104,7 +87,7 @@ class Evaluation:
             # compiled once, before several processes need it
             model_library("core", self.subject.config)
         found: list[Measured] = []
-        for measured in self._spread(self.subject.measure, wanted):
+        for measured in self._workers.each(self.subject, "measure", wanted):
             self._learn(measured)
             found.append(measured)
         return found

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpulpnn_sim.images import Images
-from xpulpnn_sim.widths.evaluation import Evaluation, Spread
+from xpulpnn_sim.widths.evaluation import Evaluation
 from xpulpnn_sim.widths.point import Assignment, Point, cheapest, front, text_of
 from xpulpnn_sim.widths.search import Space, search
 from xpulpnn_sim.widths.store import keep, kept
-from xpulpnn_sim.widths.subject import Subject, right_of
+from xpulpnn_sim.widths.subject import Subject
+from xpulpnn_sim.widths.workers import Workers
 
 _DIGITS = 6
 
@@ -110,20 +110,20 @@ def explore(
     space: Space,
     test: Images,
     settings: Settings,
-    spread: Spread,
+    workers: Workers,
     progress: Callable[[int, int], None],
 ) -> Exploration:
     """Search, and look at what was found.
 
-    ``test`` are the images that the front is measured with; ``spread`` is ``map``, here or over processes;
-    ``progress`` takes the number of points that are known and of runs on the design.
+    ``test`` are the images that the front is measured with; ``progress`` takes the number of points that are known and
+    of runs on the design.
     """
-    evaluation = Evaluation(subject, spread, progress)
+    evaluation = Evaluation(subject, workers, progress)
     points = search(space, evaluation.points, settings.trials, settings.floor)
     found = front(points)
     chosen = cheapest(points, settings.floor)
     measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(found, chosen, settings.runs))}
-    tested = _tested(subject, test, spread, [point.widths for point in found])
+    tested = _tested(subject, test, workers, [point.widths for point in found])
     return Exploration(
         layers=tuple(reader.name for reader in subject.model.readers if reader.weights),
         points=tuple(points),
@@ -144,19 +144,15 @@ def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[P
     return list(dict.fromkeys([*first, *spread, *found]))[:count]
 
 
-def _tested(subject: Subject, test: Images, spread: Spread, wanted: Sequence[Assignment]) -> list[int]:
+def _tested(subject: Subject, test: Images, workers: Workers, wanted: Sequence[Assignment]) -> list[int]:
     """Images that are classified as labelled, of those that had no say in the choice."""
     other = replace(subject, images=test)
     known = {one: found for one in wanted if (found := kept(_test_key(other, one))) is not None}
     new = [one for one in wanted if one not in known]
-    for one, right in zip(new, spread(partial(_right, other), new), strict=True):
+    for one, right in zip(new, workers.each(other, "right", new), strict=True):
         known[one] = right
         keep(_test_key(other, one), right)
     return [known[one] for one in wanted]
-
-
-def _right(subject: Subject, widths: Assignment) -> int:
-    return right_of(subject.described(widths), subject.images)
 
 
 def _test_key(subject: Subject, widths: Assignment) -> str:

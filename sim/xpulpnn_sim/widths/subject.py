@@ -26,7 +26,6 @@ from xpulpnn_sw.importers.policy import Calibration
 from xpulpnn_sw.importers.widths import Request
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.network import Stage
-from xpulpnn_sw.networks.whole_words import filled_input, in_whole_words
 
 _SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "explorer", "guide"})
 """Folders of sources that neither accuracies nor cycles depend on."""
@@ -132,21 +131,26 @@ class Subject:
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
         """A run for an image on the design."""
-        network = in_whole_words(described.network)
         return NetworkCase(
-            network=network,
-            image=filled_input(described.inputs(samples), network),
+            network=described.network,
+            image=described.inputs(samples),
             config=self.config,
             machine=Machine(),
             checked=False,
         )
 
+    def right(self, widths: Assignment) -> int:
+        """How many images the reference classifies as labelled."""
+        described = self.described(widths)
+        labels = self.images.known(described.classes)
+        scores = run_scores(described.network, described.batch(self.images.samples))
+        return int((scores.argmax(axis=1) == labels).sum())
+
     def study(self, widths: Assignment) -> Studied:
         """Accuracy and layers of an assignment."""
-        described = self.described(widths)
-        right = right_of(described, self.images)
+        right = self.right(widths)
         try:
-            case = self.case(described, self.images.samples[0])
+            case = self.case(self.described(widths), self.images.samples[0])
             build_network(case)
         except LayerError as error:
             return Studied(right=right, problem=str(error))
@@ -184,12 +188,6 @@ class Subject:
     def study_key(self, widths: Assignment) -> str:
         """What its study is kept as."""
         return f"{self.identity} {self.design} {text_of(widths)}"
-
-
-def right_of(described: Described, images: Images) -> int:
-    """How many images the reference classifies as labelled."""
-    labels = images.known(described.classes)
-    return int((run_scores(described.network, described.batch(images.samples)).argmax(axis=1) == labels).sum())
 
 
 def _keys(case: NetworkCase) -> list[str]:

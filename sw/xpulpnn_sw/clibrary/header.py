@@ -152,6 +152,8 @@ def described(run: KernelRun) -> str:
     parts = [" x ".join(elements(run)), _blocks(run.variant)]
     if run.rule is not None:
         parts.append(f"results by {run.rule.value}")
+    if run.specialised:
+        parts.append(f"for the layer {run.layer} alone, all arguments but addresses ignored")
     return ", ".join(parts)
 
 

@@ -1,16 +1,16 @@
 """A network ready to be written as C: its layers with their functions, and its memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xpulpnn_sw.clibrary.functions import library_run
 from xpulpnn_sw.cnetworks.input_layout import InputLayout
 from xpulpnn_sw.cnetworks.names import identifier, identifiers
-from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name, weights_name
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
-from xpulpnn_sw.networks.kernels import OUTPUT, buffer_of, edges, input_pieces, kernels, length
+from xpulpnn_sw.networks.kernels import ARGUMENTS, OUTPUT, buffer_of, edges, input_pieces, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.networks.whole_words import filled_input
 
@@ -75,18 +75,33 @@ class CNetwork:
     @property
     def name(self) -> str:
         """What it is called in C."""
-        name = identifier(self.network.name)
-        return name if name[:1].isalpha() else f"net_{name}"
+        return c_name(self.network.name)
 
     @cached_property
     def piece_names(self) -> dict[str, str]:
         """What pieces of memory are called in C."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
         found: dict[str, str] = {}
-        for piece in self.plan.pieces:
+        for piece in (*self.plan.pieces, *self.plan.outside):
             owner, dot, what = piece.name.rpartition(".")
             found[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
         return found
+
+    def place(self, piece: str) -> str:
+        """The address of a piece of memory."""
+        name = self.piece_names[piece]
+        return f"L2({name})" if piece in self.plan.outside_places else f"AT({name})"
+
+    @property
+    def outside(self) -> list[str]:
+        """What stays outside the TCDM for want of room, with its bytes."""
+        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
+        maps = [(piece.name, piece.size) for piece in self.plan.outside]
+        return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
+
+    @property
+    def _left(self) -> list[CLayer]:
+        return [self.layers[number] for number in self.plan.left]
 
     @property
     def functions(self) -> list[KernelRun]:
@@ -98,6 +113,12 @@ class CNetwork:
         return list(found.values())
 
 
+def c_name(name: str) -> str:
+    """What a network is called in C."""
+    found = identifier(name)
+    return found if found[:1].isalpha() else f"net_{found}"
+
+
 def c_network(
     original: Network,
     network: Network,
@@ -106,6 +127,7 @@ def c_network(
     *,
     cores: int | None = None,
     memory: int | None = None,
+    specialise: bool = False,
 ) -> CNetwork:
     """The network with ``image`` as an example of its inputs, each layer by a variant.
 
@@ -118,20 +140,26 @@ def c_network(
     variants : sequence of str
         How each layer is computed.
     cores, memory : int, optional
-        Cores of a cluster and bytes of its TCDM for the network.
+        Cores of a cluster and bytes of its TCDM for the network, the arguments of its functions among them.
+    specialise : bool
+        Whether every layer has a function of its own, which knows all its arguments but addresses.
 
     Raises
     ------
     LayerError
-        Layers that do not find their inputs in memory as they need them, or do not fit into the TCDM.
+        Layers that do not find their inputs in memory as they need them.
     """
     filled = filled_input(image, network)
-    built = kernels(network, filled, variants, cores=cores or 1, specialise=False)
-    runs = [library_run(run) for run in built]
-    plan = planned(network, runs, memory)
+    names = identifiers(stage.name for stage in network.stages)
+    built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
+    runs = [
+        replace(run, name=f"{c_name(network.name)}_{names[stage.name]}_function") if specialise else library_run(run)
+        for stage, run in zip(network.stages, built, strict=True)
+    ]
+    arguments = sum(length(run, ARGUMENTS) for run in runs)
+    plan = planned(network, runs, None if memory is None else max(memory - arguments, 0))
     pieces = input_pieces(network, runs)
     brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
-    names = identifiers(stage.name for stage in network.stages)
     places: list[dict[str, str]] = [{OUTPUT: results_name(stage.name)} for stage in network.stages]
     for edge in edges(network, runs):
         own = brought.get((edge.reader, edge.symbol))

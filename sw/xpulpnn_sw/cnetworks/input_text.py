@@ -63,30 +63,36 @@ def input_functions(name: str, layouts: Sequence[InputLayout], scaling: Scaling,
 
 def _element(layout: InputLayout, scaling: Scaling, *, signed: bool) -> list[str]:
     """The function that makes an element of a sample."""
-    lines = ["    (void)channel;"]
-    value = "sample"
-    if scaling.subtract:
-        lines = [f"    static const int32_t subtract[] = {{{', '.join(map(str, scaling.subtract))}}};"]
-        value = "(sample - subtract[channel])"
-    ends = [
-        (sample - one) * scaling.multiply + scaling.add
-        for sample in (0, _MOST_SAMPLE)
-        for one in scaling.subtract or (0,)
-    ]
+    given = (scaling.subtract, scaling.multiply, scaling.add)
+    colours = max([1, *(len(numbers) for numbers in given if not isinstance(numbers, int))])
+    rows = scaling.by_colour(colours)
+    ends = [(sample - less) * times + more for sample in (0, _MOST_SAMPLE) for less, times, more in rows]
     kind = "int64_t" if max(map(abs, ends)) >= _I32 else "int32_t"
-    if scaling.multiply != 1:
-        value += f" * {scaling.multiply}"
-    if scaling.add:
-        value += f" {'+' if scaling.add > 0 else '-'} {abs(scaling.add)}"
+    place = "channel" if colours == layout.channels else f"channel % {colours}"
+    lines: list[str] = []
+    value = "sample"
+    for name, numbers, sign, neutral in zip(
+        ("subtract", "multiply", "add"), zip(*rows, strict=True), "-*+", (0, 1, 0), strict=True
+    ):
+        if set(numbers) == {neutral}:
+            continue
+        number = f"{name}[{place}]"
+        if len(set(numbers)) == 1:
+            number = str(numbers[0]) if numbers[0] >= 0 else f"({numbers[0]})"
+        else:
+            lines.append(f"    static const int32_t {name}[] = {{{', '.join(map(str, numbers))}}};")
+        value = f"({value} {sign} {number})"
+    if not lines:
+        lines.append("    (void)channel;")
     if scaling.shift:
-        value = f"({value}) >> {scaling.shift}" if value != "sample" else f"sample >> {scaling.shift}"
+        value += f" >> {scaling.shift}"
     least = -(1 << layout.bits - 1) if signed else 0
     most = least + (1 << layout.bits) - 1
     shifted = [end >> scaling.shift for end in ends]
     if layout.bits == SIGN_BITS:
-        lines.append(f"    return {value} >= 0;")
+        lines.append(f"    return {value} >= 0 ? 1 : 0;")
     elif least <= min(shifted) and max(shifted) <= most:
-        lines.append(f"    return {'(int32_t)' if kind == 'int64_t' else ''}({value});".replace("(sample)", "sample"))
+        lines.append(f"    return (int32_t)({value});" if kind == "int64_t" else f"    return {value};")
     else:
         result = "(int32_t)value" if kind == "int64_t" else "value"
         lines.append(f"    const {kind} value = {value};")

@@ -1,6 +1,6 @@
 """The text of a network in C: its functions, its weights."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from string import Template
@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layout import OutputLayout, PlanesLayout, Words
 from xpulpnn_sw.networks.described import Scaling
 from xpulpnn_sw.networks.kernels import inputs_of, own_symbols
+from xpulpnn_sw.networks.lifetimes import Piece
 from xpulpnn_sw.precision import SIGN_BITS
 
 _TEMPLATES = Path(__file__).parent / "c"
@@ -54,20 +55,19 @@ def header(network: CNetwork) -> str:
 def source(network: CNetwork) -> str:
     """``network.c``."""
     is_cluster = network.cores is not None
-    names = network.piece_names
-    results = names[results_name(network.network.stages[-1].name)]
     return template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
-        places="\n".join(
-            f"    {names[piece.name]} = {network.plan.places[piece.name]}," for piece in network.plan.pieces
-        ),
-        memory_bytes=network.plan.extent,
+        places="\n".join(_enumerators(network, network.plan.pieces, network.plan.places)),
+        outside=_outside(network),
+        memory_bytes=max(network.plan.extent, WORD_BYTES),
         functions="\n\n".join(_function(network, layer) for layer in network.layers),
         descriptions="\n".join(f"    {{{_description(layer)}}}," for layer in network.layers),
         calls="\n".join(f"    layer_{layer.name}," for layer in network.layers),
-        results_at="\n".join(f"    {names[results_name(layer.stage.name)]}," for layer in network.layers),
-        score=_score(network.layers[-1].run.output, network.results, results),
+        results="\n".join(
+            f"    (const uint32_t *){network.place(results_name(layer.stage.name))}," for layer in network.layers
+        ),
+        score=_score(network),
         steps="\n".join(f"    {{{text}}}," for text in _steps(network)),
         brought="\n".join(_brought(network)),
         cores=network.cores or 1,
@@ -142,6 +142,32 @@ def result_words(output: OutputLayout) -> tuple[int, int]:
     return words, (1 << (bits - (words - 1) * WORD_BITS)) - 1
 
 
+def _enumerators(network: CNetwork, pieces: Sequence[Piece], places: Mapping[str, int]) -> Iterator[str]:
+    for piece in pieces:
+        yield f"    {network.piece_names[piece.name]} = {places[piece.name]},"
+
+
+def _outside(network: CNetwork) -> str:
+    """What defines the memory outside the TCDM, if there is any."""
+    plan = network.plan
+    if not plan.outside:
+        return ""
+    return "\n".join(
+        [
+            "",
+            "/* Maps and buffers for which there is no room in the TCDM. */",
+            "enum {",
+            *_enumerators(network, plan.outside, plan.outside_places),
+            f"    OUTSIDE_BYTES = {plan.outside_extent},",
+            "};",
+            "static uint32_t outside[OUTSIDE_BYTES / 4];",
+            "",
+            "#define L2(place) ((uint8_t *)outside + (place))",
+            "",
+        ]
+    )
+
+
 def _weighted(network: CNetwork) -> Iterator[tuple[CLayer, str]]:
     """The layers with weights, and what these are called."""
     for layer in network.layers:
@@ -197,11 +223,11 @@ def _address(network: CNetwork, layer: CLayer, address: int) -> str:
         if not 0 <= offset < symbol.length:
             continue
         if name in layer.places:
-            place = network.piece_names[layer.places[name]]
-            return f"AT({place}{f' + {offset}' if offset else ''})"
+            return f"{network.place(layer.places[name])}{f' + {offset}' if offset else ''}"
         weights = _weights(network, layer)
-        if network.cores is not None:
-            place = network.piece_names[weights_name(layer.stage.name)]
+        piece = weights_name(layer.stage.name)
+        if piece in network.plan.places:
+            place = network.piece_names[piece]
             return f"WEIGHTS({layer.name}, {place})->{name}{f' + {offset // WORD_BYTES}' if offset else ''}"
         return f"{weights}.{name}{f' + {offset // WORD_BYTES}' if offset else ''}"
     raise AssertionError(address)
@@ -221,29 +247,32 @@ def _steps(network: CNetwork) -> Iterator[str]:
             yield f"{function}, 0, 0, 0"
             continue
         layer = network.layers[step.load]
-        weights, place = _weights(network, layer), network.piece_names[weights_name(layer.stage.name)]
+        weights, place = _weights(network, layer), network.place(weights_name(layer.stage.name))
         yield f"{function}, &{weights}, {place}, sizeof {weights}"
 
 
 def _brought(network: CNetwork) -> Iterator[str]:
     """Statements that bring the input, a piece after the other."""
-    is_cluster, offset = network.cores is not None, 0
+    offset = 0
     for name, words in network.input.items():
-        place, start = network.piece_names[name], f" + {offset}" if offset else ""
-        if is_cluster:
+        place, start = network.place(name), f" + {offset}" if offset else ""
+        if name in network.plan.places and network.cores is not None:
             yield f"            bring((const uint8_t *)task.input{start}, {place}, {words.nbytes});"
+        elif network.cores is not None:
+            yield f"            memcpy({place}, (const uint8_t *)task.input{start}, {words.nbytes});"
         else:
-            yield f"    memcpy(AT({place}), (const uint8_t *)input{start}, {words.nbytes});"
+            yield f"    memcpy({place}, (const uint8_t *)input{start}, {words.nbytes});"
         offset += words.nbytes
 
 
-def _score(output: OutputLayout, shape: tuple[int, ...], place: str) -> str:
-    """The function that takes a result of the last layer, of which so many have a meaning, out of memory."""
+def _score(network: CNetwork) -> str:
+    """The function that takes a result of the last layer out of memory."""
+    output, shape = network.layers[-1].run.output, network.results
     channels = shape[-1]
     bit = f"number * {output.bits}"
     if prod(shape[:-1]) > 1:
         bit = f"number / {channels} * {output.pixel_bytes * 8} + number % {channels} * {output.bits}"
-    word = f"memory[{place} / 4 + bit / 32]"
+    word = f"results_of[{network.name}_layers - 1][bit / 32]"
     half = 1 << (output.bits - 1)
     value = "(int32_t)element"
     if output.bits == SIGN_BITS:

@@ -1,10 +1,9 @@
 """Memory of a network that is a C program: maps, buffers and, on a cluster, weights, each for the time it is needed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
 from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
@@ -42,16 +41,30 @@ class MemoryPlan:
         What needs memory in which of the steps.
     places : dict of str to int
         Where, in bytes from the beginning of that memory on.
+    outside : tuple of Piece
+        Maps and buffers for which there is no room in it.
+    outside_places : dict of str to int
+        Where these are, in a piece of memory outside.
+    left : tuple of int
+        Numbers of the layers whose weights stay outside for want of room.
     """
 
     steps: tuple[PlanStep, ...]
     pieces: tuple[Piece, ...]
     places: dict[str, int]
+    outside: tuple[Piece, ...] = ()
+    outside_places: dict[str, int] = field(default_factory=dict[str, int])
+    left: tuple[int, ...] = ()
 
     @property
     def extent(self) -> int:
         """Bytes of the memory in use."""
         return extent(self.pieces, self.places)
+
+    @property
+    def outside_extent(self) -> int:
+        """Bytes of the memory outside in use."""
+        return extent(self.outside, self.outside_places)
 
     def demand(self, step: int) -> int:
         """Bytes that are needed in a step."""
@@ -60,23 +73,22 @@ class MemoryPlan:
     @property
     def record(self) -> dict[str, Any]:
         """The plan for machines."""
+        steps = [
+            {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
+            for number, step in enumerate(self.steps)
+        ]
         return {
             "bytes": self.extent,
-            "steps": [
-                {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
-                for number, step in enumerate(self.steps)
-            ],
-            "pieces": [
-                {
-                    "name": piece.name,
-                    "offset": self.places[piece.name],
-                    "bytes": piece.size,
-                    "first": piece.first,
-                    "last": piece.last,
-                }
-                for piece in self.pieces
-            ],
+            "outside_bytes": self.outside_extent,
+            "steps": steps,
+            "pieces": [_record(piece, self.places[piece.name]) for piece in self.pieces],
+            "outside": [_record(piece, self.outside_places[piece.name]) for piece in self.outside],
+            "weights_outside": list(self.left),
         }
+
+
+def _record(piece: Piece, place: int) -> dict[str, Any]:
+    return {"name": piece.name, "offset": place, "bytes": piece.size, "first": piece.first, "last": piece.last}
 
 
 def results_name(layer: str) -> str:
@@ -105,25 +117,29 @@ def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = No
         Their kernels.
     memory : int, optional
         Bytes of the memory of a cluster, into which weights are brought while the layer with weights before is
-        computed; where there is no room for them yet, during a later layer, at last between the layers. Without it
-        there is one memory, and weights stay where they are.
-
-    Raises
-    ------
-    LayerError
-        Layers that do not fit into the memory of a cluster.
+        computed; where there is no room for them yet, during a later layer, or between the layers. Where there is not
+        enough room for what a layer needs, the largest of it is in memory outside. Without it there is one memory, and
+        weights stay where they are.
     """
-    loads = [_soonest(runs, number) if memory is not None else _ANYTIME for number in range(len(runs))]
+    outside: set[str] = set()
     while True:
-        steps = _steps(loads, is_brought=memory is not None)
-        pieces = tuple(_pieces(network, runs, steps))
-        found = MemoryPlan(steps=steps, pieces=pieces, places=arranged(pieces))
+        left = [number for number, stage in enumerate(network.stages) if weights_name(stage.name) in outside]
+        loads = [
+            _ANYTIME if memory is None or number in left else _soonest(runs, number) for number in range(len(runs))
+        ]
+        while True:
+            steps = _steps(loads, is_brought=memory is not None)
+            pieces = tuple(_pieces(network, runs, steps))
+            inside = tuple(piece for piece in pieces if piece.name not in outside)
+            found = MemoryPlan(steps=steps, pieces=inside, places=arranged(inside), left=tuple(left))
+            late = None if memory is None or found.extent <= memory else _later(network, found, loads)
+            if late is None:
+                break
+            loads[late] += 1
         if memory is None or found.extent <= memory:
-            return found
-        late = _later(network, found, loads)
-        if late is None:
-            raise LayerError(_too_much(network, found, memory))
-        loads[late] += 1
+            others = tuple(piece for piece in pieces if piece.name in outside)
+            return replace(found, outside=others, outside_places=arranged(others))
+        outside.add(_largest(found))
 
 
 def _soonest(runs: Sequence[KernelRun], number: int) -> int:
@@ -185,14 +201,8 @@ def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | N
     return None
 
 
-def _too_much(network: Network, found: MemoryPlan, memory: int) -> str:
-    """Which layer needs how much, and what for."""
-    most = max((number for number, step in enumerate(found.steps) if step.layer is not None), key=found.demand)
-    layer = found.steps[most].layer
-    assert layer is not None
-    needed = max(found.demand(most), found.extent if found.demand(most) <= memory else 0)
-    parts = [f"{one.name} {one.size}" for one in found.pieces if one.first <= most <= one.last]
-    return (
-        f"maps, buffers and weights must be at most the {memory} bytes of TCDM beside the stacks, not {needed} in "
-        f"{network.stages[layer].name}: {', '.join(parts)}"
-    )
+def _largest(found: MemoryPlan) -> str:
+    """The largest of what is needed when most memory is."""
+    most = max(range(len(found.steps)), key=found.demand)
+    needed = [piece for piece in found.pieces if piece.first <= most <= piece.last]
+    return max(needed, key=lambda piece: piece.size).name

@@ -1,7 +1,7 @@
 """The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -14,16 +14,11 @@ from xpulpnn_sw.importers.plans import Plan, plain_sum, plan_addition, plan_aver
 from xpulpnn_sw.importers.values import Map, Sums, identity
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described, Scaling
+from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 INPUT = "input"
 SAMPLE_BITS = 8
-
-
-def _common(numbers: Sequence[int]) -> int | tuple[int, ...]:
-    """One number if all are the same."""
-    return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
 
 
 @dataclass(eq=False)
@@ -140,7 +135,7 @@ class Assembly:
         ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
         found = [steps(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
         if levels.bits == SIGN_BITS:
-            return self._input(sums, levels, Scaling(add=_common([-first for (first,) in found])))
+            return self._input(sums, levels, Scaling(add=by_colour([-first for (first,) in found])))
         channels = [
             Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
             for own, (one, least, most) in zip(found, ranges, strict=True)
@@ -149,7 +144,7 @@ class Assembly:
         if rule is None:
             return None
         kappa, lam, shift = rule
-        return self._input(sums, levels, Scaling(multiply=_common(kappa), add=_common(lam), shift=shift))
+        return self._input(sums, levels, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
         """The input itself in other numbers, which is the caller's work: once only."""

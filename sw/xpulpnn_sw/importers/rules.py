@@ -47,13 +47,13 @@ _NORMALISING = (
 
 
 def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
-    """The cheapest rule that is the quantiser for every sum in the range; without any the nearest there is.
+    """The cheapest rule that is the quantiser for every sum in the range, or free to be; without any the nearest one.
 
     Raises :class:`InputError` for sums of more bits than a rule has.
     """
     if levels.bits != SIGN_BITS:
         for rule, bits, longest in _NORMALISING:
-            found = fitted(channels, levels.results, bits=bits, longest=longest)
+            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
             if found is not None:
                 return _normalising(rule, found, channels)
     if levels.top is None and (values := _thresholds(channels)) is not None:

@@ -1,5 +1,6 @@
 """A network with what its inputs are made of and what its results mean."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,6 +10,11 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
+
+
+def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """Numbers of colours as :class:`Scaling` has them: one if all are the same."""
+    return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

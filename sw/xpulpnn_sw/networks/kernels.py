@@ -79,7 +79,10 @@ def _built(
     """The kernel of a layer, with the input of the network where it reads that."""
     stage = network.stages[number]
     operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
-    return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
+    try:
+        return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
+    except LayerError as error:
+        raise LayerError(f"{stage.name}: {error}") from None
 
 
 def inputs_of(run: KernelRun) -> tuple[str, ...]:

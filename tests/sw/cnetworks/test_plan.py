@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import LayerError
 from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sw.cnetworks.names import comment, identifiers, literal
 from xpulpnn_sw.cnetworks.plan import MemoryPlan, planned
@@ -99,14 +98,19 @@ def test_weights_come_as_early_as_there_is_room():
     assert tight.extent <= usual.extent - 2048
 
 
-def test_layers_too_large_for_the_memory_are_named():
-    network, runs = chain(64, 64, 128, 64)
-    message = (
-        r"maps, buffers and weights must be at most the 4096 bytes of TCDM beside the stacks, not \d+ in row1: "
-        r"row0.output 72, row1.output 136, row1.weights \d+"
-    )
-    with pytest.raises(LayerError, match=f"^{message}$"):
-        planned(network, runs, 4096)
+def test_the_largest_stays_outside_where_there_is_too_little_room():
+    """Rows of 64, 128, 64 and 64 elements: 8 KiB of weights in both layers before the last."""
+    network, runs = chain(64, 128, 64, 64)
+    plan = planned(network, runs, 6000)
+    assert plan.left == (0, 1)
+    assert not plan.outside
+    assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None), (1, 2), (2, None)]
+    assert plan.extent <= 6000
+    none = planned(network, runs, 0)
+    assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
+    assert {piece.name for piece in none.outside} == {"input", "row0.output", "row1.output", "row2.output"}
+    both = MemoryPlan(steps=none.steps, pieces=none.outside, places=none.outside_places)
+    assert all(owners(both, step) for step in range(len(both.steps)))
 
 
 def test_the_input_comes_before_a_layer_without_weights():

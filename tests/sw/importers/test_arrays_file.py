@@ -120,7 +120,7 @@ def test_other_arrays_are_named(tmp_path, case):
 def test_what_npz_files_say_themselves(tmp_path):
     np.savez(tmp_path / "cnv.npz", **cnv(np.random.default_rng(0)))
     for options in ({"samples": (Fraction(0), Fraction(1))}, {"quantise": 8}):
-        with pytest.raises(InputError, match=r"^--(samples|quantise) must be left out with an npz file"):
+        with pytest.raises(InputError, match=r"^--(samples, --mean and --std|quantise) must be left out with an npz"):
             imported(tmp_path / "cnv.npz", **options)
 
 

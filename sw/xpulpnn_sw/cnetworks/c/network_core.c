@@ -26,8 +26,8 @@ static void (*const compute[${id}_layers])(uint32_t core, uint32_t cores) = {
 $calls
 };
 
-static const uint32_t results_at[${id}_layers] = {
-$results_at
+static const uint32_t *const results_of[${id}_layers] = {
+$results
 };
 
 $score
@@ -39,7 +39,7 @@ $brought
         compute[i](0, 1);
         const uint32_t cycles = xp_cycles() - start;
         if (observer)
-            observer(&${id}_layer[i], memory + results_at[i] / 4, cycles);
+            observer(&${id}_layer[i], results_of[i], cycles);
     }
     int greatest = 0;
     for (int i = 0; i < ${id}_results; ++i) {
