@@ -155,6 +155,18 @@ BAD_INPUT = {
     ),
     "weights": (["{}", "--l2-bytes", "30"], "weights of sides must be at most the memory's 30 bytes, not "),
     "folder": (["{}", "--plot", "{}/net.html"], "--plot must "),
+    "plot": (["{}", "--plot", "."], "--plot must be a file, not the folder ."),
+    "jobs": (["{}", "--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "check": (["{}", "--check", "some"], "xpulpnn net run: argument --check: invalid choice: 'some' (choose from "),
+    "dask": (["{}", "--dask", "machine"], "--dask must be HOST:PORT of a Dask scheduler, not machine"),
+    "library": (
+        ["{}", "--liberty", "none.lib"],
+        "--liberty must be a Liberty file, not none.lib (No such file or directory)",
+    ),
+    "energy": (
+        ["{}", "--liberty", "none.lib", "--cores", "4"],
+        "--liberty must come with one core among --cores, not ",
+    ),
 }
 
 
