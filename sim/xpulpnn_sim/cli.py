@@ -37,6 +37,7 @@ COMMANDS = {
     "explore": ("explore", "show area, timing, energy and cycles of configurations side by side, with open tools"),
     "equivalence": ("explore", "prove all structures of the dot-product unit equal"),
     "prove": ("explore", "prove what the arbiters and the event unit of a cluster promise"),
+    "formal": ("explore", "run the checks of riscv-formal on the core, with memories of any timing"),
     "completion": ("", "print a script that completes this command line in a shell"),
 }
 """Extra of this project that installs what a subcommand needs, and what it does. Its module has

@@ -118,8 +118,8 @@ def _arrays(path: Path) -> Images:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
-        # a type error: one array instead of a file of several
+    except (OSError, ValueError, TypeError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        # a type error: one array instead of a file of several; a runtime error: a compression that nobody knows
         raise InputError(f"--images must be {FORMS}, not {path}") from None
     if "images" not in arrays:
         raise InputError(f"--images must be an npz file with images, not {path} without them")

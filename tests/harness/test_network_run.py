@@ -9,13 +9,14 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.golden.network import run_reference
 from xpulpnn_sim.harness.cifar10 import random_network
 from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.memory_plan import memory_plan
+from xpulpnn_sim.harness.memory_plan import memory_plan, outside_plan
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import BuiltChain, build_network, run_network
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.tiling.operands import Transfer
 
 FOUR = ClusterConfig(
     core=simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True)),
@@ -96,3 +97,17 @@ def test_memory_by_lifetime():
         "pool1.output": (320, 1, 2),
         "stack": (384, 0, 6),
     }
+
+
+@pytest.mark.unit
+def test_memory_outside_by_transfer():
+    symbols = {"weights": Symbol(300, 60), "input": Symbol(100, 200), "call": Symbol(360, 32)}
+
+    def moved(outside):
+        return Transfer(inside=0, outside=outside, line=20, inwards=True)
+
+    found = outside_plan(symbols, [(moved(100), moved(300)), (), (moved(299), moved(359)), (moved(340),)])
+    assert found == [
+        {"name": "input", "address": 100, "bytes": 200, "first": 0, "last": 2},
+        {"name": "weights", "address": 300, "bytes": 60, "first": 0, "last": 3},
+    ]

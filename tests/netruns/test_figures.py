@@ -75,6 +75,17 @@ def test_memory_by_step():
     assert drawn["conv.weights"][:3] == ("weights", 2, 8)
     assert figure["layout"]["xaxis"]["ticktext"] == ["load", "conv", "pool"]
     assert figure["layout"]["shapes"][0]["y0"] == 16
+    assert figure["layout"]["title"]["text"] == "10.0 of 16 KiB of TCDM, by step"
+
+
+def test_memory_outside_by_transfer():
+    pieces = [{"name": "conv.weights", "address": 0x1C00_1000, "bytes": 3072, "first": 0, "last": 0}]
+    figure = memory_figure({**RECORD, "outside": pieces}, outside=True)
+    assert [trace["name"] for trace in figure["data"] if trace["y"]] == ["weights"]
+    assert (
+        figure["layout"]["title"]["text"] == "3.0 KiB of memory outside, from the first to the last transfer, by step"
+    )
+    assert "shapes" not in figure["layout"]
 
 
 def test_memory_of_one_core_by_layer():

@@ -103,6 +103,9 @@ def test_answers():
 def test_images_that_were_not_run_do_not_count():
     (record,) = found(2)
     assert (record["images"], record["right"], record["accuracy"]) == (2, 1, 0.5)
+    # nor need those that were be the first ones
+    (record,) = records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in (2, 3)})
+    assert (record["images"], record["right"]) == (2, 2)
 
 
 def test_what_differs_and_is_no_number():
@@ -126,6 +129,8 @@ def test_the_page_is_complete_and_the_same_again(tmp_path):
         '<td class="text">cat (1)</td>',
     ):
         assert text in page
+    # a row for each label
+    assert '"z":[[1,0],[1,2]]' in page.replace(" ", "")
     # the wrong one first
     first = page.index("labelled dog")
     assert first < page.index('alt="image 0"')

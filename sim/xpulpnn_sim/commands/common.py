@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
@@ -29,7 +29,7 @@ INTERRUPTED = 130
 """Exit code of a run that was interrupted."""
 
 
-_BELOW_ZERO = re.compile(r"-[\d.]+[:/].*")
+_BELOW_ZERO = re.compile(r"-[\d.]+[:/,].*")
 """Values such as -1:1, which argparse takes for options where a plain number would be a value."""
 
 
@@ -219,4 +219,5 @@ def _line(progress: Progress) -> str:
     task = progress.tasks[0]
     count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
     shown = count if task.completed or task.total is not None else ""
-    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description)))
+    left = f"({timedelta(seconds=round(task.time_remaining))} left)" if task.completed and task.time_remaining else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, left)))

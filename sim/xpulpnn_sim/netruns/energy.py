@@ -1,6 +1,6 @@
 """Energy of layers on one core: pieces of them on the mapped netlist, charged by a Liberty file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.netruns.pieces import Piece, piece_of
 from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.network import NETWORK_INPUT
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 from xpulpnn_sw.programs.bare import bare_program
 
 PIECE_CYCLES = 6000
@@ -77,11 +77,9 @@ def layer_energies(
         If a tool fails, or the netlist computes something wrong.
     """
     found: dict[str, LayerEnergy] = {}
-    maps = _maps(case)
-    for number, (stage, variant) in enumerate(zip(case.computed.stages, case.variants, strict=True)):
+    for stage, inputs, variant in layers(case):
         if progress is not None:
             progress(stage.name)
-        inputs = [_filled(maps[source], shape) for source, shape in _inputs(case, number)]
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
         result = estimate_energy(config, workload, library, WINDOW_CYCLES)
@@ -134,25 +132,10 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
     ]
 
 
-def _maps(case: NetworkCase) -> dict[str, Ints]:
-    """What every layer of the network as it is computed reads and writes, by name."""
-    results = run_reference(case.network, case.image[np.newaxis])
-    maps = {NETWORK_INPUT: case.image}
-    maps |= {stage.name: values[0] for stage, values in zip(case.network.stages, results, strict=True)}
-    for number, stage in enumerate(case.computed.stages):
-        # what only changes the order in memory leaves every number as it is
-        maps.setdefault(stage.name, maps[case.computed.sources(number)[0]])
-    return maps
-
-
-def _inputs(case: NetworkCase, number: int) -> list[tuple[str, tuple[int, ...]]]:
-    return list(zip(case.computed.sources(number), case.computed.stages[number].input_shapes, strict=True))
-
-
-def _filled(values: Ints, shape: tuple[int, ...]) -> Ints:
-    """A map in the shape that a layer reads, with zeros in the channels that fill words."""
-    if values.size == int(np.prod(shape)):
-        return values.reshape(shape)
-    if len(shape) == 1:
-        raise ToolError("maps of layers must have the elements that these read, not fewer")
-    return np.pad(values, [(0, more - there) for more, there in zip(shape, values.shape, strict=True)])
+def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
+    """The layers of a network as it is computed, with the maps that each reads, and its variant."""
+    results = run_reference(case.computed, case.given[np.newaxis])
+    maps = {NETWORK_INPUT: case.given}
+    maps |= {stage.name: values[0] for stage, values in zip(case.computed.stages, results, strict=True)}
+    for number, (stage, variant) in enumerate(zip(case.computed.stages, case.variants, strict=True)):
+        yield stage, [maps[source] for source in case.computed.sources(number)], variant

@@ -119,11 +119,14 @@ def energy_figure(record: Record) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def memory_figure(record: Record) -> Figure:
-    """Which memory is whose in which step; on one core the steps are the layers."""
-    plan, steps = record["plan"], record.get("steps", record["layers"])
+def memory_figure(record: Record, *, outside: bool = False) -> Figure:
+    """Which memory is whose in which step; on one core the steps are the layers.
+
+    Of a cluster its own memory, or that ``outside``, as far as it is moved.
+    """
+    plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
     base = min(piece["address"] for piece in plan)
-    limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record else None
+    limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not outside else None
     used = max(piece["address"] + piece["bytes"] - base for piece in plan) / _KIB
     # where most is free, what is used is worth the room
     top = _MARGIN * (limit if limit is not None and used > limit / 2 else used)
@@ -131,8 +134,9 @@ def memory_figure(record: Record) -> Figure:
         _pieces(kind, colour, [piece for piece in plan if _kind(piece["name"]) == kind], base, top)
         for kind, colour in _KINDS.items()
     ]
-    where = "of memory" if limit is None else f"of {limit:.0f} KiB of TCDM"
-    layout = _layout(f"{used:.1f}{' KiB' if limit is None else ''} {where} over the steps", len(steps), _MEMORY_HEIGHT)
+    where = f"KiB of memory{' outside, from the first to the last transfer' * outside}, by step"
+    title = f"{used:.1f} {where}" if limit is None else f"{used:.1f} of {limit:.0f} KiB of TCDM, by step"
+    layout = _layout(title, len(steps), _MEMORY_HEIGHT)
     layout["barmode"] = "overlay"
     layout["xaxis"] |= {
         "tickvals": list(range(len(steps))),

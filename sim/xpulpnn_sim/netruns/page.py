@@ -114,6 +114,8 @@ def _target_figures(record: Record) -> list[Figure]:
         figures.append(energy_figure(record))
     if record.get("plan"):
         figures.append(memory_figure(record))
+    if record.get("outside"):
+        figures.append(memory_figure(record, outside=True))
     return figures
 
 

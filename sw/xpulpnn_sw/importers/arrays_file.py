@@ -1,19 +1,17 @@
 """Weights of CIFAR-10 networks in npz files: which network a file is of, by the names of its arrays."""
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.importers import bnn_pynq, cmsis
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.networks.described import Described
+from xpulpnn_sw.npz import npz_arrays
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -88,14 +86,7 @@ def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Describe
 
 def read_numbers(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an npz file; raises :class:`InputError` unless it is one, whole, of integers."""
-    try:
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in file.files}
-    except OSError as error:
-        raise InputError(f"weights must be an npz file, not {path}: {error.strerror or error}") from None
-    except (ValueError, TypeError, AttributeError, EOFError, KeyError, BadZipFile, zlib.error, RuntimeError):
-        # one array instead of a file of several has neither names nor an end; zip knows compressions that nobody has
-        raise InputError(f"weights must be a whole npz file, not {path}") from None
+    arrays = npz_arrays(path, "weights")
     for name, values in arrays.items():
         if values.dtype.kind not in "iu" or not values.size:
             raise InputError(f"{name} must be integers, not {values.dtype} of shape {values.shape}, in {path}")

@@ -7,9 +7,8 @@ agrees with these integers at each of them and one below, as both are monotonous
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import ceil, floor
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
@@ -25,6 +24,9 @@ Fit = tuple[list[int], list[int], int]
 
 Bound = tuple[Fraction, bool]
 """A real number, and whether it is above the bound itself."""
+
+Listed = tuple[int, Fraction | None, tuple[int, int], bool]
+"""A result, where it begins, as a number and as numerator and denominator, and whether it is above that."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +45,8 @@ class Levels:
         For a result above ``low`` and a channel: where it begins.
     is_free : bool
         Whether it is the importer's, so that steps may be at the places next to those.
+    by_channel : bool
+        Whether bounds depend on the channel.
     top : int or None
         A result that those above may be taken for, since a layer behind clips there; None: memory ends there.
     """
@@ -55,7 +59,22 @@ class Levels:
     offset: Fraction
     bound: Callable[[int, int], Bound]
     is_free: bool = False
+    by_channel: bool = False
     top: int | None = None
+    _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
+
+    def bounds(self, channel: int) -> list[Listed]:
+        """For each of the results where it begins; None where it does not for any number."""
+        key = channel if self.by_channel else 0
+        if key not in self._known:
+            self._known[key] = [self._listed(result, channel) for result in self.results]
+        return self._known[key]
+
+    def _listed(self, result: int, channel: int) -> Listed:
+        if self.bits != SIGN_BITS and not self.low < result <= self.high:
+            return result, None, (0, 1), False
+        real, is_above = self.bound(result, channel)
+        return result, real, (real.numerator, real.denominator), is_above
 
     def freely(self) -> "Levels":
         """The same as the importer's."""
@@ -200,27 +219,29 @@ def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -
 
     The factor of the sums must not be negative.
     """
+    # whole numbers instead of fractions, which would be reduced for every result of every channel
+    factor, divisor = affine.a.numerator, affine.a.denominator
+    summand, unit = affine.b.numerator, affine.b.denominator
     found: list[int] = []
-    for result in levels.results:
-        if levels.bits != SIGN_BITS and not levels.low < result <= levels.high:
+    for result, real, (number, over), is_above in levels.bounds(channel):
+        if real is None:
             found.append(least if result <= levels.low else most + 1)
-            continue
-        real, is_above = levels.bound(result, channel)
-
-        def reached(value: Fraction, real: Fraction = real, is_above: bool = is_above) -> bool:
-            return value > real if is_above else value >= real
-
-        if affine.low is not None and reached(affine.low):
+        elif affine.low is not None and _reaches(affine.low, real, is_above=is_above):
             found.append(least)
-        elif affine.high is not None and not reached(affine.high):
+        elif affine.high is not None and not _reaches(affine.high, real, is_above=is_above):
             found.append(most + 1)
-        elif affine.a == 0:
-            found.append(least if reached(affine.b) else most + 1)
+        elif not factor:
+            found.append(least if _reaches(affine.b, real, is_above=is_above) else most + 1)
         else:
-            exact = (real - affine.b) / affine.a
-            value = floor(exact) + 1 if is_above else ceil(exact)
+            above, below = (number * unit - summand * over) * divisor, over * unit * factor
+            value = above // below + 1 if is_above else -(-above // below)
             found.append(min(max(value, least), most + 1))
     return found
+
+
+def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
+    """Whether a number is at a bound, or above it."""
+    return value > real if is_above else value >= real
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -209,15 +209,22 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
         raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
 
 
+def _text(name: Any) -> str:
+    """A name; raises :class:`InputError` for bytes that are no text, as damaged files have."""
+    if not isinstance(name, str):
+        raise InputError(f"names in the model must be text, not {name}")
+    return name
+
+
 def _node(proto: Any) -> Node:
     from onnx import helper
 
     attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
     return Node(
-        operator=proto.op_type,
-        name=proto.name or (proto.output[0] if proto.output else ""),
-        inputs=tuple(proto.input),
-        outputs=tuple(proto.output),
+        operator=_text(proto.op_type),
+        name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
+        inputs=tuple(map(_text, proto.input)),
+        outputs=tuple(map(_text, proto.output)),
         attributes=attributes,
         proto=proto,
     )

@@ -67,7 +67,8 @@ class ModelInput:
         Samples that stand for different numbers in each colour are quantised here if ``quantises``, else by the model.
         """
         stored, is_last = _stored_shape(self.shape)
-        places = np.arange(prod(stored)).reshape(self.shape) if is_last else standard_places(stored)
+        ordered = standard_places(stored)
+        places = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
         if self.whole:
             return self._codes(options, assembly, stored, places)
         if options.high <= options.low:

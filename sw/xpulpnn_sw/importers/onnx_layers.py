@@ -203,7 +203,7 @@ def gemm(context: Context, node: Node, given: Given) -> Value:
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
-    alpha, beta = (float(node.attributes.get(name, 1)) for name in ("alpha", "beta"))
+    alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
     if (alpha, beta) != (1, 1):
         raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
     sums = _linear(node, source, weights if node.number("transB", 0) else weights.turned((1, 0)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,36 @@ class Node:
     def text(self, name: str, default: str) -> str:
         """An attribute that is a text."""
         value = self.attributes.get(name, default)
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """An attribute that is a whole number."""
-        return int(self.attributes.get(name, default))
+        """An attribute that is a whole number; raises :class:`InputError` for another."""
+        return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute that is a list of whole numbers."""
-        return [int(one) for one in self.attributes.get(name, default)]
+        """An attribute that is a list of whole numbers; raises :class:`InputError` for another."""
+        values: Any = self.attributes.get(name, default)
+        try:
+            found = list(values)
+        except TypeError:
+            raise InputError(f"{name} must be whole numbers, not {values}") from None
+        return [self._whole(name, one) for one in found]
+
+    def real(self, name: str, default: float) -> float:
+        """An attribute that is a number; raises :class:`InputError` for another."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float) or not isfinite(value):
+            raise InputError(f"{name} must be a number, not {value}")
+        return float(value)
+
+    def _whole(self, name: str, value: Any) -> int:
+        if not isinstance(value, int) or abs(value) >= _MOST:
+            raise InputError(f"{name} must be a whole number below {_MOST}, not {value}")
+        return value
+
+
+_MOST = 1 << 31
+"""Of attributes that are whole numbers."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -101,7 +123,7 @@ class Context:
             raise InputError(f"{tensor} must be a constant, not depend on the input of the model")
         if self.policy is not None:
             return self.policy.weights(tensor, value, channel_axis)
-        if not np.array_equal(value, np.rint(value)):
+        if value.dtype.kind not in "fiu" or not np.array_equal(value, np.rint(value)) or np.abs(value).max() >= _MOST:
             raise InputError(
                 f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
             )

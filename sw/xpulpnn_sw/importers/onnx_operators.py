@@ -140,7 +140,7 @@ def batch_normalisation(_: Context, node: Node, given: Given) -> Value:
         raise InputError("parameters must be constants in floating point, not others")
     arrays = [np.asarray(one).reshape(axis) for one in given[1:5]]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
-    epsilon = exact(float(node.attributes.get("epsilon", 1e-5)))
+    epsilon = exact(node.real("epsilon", 1e-5))
     if any(one + epsilon <= 0 for one in variance):
         raise InputError("variances must be greater than 0, not less")
     factors = [one / root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
@@ -172,7 +172,7 @@ def clip(context: Context, node: Node, given: Given) -> Value:
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
         if value is None:
-            return exact(node.attributes[name]) if name in node.attributes else None
+            return exact(node.real(name, 0)) if name in node.attributes else None
         if not isinstance(value, np.ndarray):
             raise InputError(f"{name} must be a constant, not depend on the input")
         return exact(value.reshape(-1)[0])
@@ -239,7 +239,7 @@ def flatten(_: Context, node: Node, given: Given) -> Value:
 
 def transpose(_: Context, node: Node, given: Given) -> Value:
     """Axes in another order."""
-    axes = node.attributes.get("perm")
+    axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda one: one.transpose(axes))
 
 
@@ -263,7 +263,7 @@ def shape_of(_: Context, __: Node, given: Given) -> Value:
 def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
     """Whether a constant is what 0 is in a map, or in its integers."""
     if filling is None:
-        filling = np.array(node.attributes.get("value", 0), np.float32)
+        filling = np.array(node.real("value", 0), np.float32)
     if not isinstance(filling, np.ndarray) or filling.size != 1:
         return False
     number = exact(filling.ravel()[0])

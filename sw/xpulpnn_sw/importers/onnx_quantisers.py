@@ -126,9 +126,7 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
         raise InputError("thresholds must be a constant [channel][level], not another value")
-    scale, bias = (
-        exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0))
-    )
+    scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
         raise InputError(
@@ -142,10 +140,12 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
         return rows[channel % len(rows)][result - 1], False
 
     if count == 1 and scale == -2 * bias:
-        levels = replace(sign_levels(scale / 2), bound=begins)
+        levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
     else:
         bits, signed = stored(0, count)
-        levels = Levels(bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins)
+        levels = Levels(
+            bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
+        )
     return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
 
 

@@ -163,8 +163,25 @@ def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[An
     from onnx.reference import ReferenceEvaluator
 
     # onnx has no types of what this returns
-    evaluator: Any = ReferenceEvaluator(model)
+    evaluator: Any = ReferenceEvaluator(model, new_ops=[_normalisation()])
     return lambda inputs: [np.asarray(one) for one in evaluator.run(None, inputs)]
+
+
+def _normalisation() -> Any:
+    """``BatchNormalization`` with the means and variances of the model.
+
+    Before its fourteenth version it had no attribute for that, and onnx's own takes those of the input then.
+    """
+    from onnx.reference.op_run import OpRun
+
+    def normalised(
+        _: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float = 1e-5, **__: Any
+    ) -> tuple[Any]:
+        column = (-1, *(1,) * (x.ndim - 2))
+        factor = scale / np.sqrt(variance + epsilon)
+        return (((x - mean.reshape(column)) * factor.reshape(column) + bias.reshape(column)).astype(x.dtype),)
+
+    return type("BatchNormalization", (OpRun,), {"op_domain": "", "_run": normalised})
 
 
 def reason_of(error: Exception) -> str:

@@ -209,8 +209,9 @@ def value_of(tensor: Tensor, source: str) -> Value:
 
 def weight_scales(tensor: Tensor, axis: int, channels: int) -> list[float]:
     """A scale for each of the channels, which lie along ``axis``."""
-    require(not tensor.zeros.any(), f"zero points of {tensor.name} must be 0, not {tensor.zeros.max()}")
     count = len(tensor.scales)
+    other = next((int(zero) for zero in tensor.zeros if zero), 0)
+    require(not other, f"zero points of {tensor.name} must be 0, not {other}")
     if count == 1:
         return [float(tensor.scales[0])] * channels
     require(count == channels and tensor.axis == axis, f"scales of {tensor.name} must be 1 or {channels}, not {count}")

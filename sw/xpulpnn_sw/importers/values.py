@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -142,12 +143,16 @@ class Sums:
     factors: tuple[Fraction, Fraction] | None = None
 
 
+_MOST_ELEMENTS = 1 << 26
+
 Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 
 
 def standard_places(shape: Shape) -> Ints:
-    """Of a tensor ``[1][channel][row][column]``."""
+    """Of a tensor ``[1][channel][row][column]``; raises :class:`InputError` for more than anybody has memory for."""
+    if prod(shape) > _MOST_ELEMENTS:
+        raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
     return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
 
 

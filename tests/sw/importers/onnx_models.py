@@ -116,6 +116,18 @@ class QGemm(OpRun):
         return (codes(sums, scale, zero),)
 
 
+class BatchNormalization(OpRun):
+    """Of early versions, in which onnx takes the means of the input."""
+
+    op_domain = ""
+
+    def _run(self, x, scale, bias, mean, variance, epsilon=None, **attributes):
+        column = (-1, *(1,) * (x.ndim - 2))
+        deviation = np.sqrt(variance.astype(np.float64) + epsilon)
+        real = (x - mean.reshape(column)) / deviation.reshape(column) * scale.reshape(column) + bias.reshape(column)
+        return (real.astype(np.float32),)
+
+
 OPERATORS = [Quant, BipolarQuant, MultiThreshold, QLinearAdd, QLinearGlobalAveragePool, QLinearAveragePool, QGemm]
 
 
@@ -125,10 +137,12 @@ class Model:
     ``shape`` of an input of ``kind``; the first size may be a name, for as many images as there are.
     """
 
-    def __init__(self, shape: Sequence[Any], kind: int = TensorProto.FLOAT, trunc: Any = Trunc) -> None:
+    def __init__(
+        self, shape: Sequence[Any], kind: int = TensorProto.FLOAT, trunc: Any = Trunc, opset: int = 21
+    ) -> None:
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
-        self.shape, self.kind, self.trunc = list(shape), kind, trunc
+        self.shape, self.kind, self.trunc, self.opset = list(shape), kind, trunc, opset
         self.last = "image"
 
     def pair(self, scale: float, zero: int, kind: Any, source: str | None = None) -> str:
@@ -174,7 +188,10 @@ class Model:
         image = helper.make_tensor_value_info("image", self.kind, self.shape)
         output = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)
         graph = helper.make_graph(self.nodes, "model", [image], [output], self.tensors)
-        versions = [helper.make_opsetid("", 21), *(helper.make_opsetid(one, 1) for one in (DOMAIN, "com.microsoft"))]
+        versions = [
+            helper.make_opsetid("", self.opset),
+            *(helper.make_opsetid(one, 1) for one in (DOMAIN, "com.microsoft")),
+        ]
         return helper.make_model(graph, opset_imports=versions, ir_version=10)
 
     def saved(self, path: Path) -> Path:
@@ -182,7 +199,7 @@ class Model:
         return path
 
     def computed(self, image: NDArray[Any]) -> NDArray[Any]:
-        evaluator = ReferenceEvaluator(self.proto(), new_ops=[*OPERATORS, self.trunc])
+        evaluator = ReferenceEvaluator(self.proto(), new_ops=[*OPERATORS, self.trunc, BatchNormalization])
         results: Any = evaluator.run(None, {"image": image.astype(helper.tensor_dtype_to_np_dtype(self.kind))})
         return np.asarray(results[0])
 

@@ -1,0 +1,188 @@
+"""``xpulpnn formal``: the checks of riscv-formal on the emitted core."""
+
+import argparse
+import fnmatch
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands import formal_faults
+from xpulpnn_sim.commands.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    add_configuration,
+    add_json,
+    configuration,
+    core_title,
+    output,
+    progress_bar,
+    require_folder,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.folder_lock import folder_lock
+from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.riscv_formal import model_check
+from xpulpnn_sim.riscv_formal.campaign import Campaign
+from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
+from xpulpnn_sim.riscv_formal.gates import emit_design
+from xpulpnn_sim.riscv_formal.model_check import Outcome, find_abc
+from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
+from xpulpnn_sim.yosys import CHOICES, find_yosys
+
+_LEAST_DEPTH = 6
+"""Cycle in which an instruction has certainly been able to retire, and one before it."""
+
+_FOOT = "cycle: the last after reset in which what retires is checked; without a verdict, the last searched to its end"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    add_configuration(parser)
+    parser.add_argument(
+        "--riscv-formal",
+        type=Path,
+        metavar="DIR",
+        dest="suite",
+        help=f"folder of riscv-formal (default: what {VARIABLE} says)",
+    )
+    parser.add_argument(
+        "--checks",
+        default="*",
+        metavar="LIST",
+        help="checks by their names in riscv-formal, such as reg,pc_fwd or insn_c_* (default all that apply)",
+    )
+    parser.add_argument(
+        "--depth",
+        type=int,
+        default=DEPTH,
+        metavar="N",
+        help=f"last clock cycle after reset in which what retires is checked (default {DEPTH})",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each check (default 600)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="checks side by side (default 2)")
+    parser.add_argument("--resume", action="store_true", help="take outcomes of an earlier run in the same folder")
+    parser.add_argument(
+        "--faults",
+        action="store_true",
+        help="instead, put one fault after the other into the core, and see whether the check that must find it does",
+    )
+    parser.add_argument("--list", action="store_true", help="show the checks and what they assume, and go")
+    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder for outcomes and counterexamples (default build/formal/PRESET)",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; fails if a check fails or time is up."""
+    require_writable(arguments.json)
+    for name, low in (("depth", _LEAST_DEPTH), ("jobs", 1), ("timeout", 1)):
+        if getattr(arguments, name) < low:
+            raise InputError(f"--{name} must be at least {low}, not {getattr(arguments, name):g}")
+    config = configuration(arguments)
+    suite = find_suite(arguments.suite)
+    checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))
+    if arguments.list:
+        output().print(_listing(checks))
+        return OK
+    abc, yosys = find_abc(), find_yosys(arguments.yosys)
+    folder = arguments.output or Path("build", "formal", arguments.preset)
+    require_folder(folder, "--output")
+    with folder_lock(folder, "--output"):
+        campaign = Campaign(
+            suite=suite,
+            design=emit_design(config, suite.masks),
+            folder=folder,
+            yosys=yosys,
+            abc=abc,
+            timeout_s=arguments.timeout,
+        )
+        return formal_faults.run(arguments, campaign, checks) if arguments.faults else _run(arguments, campaign, checks)
+
+
+def _run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) -> int:
+    """The checks on the core as it is."""
+    outcomes: dict[str, Outcome] = {}
+    stopped = False
+    with progress_bar("checks", len(checks)) as (progress, task):
+        try:
+            with single_interrupt():
+                for outcome in campaign.run(checks, arguments.jobs, resume=arguments.resume):
+                    outcomes[outcome.name] = outcome
+                    if outcome.trace:
+                        write_waveform(outcome.trace, campaign.folder / outcome.name / WAVEFORM)
+                    progress.update(task, description=outcome.name)
+                    progress.advance(task)
+        except KeyboardInterrupt:
+            stopped = True
+    console = output()
+    found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
+    console.print(_table(core_title(arguments), found))
+    console.print(_FOOT, soft_wrap=True)
+    for check, outcome in found:
+        if outcome.trace:
+            where = campaign.folder / check.name / WAVEFORM
+            lines = [f"{check.name} fails; what retires until then ({where}):", *retirements(outcome.trace)]
+            console.print("\n".join(lines), markup=False, soft_wrap=True)
+    write_json(arguments.json, {"complete": not stopped, "checks": [_record(*each) for each in found]})
+    if stopped:
+        console.print(f"INCOMPLETE: interrupted after {len(found)} of {len(checks)} checks; --resume goes on")
+        return INTERRUPTED
+    return OK if all(outcome.verdict == model_check.PASSED for _, outcome in found) else FAILED
+
+
+def _chosen(text: str, checks: list[Check]) -> list[Check]:
+    """The checks of a list of names and patterns."""
+    taken: set[str] = set()
+    for pattern in text.split(","):
+        names = fnmatch.filter([check.name for check in checks], pattern.strip())
+        if not names:
+            raise InputError(f"--checks must be names of checks (--list shows them), not {pattern}")
+        taken |= {*names}
+    return [check for check in checks if check.name in taken]
+
+
+def _assumed(check: Check) -> str:
+    return ", ".join(ASSUMPTIONS[name] for name in check.assumed)
+
+
+def _listing(checks: list[Check]) -> Table:
+    table = Table(box=None)
+    for heading in ("check", "cycle", "assumed"):
+        table.add_column(heading, justify="right" if heading == "cycle" else "left")
+    for check in checks:
+        table.add_row(check.name, str(check.cycle), _assumed(check))
+    return table
+
+
+def _table(title: str, found: list[tuple[Check, Outcome]]) -> Table:
+    table = Table(box=None, title=f"riscv-formal on {title}, grants and answers at any time", title_justify="left")
+    for heading in ("check", "cycle", "seconds", "verdict", "assumed"):
+        table.add_column(heading, justify="right" if heading in ("cycle", "seconds") else "left")
+    for check, outcome in found:
+        cycle = f"{outcome.cycle}" if outcome.cycle >= 0 else "-"
+        table.add_row(check.name, cycle, f"{outcome.seconds:.1f}", outcome.verdict, _assumed(check))
+    return table
+
+
+def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "check": check.name,
+        "cycle": outcome.cycle,
+        "wanted": check.cycle,
+        "seconds": round(outcome.seconds, 3),
+        "verdict": outcome.verdict,
+        "assumed": [ASSUMPTIONS[name] for name in check.assumed],
+        "retired": retirements(outcome.trace),
+    }

@@ -1,0 +1,129 @@
+"""Many checks of one core side by side, with results that a later run takes up."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from xpulpnn_sim.files import write_text
+from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates
+from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, build_graph, search
+from xpulpnn_sim.riscv_formal.suite import Check, Suite
+from xpulpnn_sim.riscv_formal.testbench import top_text
+from xpulpnn_sim.yosys import Yosys
+
+_RESULT = "result.json"
+_STAMP = "core.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """What is checked, with what.
+
+    Parameters
+    ----------
+    suite : Suite
+        riscv-formal.
+    design : Design
+        The core.
+    folder : Path
+        Gets the gates, and a folder for each check.
+    yosys : Yosys
+        Makes the gates.
+    abc : str
+        Searches.
+    timeout_s : float
+        Seconds for each search.
+    """
+
+    suite: Suite
+    design: Design
+    folder: Path
+    yosys: Yosys
+    abc: str
+    timeout_s: float
+
+    def prepare(self) -> None:
+        """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamp = {"design": _digest(self.design.text)}
+        path = self.folder / _STAMP
+        if _read(path) != stamp or not (self.folder / GATES).exists():
+            path.unlink(missing_ok=True)
+            make_gates(self.design, self.folder, self.yosys)
+            write_text(path, json.dumps(stamp))
+
+    def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
+        """The outcomes, as they come.
+
+        Parameters
+        ----------
+        checks : sequence of Check
+            What to check.
+        jobs : int
+            Searches side by side.
+        resume : bool
+            Whether an outcome in the folder counts, if it is about this core, this check and this limit of time.
+        """
+        waiting: list[Check] = []
+        for check in checks:
+            known = self._known(check) if resume else None
+            if known is None:
+                waiting.append(check)
+            else:
+                yield known
+        if not waiting:
+            return
+        self.prepare()
+        pool = ThreadPoolExecutor(max_workers=jobs)
+        try:
+            for done in as_completed([pool.submit(self.check, check) for check in waiting]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def check(self, check: Check) -> Outcome:
+        """One outcome, which is kept; a counterexample is kept as a waveform too."""
+        folder = self.folder / check.name
+        shutil.rmtree(folder, ignore_errors=True)
+        gates = (self.folder / GATES).absolute()
+        graph = build_graph(check, self.suite, self.design.manifest, folder, gates, self.yosys)
+        outcome = search(check, graph, folder, self.abc, self.timeout_s)
+        record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
+        write_text(folder / _RESULT, json.dumps(record, default=list))
+        if outcome.verdict != FAILED:
+            for name in (GATES, "check.aig", "bad.aig", "check.map"):
+                (folder / name).unlink(missing_ok=True)
+        return outcome
+
+    def _known(self, check: Check) -> Outcome | None:
+        record = _read(self.folder / check.name / _RESULT)
+        if not isinstance(record, dict) or record.get("key") != self._key(check):
+            return None
+        try:
+            outcome = Outcome(**record["outcome"])
+            limit = float(record["timeout_s"])
+        except (KeyError, TypeError, ValueError):
+            return None
+        return None if outcome.verdict == UNDECIDED and limit < self.timeout_s else outcome
+
+    def _key(self, check: Check) -> str:
+        """Digest of all that an outcome follows from."""
+        parts = [self.suite.text(name) for name in check.files]
+        return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), *parts]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(path: Path) -> Mapping[str, Any] | None:
+    """A file of JSON; None if there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,48 @@
+"""Seeded faults: the core with one wrong place, and whether its check finds it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xpulpnn_sim.faulty.core import CoreFault
+from xpulpnn_sim.riscv_formal.campaign import Campaign
+from xpulpnn_sim.riscv_formal.gates import Design
+from xpulpnn_sim.riscv_formal.model_check import Outcome
+from xpulpnn_sim.riscv_formal.suite import Check
+
+
+@dataclass(frozen=True, slots=True)
+class FaultOutcome:
+    """What a check said of a faulty core."""
+
+    fault: CoreFault
+    outcome: Outcome
+
+
+def with_fault(design: Design, fault: CoreFault) -> Design:
+    """The design with a fault; raises :class:`ToolError` if the place is not there."""
+    text = fault.applied(design.modules[fault.module])
+    return replace(design, modules={**design.modules, fault.module: text})
+
+
+def find_faults(
+    campaign: Campaign, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
+) -> Iterator[FaultOutcome]:
+    """Run each fault's check on the core with that fault.
+
+    Parameters
+    ----------
+    campaign : Campaign
+        The core without a fault; each fault gets a folder in its folder.
+    faults : sequence of CoreFault
+        What to seed.
+    checks : sequence of Check
+        All checks of the core.
+    resume : bool
+        Whether outcomes in the folder count.
+    """
+    by_name = {check.name: check for check in checks}
+    for fault in faults:
+        folder = campaign.folder / "faults" / fault.name.replace(" ", "-")
+        faulty = replace(campaign, design=with_fault(campaign.design, fault), folder=folder)
+        for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
+            yield FaultOutcome(fault, outcome)

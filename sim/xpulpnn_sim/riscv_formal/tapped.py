@@ -1,0 +1,131 @@
+# amaranth: UnusedElaboratable=no
+"""The core with ports for what its retirement port does not say, and with cheap stand-ins for its slow units."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from xpulpnn.core.core import Core
+from xpulpnn.core.div import Divider
+from xpulpnn.core.mult import Mult
+from xpulpnn.core.mult_ctrl import MultOp
+from xpulpnn.isa.machine import XLEN
+
+_HIGH_STEPS = 4
+_DIVIDER_STEPS = 2
+"""Cycles before the one that has the result."""
+
+
+class TappedCore(Core):
+    """The core, and the CSR accesses of its EX stage.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        With the retirement port.
+
+    Members
+    -------
+    tap_valid : Out(1)
+        An instruction with a CSR access leaves EX in this cycle.
+    tap_addr : Out(12)
+        Number of the CSR.
+    tap_write : Out(1)
+        It is written.
+    tap_rdata : Out(32)
+        Its old value.
+    tap_wdata : Out(32)
+        What is written.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        ports = dict(Core(config).signature.members.items())
+        ports |= {"tap_valid": Out(1), "tap_addr": Out(12), "tap_write": Out(1)}
+        ports |= {"tap_rdata": Out(XLEN), "tap_wdata": Out(XLEN)}
+        wiring.Component.__init__(self, ports)
+
+    def _observe(self, m, if_stage, backend, csr_file, controller):
+        super()._observe(m, if_stage, backend, csr_file, controller)
+        m.d.comb += [
+            self.tap_valid.eq(backend.csr.valid),
+            self.tap_addr.eq(backend.csr.addr),
+            self.tap_write.eq(backend.csr.write),
+            self.tap_rdata.eq(backend.csr.rdata),
+            self.tap_wdata.eq(csr_file.wdata),
+        ]
+
+
+class AlternativeMult(wiring.Component):
+    """In place of the multiplier: sums and differences that riscv-formal takes for the products of RV32M.
+
+    What other instructions multiply comes out as another sum. It takes as long as the multiplier.
+
+    Parameters
+    ----------
+    masks : mapping
+        What riscv-formal combines the sum or difference of the operands with, by mnemonic.
+    requantises : bool
+        Whether the core requantises.
+
+    Members
+    -------
+    ctrl, op_a, op_b, op_c, shamt, start, take, done, result, requantise, nn_kappa, nn_lambda
+        As of :class:`~xpulpnn.core.mult.Mult`.
+    """
+
+    def __init__(self, masks, *, requantises):
+        self.masks = masks
+        super().__init__(dict(Mult(requantises=requantises).signature.members.items()))
+
+    def elaborate(self, platform):
+        """Build the sums and the count of cycles."""
+        m = Module()
+        high = self.ctrl.op == MultOp.HIGH
+        step = Signal(range(_HIGH_STEPS + 1))
+        with m.If(~self.start | ~high | (self.done & self.take)):
+            m.d.sync += step.eq(0)
+        with m.Elif(~self.done):
+            m.d.sync += step.eq(step + 1)
+        m.d.comb += self.done.eq(self.start & (~high | (step == _HIGH_STEPS)))
+        total, difference = self.op_a + self.op_b, self.op_a - self.op_b
+        mixed = self.ctrl.a_signed & ~self.ctrl.b_signed
+        same = Mux(self.ctrl.a_signed, total ^ self.masks["mulh"], total ^ self.masks["mulhu"])
+        other = Mux(self.ctrl.accumulate, total + self.op_c, total ^ self.masks["mul"])
+        m.d.comb += self.result.eq(Mux(high, Mux(mixed, difference ^ self.masks["mulhsu"], same), other))
+        return m
+
+
+class AlternativeDivider(wiring.Component):
+    """In place of the divider: differences that riscv-formal takes for the quotients and remainders of RV32M.
+
+    It takes the divider's shortest time.
+
+    Parameters
+    ----------
+    masks : mapping
+        What riscv-formal combines the difference of the operands with, by mnemonic.
+
+    Members
+    -------
+    ctrl, op_a, op_b, start, take, done, result
+        As of :class:`~xpulpnn.core.div.Divider`.
+    """
+
+    def __init__(self, masks):
+        self.masks = masks
+        super().__init__(dict(Divider().signature.members.items()))
+
+    def elaborate(self, platform):
+        """Build the difference and the count of cycles."""
+        m = Module()
+        step = Signal(range(_DIVIDER_STEPS + 1))
+        with m.If(~self.start | (self.done & self.take)):
+            m.d.sync += step.eq(0)
+        with m.Elif(~self.done):
+            m.d.sync += step.eq(step + 1)
+        m.d.comb += self.done.eq(self.start & (step == _DIVIDER_STEPS))
+        signs = [Mux(self.ctrl.signed, self.masks[s], self.masks[u]) for s, u in (("div", "divu"), ("rem", "remu"))]
+        mask = Mux(self.ctrl.remainder, signs[1], signs[0])
+        m.d.comb += self.result.eq((self.op_a - self.op_b) ^ mask)
+        return m
