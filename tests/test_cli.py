@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from xpulpnn_sim import cli, user_cache
 from xpulpnn_sim.commands import common
@@ -387,6 +388,17 @@ def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     error = capsys.readouterr().err.splitlines()
     assert error[0].endswith(" vectors")
     assert error[-1].endswith(" 5 vectors")
+
+
+@pytest.mark.unit
+def test_lines_of_progress_tell_the_time_that_is_left():
+    now = [0.0]
+    progress = Progress(disable=True, get_time=lambda: now[0])
+    task = progress.add_task("images", total=10)
+    assert common._line(progress).endswith(" 0/10 images")
+    for now[0] in (10.0, 20.0):
+        progress.advance(task, 2)
+    assert common._line(progress).endswith(" 4/10 images (0:00:30 left)")
 
 
 @pytest.mark.unit

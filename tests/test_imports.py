@@ -74,12 +74,14 @@ ARROWS = {
         (*BASE, *sim("harness", "farm", "explorer")), ("jinja2", "numpy", "optuna", "plotly", "rich")
     ),
     "sim/xpulpnn_sim/api": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "api"))),
+    "sim/xpulpnn_sim/netruns": Arrows((*BASE, *sim("harness", "farm", "explorer", "netruns")), ("jinja2", "numpy")),
     "sim/xpulpnn_sim/papers": Arrows(
         (*BASE, *sim("harness", "explorer", "api", "papers")), ("jinja2", "numpy", "plotly")
     ),
+    "sim/xpulpnn_sim/widths": Arrows((*BASE, *sim("harness", "widths")), ("numpy", "plotly")),
     "sim/xpulpnn_sim/guide": Arrows((*BASE, *sim("explorer", "commands", "cli", "guide"))),
     "sim/xpulpnn_sim/package": Arrows(("xpulpnn", "xpulpnn_sw", *sim("files", "package"))),
-    "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("rich",)),
+    "sim/xpulpnn_sim/commands": Arrows(("xpulpnn", "xpulpnn_sw", "xpulpnn_sim"), ("numpy", "rich")),
     **{f"sim/xpulpnn_sim/{name}.py": Arrows(("xpulpnn.errors", *sim("cli", "commands"))) for name in ENTRIES},
     **{
         f"sim/xpulpnn_sim/{name}.py": Arrows(

@@ -12,7 +12,7 @@ PIXEL_BITS = 8
 """Of the inputs, and of the weights of the first layer: kernels for images have both in bytes."""
 
 _FLAT = (SIDE // 4) ** 2 * CHANNELS[-1]
-_FLOAT_CLIP = 4.0
+FLOAT_CLIP = 4.0
 """What activations are clipped to while they are not rounded yet: a first guess of the range of the integers."""
 
 
@@ -79,7 +79,7 @@ class Convolution(nn.Module):
 
     def start(self, bits: int) -> None:
         """Round from now on; what was clipped at the top so far still is."""
-        top = _FLOAT_CLIP if self.bits is None else self.scale.item() * ((1 << self.bits) - 1)
+        top = FLOAT_CLIP if self.bits is None else self.scale.item() * ((1 << self.bits) - 1)
         self.bits = bits
         self.scale.data = torch.tensor(top / ((1 << bits) - 1))
         self.weights.start(PIXEL_BITS if self.is_first else bits)
@@ -88,7 +88,7 @@ class Convolution(nn.Module):
         """The activations."""
         sums = self.normalisation(functional.conv2d(maps, self.weights(), padding=1))
         if self.bits is None:
-            return torch.clamp(sums, 0, _FLOAT_CLIP)
+            return torch.clamp(sums, 0, FLOAT_CLIP)
         most = (1 << self.bits) - 1
         return rounded(sums, slowed(self.scale, sums[0].numel(), most), 0, most)
 

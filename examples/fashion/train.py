@@ -1,6 +1,6 @@
 """Trains a small network on Fashion-MNIST at 8, 4 and 2 bits and writes it as `xpulpnn net` reads it.
 
-pip install torch==2.13.0
+pip install torch==2.13.0 ".[networks]"
 apt-get download dataset-fashion-mnist && dpkg-deb -x dataset-fashion-mnist_*.deb build/data
 python examples/fashion/train.py build/data/usr/share/datasets/fashion-mnist -o build/fashion
 
@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from export import described
-from model import CLASSES, PIXEL_BITS, SIDE, Net
+from floating import model
+from model import CLASSES, FLOAT_CLIP, PIXEL_BITS, SIDE, Net
 from torch.nn import functional
 
 from xpulpnn.errors import InputError, XpulpnnError
@@ -92,6 +93,7 @@ def run(data: Images, test: Images, output: Path, seed: int) -> None:
             net.start(bits)
         train(net, data, steps, RATES[bits], shuffler)
         if bits is None:
+            write_bytes(output / "fashion.onnx", model(net, FLOAT_CLIP))
             continue
         network = described(net, bits)
         path = output / f"fashion{bits}.json"

@@ -44,8 +44,12 @@ class Images:
 
     def first(self, count: int | None) -> "Images":
         """Not more than so many of them, from the beginning."""
-        labels = None if self.labels is None else self.labels[:count]
-        return replace(self, samples=self.samples[:count], labels=labels)
+        return self.between(0, count)
+
+    def between(self, first: int, last: int | None) -> "Images":
+        """Those from a number on to below another, or to the end."""
+        labels = None if self.labels is None else self.labels[first:last]
+        return replace(self, samples=self.samples[first:last], labels=labels)
 
     def known(self, classes: int) -> NDArray[np.int64]:
         """The class of each; raises :class:`InputError` unless they are known, and numbers below ``classes``."""
@@ -114,8 +118,8 @@ def _arrays(path: Path) -> Images:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in _ARRAYS if name in file}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
-        # a type error: one array instead of a file of several
+    except (OSError, ValueError, TypeError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        # a type error: one array instead of a file of several; a runtime error: a compression that nobody knows
         raise InputError(f"--images must be {FORMS}, not {path}") from None
     if "images" not in arrays:
         raise InputError(f"--images must be an npz file with images, not {path} without them")

@@ -18,7 +18,7 @@ CACHE_VARIABLE = "XPULPNN_CACHE"
 DEFAULT = "default"
 """What :func:`cache_place` returns where no variable says where the cache is to be."""
 
-_FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers")
+_FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers", "runs", "widths")
 """Folders of the cache; compiled models are beside them."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
 """Compiled models, the library they share, locks of builds, and folders of builds."""

@@ -43,6 +43,8 @@ _COMPILING: Mapping[str, tuple[str, ...]] = {
         "-fhosted",
         "-fomit-frame-pointer",
         "-UNDEBUG",
+        # of an option of zig's own, whose warning is left out
+        "-Wno-error=unused-command-line-argument",
         "-Wno-error=implicit-function-declaration",
         "-Wno-error=incompatible-pointer-types",
         "-Wno-error=int-conversion",

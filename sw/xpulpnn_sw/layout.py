@@ -168,6 +168,11 @@ class OutputLayout:
     pixel_bytes: int
     signed: bool = False
 
+    @property
+    def results_bytes(self) -> int:
+        """Bytes from the first to behind the last."""
+        return int(np.prod(self.shape[:-1])) * self.pixel_bytes
+
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
@@ -181,3 +186,34 @@ class OutputLayout:
             half = 1 << (self.bits - 1)
             elements = (elements ^ half) - half
         return elements.reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanesLayout(OutputLayout):
+    """Results in memory channel by channel, each row of a channel in words of its own.
+
+    Parameters
+    ----------
+    symbol, bits, shape, signed
+        As of :class:`OutputLayout`: the decoded array is ``[row][column][channel]`` too.
+    pixel_bytes : int
+        Distance of two rows.
+    """
+
+    @property
+    def results_bytes(self) -> int:
+        """Bytes from the first to behind the last."""
+        rows, _, channels = self.shape
+        return channels * rows * self.pixel_bytes
+
+    def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The results found in ``memory``, which was loaded from ``image.data``."""
+        rows, columns, channels = self.shape
+        rowwise = OutputLayout(
+            symbol=self.symbol,
+            bits=self.bits,
+            shape=(channels, rows, columns),
+            pixel_bytes=self.pixel_bytes,
+            signed=self.signed,
+        )
+        return rowwise.decode(image, memory).transpose(1, 2, 0)

@@ -24,6 +24,7 @@ LAYERS = {
     "maxpool": "6x7x9:3x3:s=2,p=1",
     "avgpool": "5x6x9:2x2:s=2,p=1:scaled",
     "relu": "3x3x9",
+    "transpose": "3x7x9",
 }
 
 
@@ -32,7 +33,7 @@ def case(name: str, bits: int, level: str, **timing) -> Case:
     return Case(
         layer=chosen.layer.parse(LAYERS[name]),
         precision=chosen.uniform(bits),
-        variant=level,
+        variant=level if level in chosen.variants else "xpulpv2",
         config=FULL,
         machine=Machine(**timing),
     )

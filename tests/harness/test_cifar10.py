@@ -12,15 +12,20 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim import cli
-from xpulpnn_sim.harness import cifar10, network_case
-from xpulpnn_sim.harness.cifar10 import normalised, random_network, read_images, trained
+from xpulpnn_sim.golden.network import run_reference
+from xpulpnn_sim.harness import cifar10
+from xpulpnn_sim.harness.cifar10 import normalised, random_network, trained
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.models import simulated
 from xpulpnn_sim.harness.network_case import NetworkCase
 from xpulpnn_sim.harness.network_run import run_network
 from xpulpnn_sim.harness.references import reference
+from xpulpnn_sim.images import read_images
+from xpulpnn_sw.importers.cmsis import _SHAPES
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.channelwise import ReluLayer
+from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
@@ -74,26 +79,15 @@ def test_cores_share_every_layer():
 
 
 @pytest.mark.cosim
-def test_a_wrong_layer_is_named(monkeypatch):
-    """One result of one layer expected otherwise, and that of the layers behind it as if it were not."""
-    right = network_case.reference
-
-    def wrong(layer, tensors, precision):
-        values = right(layer, tensors, precision)
-        if values.shape == (4, 4, 32):
-            values = values.copy()
-            values[1, 2, 3] ^= 1
-        return values
-
+def test_a_wrong_layer_is_named():
+    """One result of one layer is expected to be another."""
     case = random_case(2)
-    pooled = case.image
-    for stage in case.network.stages[:-1]:
-        pooled = right(stage.layer, stage.fed(pooled), stage.precision).astype(np.int64)
-    monkeypatch.setattr(network_case, "reference", wrong)
-    result = run_network(case)
-    assert [layer["mismatches"] for layer in result.record["layers"]][:-1] == [0, 0, 0, 0, 0, 1]
-    got = pooled[1, 2, 3]
-    assert result.reports[0] == f"pool3[1][2][3]: expected {got ^ 1}, got {got} (1 wrong results)"
+    expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
+    right = int(expected[5][1, 2, 3])
+    expected[5][1, 2, 3] ^= 1
+    result = run_network(replace(case, expected=expected))
+    assert [layer["mismatches"] for layer in result.record["layers"]] == [0, 0, 0, 0, 0, 1, 0]
+    assert result.reports == [f"pool3[1][2][3]: expected {right ^ 1}, got {right} (1 wrong results)"]
 
 
 @pytest.mark.unit
@@ -147,8 +141,8 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 
 
 UNFIT = {
-    "width": (relu("b", 8, 4), "inputs of b must be like the results of a, not i4x4xi4"),
-    "size": (relu("b", 4), "inputs of b must be 32, not 16"),
+    "width": (relu("b", 8, 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4"),
+    "size": (relu("b", 4), "inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x4 of i8"),
 }
 
 
@@ -163,11 +157,18 @@ def test_layers_that_do_not_fit_together(case):
 
 @pytest.mark.unit
 def test_channels_that_leave_gaps():
+    """Between layers that read pixel by pixel they may, but a fully connected one reads everything."""
     network = Network(name="two", stages=(relu("a", 6), relu("b", 6)))
-    with pytest.raises(LayerError, match=r"^channels of a must fill whole words, not 6$"):
-        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"])
+    assert chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"]).steps[0].results.pixel_bytes == 8
     with pytest.raises(LayerError, match=r"^inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)$"):
         chain(network, np.zeros((2, 2, 5), np.int64), ["xpulpnn", "xpulpnn"])
+    precision = Precision.parse("i8x8xi32")
+    layer = LinearLayer(inputs=24, outputs=2, raw=True)
+    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    last = Stage(name="c", layer=layer, precision=precision, tensors=tensors)
+    network = replace(network, stages=(*network.stages, last))
+    with pytest.raises(LayerError, match=r"^channels of b must fill whole words, not 6$"):
+        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn", "nn_4x1"])
 
 
 @pytest.mark.unit
@@ -177,14 +178,21 @@ def test_input_is_rounded():
 
 
 def arrays() -> dict[str, np.ndarray]:
-    return {name: np.ones(shape, np.int8) for name, shape in cifar10._ARRAYS.items()}
+    return {name: np.ones(shape, np.int8) for name, shape in _SHAPES.items()}
 
 
 BAD_FILES = {
-    "missing": ({"b2": None}, "--weights must be a file with b2, not {}"),
+    "missing": (
+        {"b2": None},
+        "arrays must be conv1, conv2, conv3, ip1, b1, b2, b3, bi (CMSIS-NN's CIFAR-10), not with",
+    ),
+    "more": (
+        {"b4": np.zeros(3, int)},
+        "arrays must be conv1, conv2, conv3, ip1, b1, b2, b3, bi (CMSIS-NN's CIFAR-10), ",
+    ),
     "shape": ({"b2": np.zeros(3, np.int8)}, "shape of b2 must be (16,), not (3,)"),
-    "float": ({"bi": np.zeros(10)}, "bi must be integers -128..127, not others, in {}"),
-    "range": ({"bi": np.full(10, 128)}, "bi must be integers -128..127, not others, in {}"),
+    "float": ({"bi": np.zeros(10)}, "bi must be integers, not float64 of shape (10,), in "),
+    "range": ({"bi": np.full(10, 128)}, "bi must be -128..127, not 128..128"),
 }
 
 
@@ -194,8 +202,7 @@ def test_files_without_the_network(tmp_path, case):
     changes, message = BAD_FILES[case]
     path = tmp_path / "weights.npz"
     np.savez(path, **{name: values for name, values in (arrays() | changes).items() if values is not None})
-    expected = message.format(path).replace("--weights", "--network")
-    with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
         trained(path)
 
 
@@ -205,7 +212,9 @@ def test_files_of_other_kinds(tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     for content in (b"", b"text", (tmp_path / "one.npy").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=f"^{re.escape(f'--network must be an npz file, not {path}')}$"):
+        with pytest.raises(
+            InputError, match=f"^{re.escape(f'weights must be a file of numpy.savez with numbers, not {path}')}$"
+        ):
             trained(path)
 
 
@@ -259,16 +268,17 @@ def test_trained_weights():
     network = trained(folder / "cmsis_cifar10.npz")
     images = read_images(folder / "cifar20")
     right = 0
-    for image in images:
-        current = normalised(image.pixels)
+    labels = images.known(10)
+    for samples, label in zip(images.samples, labels, strict=True):
+        current = normalised(samples)
         for stage in network.stages:
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
-        right += int(current.reshape(-1).argmax()) == image.label
-    assert (right, len(images)) == (19, 20)
-    result = run_network(replace(random_case(8), network=network, image=normalised(images[0].pixels)))
+        right += int(current.reshape(-1).argmax()) == label
+    assert (right, len(labels)) == (19, 20)
+    result = run_network(replace(random_case(8), network=network, image=normalised(images.samples[0])))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
-    assert int(result.scores.argmax()) == images[0].label
+    assert int(result.scores.argmax()) == labels[0]
 
 
 BAD_INPUT = {
@@ -276,7 +286,10 @@ BAD_INPUT = {
     "images alone": (["--images", "."], "--images must be given together with --network, not by itself"),
     "bits": (["--bits", "16"], "--bits must be a list out of 8,4,2, not 16"),
     "both": (["--network", "a", "--images", ".", "--bits", "8"], "--bits must be left out with --network"),
-    "no file": (["--network", "none.npz", "--images", "."], "--network must be an npz file, not none.npz"),
+    "no file": (
+        ["--network", "none.npz", "--images", "."],
+        "weights must be an existing file, not none.npz",
+    ),
     "cores": (["--cores", "17"], "--cores must be a list out of 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16, not 17"),
     "layer": (["--layer", "1x1x1"], "--layer must be left out with cifar10"),
     "other kernel": (["--depth", "2"], "--depth must be left out with cifar10: it is for ulppack"),
@@ -299,12 +312,13 @@ def test_its_options_are_no_others(capsys):
 
 
 @pytest.mark.unit
-def test_folders_of_other_images(tmp_path):
-    with pytest.raises(InputError, match=r"^--images must be a folder of PNG files, not "):
-        read_images(tmp_path)
-    (tmp_path / "cat.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"^image must be called NAME_LABEL.png, label 0..9, not cat.png$"):
-        read_images(tmp_path)
+def test_images_of_another_size(tmp_path, capsys):
+    np.savez(tmp_path / "weights.npz", **arrays())
+    np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
+    words = ["--network", str(tmp_path / "weights.npz"), "--images", str(tmp_path / "small.npz")]
+    assert cli.main(["cosim", "cifar10", *words]) == 2
+    expected = f"error: images must be 32x32x3, not 16x16x3, in {tmp_path / 'small.npz'}\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.cosim

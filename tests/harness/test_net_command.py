@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from xpulpnn_sim import cli
 
@@ -50,17 +51,19 @@ def test_answers_and_record(network, tmp_path, capsys):
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
     assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
-    found = json.loads(records.read_text())
-    assert [(record["label"], record["answer"], record["mismatches"]) for record in found] == [
-        (0, 0, 0),
-        (1, 1, 0),
-        (1, 0, 0),
+    (found,) = json.loads(records.read_text())
+    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
+        (0, 0, 0, True),
+        (1, 1, 1, False),
+        (1, 0, 0, False),
     ]
-    assert [layer["layer"] for layer in found[0]["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
+    assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
     shown = capsys.readouterr().out
-    assert "2 of 3 images classified as labelled" in shown
+    assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
+    assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
-    assert "sides on one core" in (tmp_path / "net.html").read_text()
+    assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
 
 
 @pytest.mark.unit
@@ -82,16 +85,38 @@ def test_reference(network, tmp_path, capsys):
 
 
 @pytest.mark.unit
-def test_what_the_design_cannot_run_yet_is_refused_by_name(network, tmp_path, capsys):
-    both = {"name": "both", "kernel": "add", "layer": "4x4x4", "precision": "8xu8x8", "inputs": ["first", "first"]}
-    arrays = dict(np.load(tmp_path / "sides.npz"))
-    arrays |= {"both.factors": np.ones(2, int), "both.summands": np.zeros(2, int), "both.shifts": np.ones(2, int)}
-    np.savez(tmp_path / "sides.npz", **arrays)
-    content = json.loads(network.read_text())
-    network.write_text(json.dumps(content | {"version": 2, "layers": [LAYERS[0], both, LAYERS[1]]}))
-    for cores in ("1", "4"):
-        assert cli.main(["net", str(network), "--cores", cores]) == 2
-        assert capsys.readouterr().err.startswith("error: kernel of both must be one of conv, pointwise, linear, ")
+def test_import(tmp_path, capsys, monkeypatch):
+    """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    quantised = [helper.make_node("QuantizeLinear", ["image", "scale", "zero"], ["codes"])]
+    quantised.append(helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["map"]))
+    layer = helper.make_node("Conv", ["map", "weights"], ["sums"], name="first")
+    arrays = {"scale": np.float32(0.02), "zero": np.int8(-5), "weights": np.ones((2, 3, 2, 2), np.float32)}
+    tensors = [numpy_helper.from_array(np.asarray(values), name) for name, values in arrays.items()]
+    shapes = {"image": (1, 3, 4, 4), "sums": (1, 2, 3, 3)}
+    image, sums = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    versions = [helper.make_opsetid("", 21)]
+    for nodes, name in (
+        ([*quantised, layer], "net"),
+        ([*quantised, helper.make_node("Sigmoid", ["map"], ["sums"])], "no"),
+    ):
+        graph = helper.make_graph(nodes, "model", [image], [sums], tensors)
+        model = helper.make_model(graph, opset_imports=versions, ir_version=10)
+        (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
+    options = ["--samples", "-1:1", "--mean", "-0.1,0,0.1", "--std", "1,0.5,2"]
+    assert cli.main(["net", "import", "net.onnx", "-o", "net.json", *options]) == 0
+    capsys.readouterr()
+    written = json.loads((tmp_path / "net.json").read_text())
+    assert [layer["layer"] for layer in written["layers"]] == ["4x4x3:2x2x2:p=0:image"]
+    found = [
+        ((sample * written["input"]["multiply"][colour] + written["input"]["add"][colour]) >> written["input"]["shift"])
+        for sample, colour in ((0, 0), (255, 0), (127, 1), (200, 2))
+    ]
+    real = [(-1 + 0.1) / 1, (1 + 0.1) / 1, (127 / 127.5 - 1) / 0.5, (200 / 127.5 - 1 - 0.1) / 2]
+    assert found == [round(one / 0.02) - 5 for one in real]
+    assert cli.main(["net", "import", "no.onnx", "-o", "other.json"]) == 2
+    assert capsys.readouterr().err.startswith("error: operator of a node must be one of ")
+    assert not list(tmp_path.glob("other*"))
 
 
 BAD_INPUT = {
@@ -107,14 +132,41 @@ BAD_INPUT = {
     "no json": (["import", "none.onnx", "-o", "net"], "--output must end in .json, not net"),
     "samples": (["import", "none.onnx", "-o", "n.json", "--samples", "1"], "--samples must be LOW:HIGH, two numbers, "),
     "order": (["import", "m.onnx", "-o", "n.json", "--samples", "1:0"], "--samples must be LOW:HIGH, the first the "),
+    "below 0": (["import", "m.onnx", "-o", "n.json", "--samples", "-1:-2"], "--samples must be LOW:HIGH, the first th"),
+    "mean": (
+        ["import", "m.onnx", "-o", "n.json", "--mean", "0.5;1"],
+        "--mean must be numbers with commas between, not",
+    ),
+    "std": (
+        ["import", "m.onnx", "-o", "n.json", "--mean", "1,2", "--std", "1,2,3"],
+        "--mean and --std must have as ma",
+    ),
     "alone": (["import", "none.onnx", "-o", "n.json", "--quantise", "4"], "--quantise must come with --images, not al"),
     "seed": (["{}", "--seed", "-1"], "--seed must be at least 0, not -1"),
     "cores": (["{}", "--cores", "0"], "--cores must be a list out of 1,2,"),
     "memory": (
         ["{}", "--cores", "4", "--set", "tcdm_bytes=2048"],
-        "operands, buffers and stacks must be at most the TCDM's 2048 bytes, not ",
+        "first: tiles must be at most the TCDM's 2048 bytes with buffers and stacks, not ",
     ),
+    "l2": (["{}", "--l2-bytes", "3000"], "code and data of sides must be at most the memory's 3000 bytes, not "),
+    "l2 of a cluster": (
+        ["{}", "--cores", "4", "--l2-bytes", "3000"],
+        "code and data of sides must be at most the memory's 3000 bytes, not ",
+    ),
+    "weights": (["{}", "--l2-bytes", "30"], "weights of sides must be at most the memory's 30 bytes, not "),
     "folder": (["{}", "--plot", "{}/net.html"], "--plot must "),
+    "plot": (["{}", "--plot", "."], "--plot must be a file, not the folder ."),
+    "jobs": (["{}", "--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "check": (["{}", "--check", "some"], "xpulpnn net run: argument --check: invalid choice: 'some' (choose from "),
+    "dask": (["{}", "--dask", "machine"], "--dask must be HOST:PORT of a Dask scheduler, not machine"),
+    "library": (
+        ["{}", "--liberty", "none.lib"],
+        "--liberty must be a Liberty file, not none.lib (No such file or directory)",
+    ),
+    "energy": (
+        ["{}", "--liberty", "none.lib", "--cores", "4"],
+        "--liberty must come with one core among --cores, not ",
+    ),
 }
 
 

@@ -208,6 +208,15 @@ def test_maxima_and_relu(element: str, level: str):
         check("relu", "1x3x16", precision, level)
 
 
+@pytest.mark.parametrize("level", PLAIN_LEVELS)
+def test_maxima_of_single_bits(level: str):
+    precision = Precision.parse("1x1x1")
+    check("maxpool", "5x4x40:3x3:s=2,p=1x1x0x1", precision, level)
+    check("maxpool", "4x4x64:2x2:s=2", precision, level, cores=2, specialise=True)
+    with pytest.raises(LayerError, match=r"^precision of maxpool with relu must be signed, not 1x1x1$"):
+        check("maxpool", "4x4x64:2x2:s=2:relu", precision, level)
+
+
 @pytest.mark.parametrize("name", ["depthwise", "maxpool", "avgpool"])
 @pytest.mark.parametrize(("number", "geometry"), list(enumerate(GEOMETRIES)))
 def test_geometries(number: int, geometry: str, name: str):
@@ -231,11 +240,12 @@ def test_geometries(number: int, geometry: str, name: str):
         ("add", "3x5x17", 8),
         ("add", "3x5x17:shift", 3),
         ("relu", "3x5x17", 8),
+        ("transpose", "3x5x17", 8),
     ],
 )
 def test_shares(name: str, text: str, cores: int):
     """No two cores write the same byte, and together they write all; results of two bits share bytes."""
-    for bits, level in ((8, "xpulpv2"), (2, "xpulpnn")):
+    for bits, level in ((8, "xpulpv2"), (2, "xpulpnn" if "xpulpnn" in kind(name).variants else "rv32im")):
         run = check(name, text, kind(name).uniform(bits), level, cores=cores)
         output = run.image.symbols["output"]
         writers = np.zeros(output.length, np.int64)

@@ -111,6 +111,11 @@ def test_rows_shorter_than_the_turns_around_the_loop(kernel: str, text: str, pre
     check(kind(kernel).layer.parse(text), Precision.parse(precision), variant, cores=2)
 
 
+@pytest.mark.parametrize("text", ["8x2x1", "4x2x1", "2x2x1"])
+def test_functions_beyond_the_reach_of_a_branch(text: str):
+    check(kind("conv").layer.parse("3x4x16:8x3x3"), Precision.parse(text), "rv32im_2x2")
+
+
 BUGS = {
     "bias of pixels 3 and 4": ("conv", "2x4x8:4x1x1:p=0", "8x8x8", "nn_4x4", Rule.BN32, 1),
     "leftover elements of pixels 3 and 4": ("conv", "2x4x5:4x3x1:p=0x2x0x0", "8x8x8", "nn_4x4", Rule.BN32, 1),

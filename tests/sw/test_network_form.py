@@ -233,7 +233,10 @@ BAD = {
         {"layers": but(1, layer="4x4x8:2x2:s=2:scaled")},
         "pool: arrays must be factor, summand, shift, not without factor",
     ),
-    "input": ({"input": {"multiply": 1.5}}, "input must be whole numbers, subtract a list of them, not something else"),
+    "input": (
+        {"input": {"multiply": 1.5}},
+        "input must be whole numbers, or lists of them by colour, not something else",
+    ),
     "shift": ({"input": {"shift": 99}}, "shift of the input must be 0..31, not 99"),
 }
 

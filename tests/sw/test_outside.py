@@ -10,11 +10,9 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden import layers
 from xpulpnn_sim.harness.references import reference
 from xpulpnn_sim.iss.kernel import executed, kernel_memory, results
-from xpulpnn_sw.clibrary.packing import packed
 from xpulpnn_sw.kernels.call import kernel_call
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
-from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layer import ConvLayer
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.conv1d import Conv1dLayer
@@ -130,14 +128,6 @@ def test_values_that_no_input_has(widths: str, outside: int, message: str):
     with pytest.raises(LayerError, match=f"^{message}$"):
         check(replace(ConvLayer.parse("5x6x4:4x3x3"), outside=outside), precision, "xpulpv2_4x2")
     assert precision.around(precision.outside) == precision.around(0) == precision.outside
-
-
-def test_functions_of_the_library_have_zeros():
-    layer = ConvLayer.parse("3x3x4:4x1x1:p=1,v=9")
-    arrays = {"weights": np.ones((4, 1, 1, 4), int), "shift": np.array(2)}
-    message = "^value around the map must be left out for functions of the library, not in 3x3x4:4x1x1:v=9$"
-    with pytest.raises(LayerError, match=message):
-        packed(KINDS["conv"], layer, Precision.uniform(8), "nn_4x4", arrays, Rule.SHIFT)
 
 
 def test_pad_of_a_network():

@@ -40,6 +40,11 @@ def relu(rng: Random) -> str:
     return f"{rng.randint(1, 5)}x{rng.randint(1, 5)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
 
 
+def transpose(rng: Random) -> str:
+    """A transposition."""
+    return f"{rng.randint(1, 5)}x{rng.randint(1, 20)}x{rng.randint(1, 2 * _MOST_CHANNELS)}"
+
+
 def add(rng: Random) -> str:
     """An addition, every other one with a shifted sum."""
     return relu(rng) + rng.choice(("", ":shift"))

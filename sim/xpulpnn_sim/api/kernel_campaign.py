@@ -50,7 +50,7 @@ _FEW = 8
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 """Greatest share of results that have the same value, and the same sign where that is all there is."""
 
-_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu"})
+_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu", "transpose"})
 """Kernels without weights or a second map."""
 
 
@@ -95,6 +95,7 @@ LAYERS: Mapping[str, Callable[[Random], str]] = {
     "maxpool": channelwise_layers.maxpool,
     "pointwise": _pointwise,
     "relu": channelwise_layers.relu,
+    "transpose": channelwise_layers.transpose,
 }
 """By kernel: a random layer, as it is written."""
 

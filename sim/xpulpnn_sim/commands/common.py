@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import re
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
@@ -28,6 +29,27 @@ INTERRUPTED = 130
 """Exit code of a run that was interrupted."""
 
 
+_BELOW_ZERO = re.compile(r"-[\d.]+[:/,].*")
+"""Values such as -1:1, which argparse takes for options where a plain number would be a value."""
+
+
+def _joined(words: Iterable[str]) -> Iterator[str]:
+    """Options with such a value, as one word."""
+    option: str | None = None
+    for word in words:
+        if option is not None and _BELOW_ZERO.fullmatch(word):
+            yield f"{option}={word}"
+            option = None
+            continue
+        if option is not None:
+            yield option
+        option = word if word.startswith("--") else None
+        if option is None:
+            yield word
+    if option is not None:
+        yield option
+
+
 class Parser(argparse.ArgumentParser):
     """Argument parser whose errors are the project's own, reported like all others."""
 
@@ -39,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         words: list[str] = list(sys.argv[1:] if args is None else args)
         if self.usual_action is not None and words and words[0] not in (*self._action_names(), "-h", "--help"):
             words.insert(0, self.usual_action)
-        return super().parse_known_args(words, *rest, **named)
+        return super().parse_known_args(list(_joined(words)), *rest, **named)
 
     def _action_names(self) -> list[str]:
         named = (action.choices or () for action in self._actions if action.nargs == argparse.PARSER)
@@ -197,4 +219,5 @@ def _line(progress: Progress) -> str:
     task = progress.tasks[0]
     count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
     shown = count if task.completed or task.total is not None else ""
-    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description)))
+    left = f"({timedelta(seconds=round(task.time_remaining))} left)" if task.completed and task.time_remaining else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, left)))

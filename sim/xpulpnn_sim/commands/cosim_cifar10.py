@@ -3,17 +3,21 @@
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import comma_list
-from xpulpnn_sim.commands.network_report import Labelled, require_outputs, run_networks, targets
-from xpulpnn_sim.harness.cifar10 import WIDTHS, normalised, random_network, read_images, trained
+from xpulpnn_sim.commands.network_report import Manner, require_outputs, run_networks, targets
+from xpulpnn_sim.harness.cifar10 import CLASSES, IMAGE, WIDTHS, normalised, random_network, trained
+from xpulpnn_sim.images import read_images
+from xpulpnn_sim.netruns.job import Task
 
 NAME = "cifar10"
 HELP = "the CIFAR-10 network of the PULP-NN paper, all layers in one program"
 
 _SHARED = (
     *("kernel", "preset", "settings", "exact", "no_check", "seed", "json", "bits", "cores", "grant_stalls"),
-    *("l2_latency", "plot"),
+    *("l2_latency", "plot", "jobs"),
 )
 _OPTIONS = ("network", "images")
 
@@ -58,14 +62,21 @@ def run(arguments: argparse.Namespace, usual: argparse.Namespace) -> int:
         raise InputError(f"--{given} must be given together with --{missing}, not by itself")
     if arguments.network is not None and arguments.bits is not None:
         raise InputError("--bits must be left out with --network")
-    return run_networks(arguments, _inputs(arguments), targets(arguments), _PAPER_CYCLES)
+    manner = Manner(check="none" if arguments.no_check else "all", jobs=arguments.jobs)
+    return run_networks(arguments, _tasks(arguments), targets(arguments), manner, _PAPER_CYCLES)
 
 
-def _inputs(arguments: argparse.Namespace) -> list[Labelled]:
-    """Networks and images, with the right answer where there is one."""
+def _tasks(arguments: argparse.Namespace) -> list[Task]:
+    """Networks and images, with the right answers where there are any."""
     if arguments.network is not None:
         network = trained(arguments.network)
-        return [(network, normalised(one.pixels), one.label) for one in read_images(arguments.images)]
+        images = read_images(arguments.images)
+        if images.samples.shape[1:] != IMAGE:
+            sizes = ["x".join(map(str, shape)) for shape in (IMAGE, images.samples.shape[1:])]
+            raise InputError(f"images must be {sizes[0]}, not {sizes[1]}, in {arguments.images}")
+        labels = images.known(CLASSES)
+        return [Task(network=network, inputs=normalised(images.samples), labels=labels, samples=images.samples)]
     known = tuple(map(str, WIDTHS))
     chosen = known if arguments.bits is None else comma_list(arguments.bits, known, "--bits")
-    return [(*random_network(int(bits), arguments.seed), None) for bits in chosen]
+    drawn = (random_network(int(bits), arguments.seed) for bits in chosen)
+    return [Task(network=network, inputs=image[np.newaxis]) for network, image in drawn]

@@ -47,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_requantise(parser)
     parser.add_argument(
+        "--outside",
+        action="store_true",
+        help="also functions that are told the value around the map, such as the zero point of the inputs",
+    )
+    parser.add_argument(
         "--pulp-nn",
         action="store_true",
         help="functions with the public names of PULP-NN, and of the kernels those alone that they need unless "
@@ -69,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         variants=_list(arguments.variant, "--variant"),
         windows=_list(arguments.windows, "--windows") or WINDOWS,
         rule=rule_of(arguments),
+        outside=arguments.outside,
     )
     find(arguments.compiler)
     require_writable(arguments.json)

@@ -2,13 +2,15 @@
 
 import argparse
 
-from xpulpnn_sim.commands import net_import, net_reference, net_run
+from xpulpnn_sim.commands import net_explore, net_generate, net_import, net_reference, net_run
 from xpulpnn_sim.commands.common import Parser
 
 _ACTIONS = {
     "run": (net_run, "run a network on the design, layer by layer, every result compared with the reference"),
     "import": (net_import, "make a network out of a model of a training framework"),
     "reference": (net_reference, "count how many images a network classifies as labelled, by integers in numpy"),
+    "generate": (net_generate, "write a network as a C program, which checks itself for examples"),
+    "explore": (net_explore, "find out which bits the layers of a model in floating point should have"),
 }
 
 

@@ -12,10 +12,9 @@ from xpulpnn_sim.commands.network_images import add_images, images_of
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import READERS, import_model
+from xpulpnn_sw.importers.widths import request_of
 from xpulpnn_sw.networks.described import Described
 from xpulpnn_sw.networks.form import written
-
-_BITS = (8, 4, 2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,15 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="of the network (default: that of the output)")
     parser.add_argument(
         "--samples",
-        default="0:1",
         metavar="LOW:HIGH",
-        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1)",
+        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the "
+        "codes of the input as they are)",
     )
     parser.add_argument(
+        "--mean",
+        metavar="LIST",
+        help="numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it",
+    )
+    parser.add_argument("--std", metavar="LIST", help="numbers that it is divided by then, as many (default 1)")
+    parser.add_argument(
         "--quantise",
-        type=int,
-        choices=_BITS,
-        help="bits of weights and activations of a model in floating point, whose ranges are those of --images",
+        metavar="BITS",
+        help="8, 4 or 2 bits for a model in floating point, whose ranges are those of --images: one number for all, or "
+        "one for each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means weights of 4 bits and "
+        "maps of 8 that are read",
     )
     parser.add_argument("--wide", action="store_true", help="requantise by 64 bits where 32 would round more")
     add_images(parser, "what ranges of activations are taken from, with --quantise")
@@ -56,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.quantise is None) != (arguments.images is None):
         has, lacks = ("--images", "--quantise") if arguments.quantise is None else ("--quantise", "--images")
         raise InputError(f"{has} must come with {lacks}, not alone")
-    low, high = _range(arguments.samples)
+    samples = None if arguments.samples is None else samples_range(arguments.samples)
     notes: list[str] = []
     options = ImportOptions(
         name=arguments.name or path.stem,
-        low=low,
-        high=high,
-        quantise=arguments.quantise,
+        samples=samples,
+        normalisation=_normalisation(arguments.mean, arguments.std),
+        quantise=None if arguments.quantise is None else request_of(arguments.quantise),
         images=None if arguments.images is None else images_of(arguments).samples,
         wide=arguments.wide,
         note=notes.append,
@@ -85,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _range(text: str) -> tuple[Fraction, Fraction]:
+def samples_range(text: str) -> tuple[Fraction, Fraction]:
     """What is meant by ``LOW:HIGH``."""
     try:
         low, high = map(Fraction, text.split(":"))
@@ -94,6 +100,24 @@ def _range(text: str) -> tuple[Fraction, Fraction]:
     if low >= high:
         raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {text}")
     return low, high
+
+
+def _normalisation(mean: str | None, std: str | None) -> list[tuple[Fraction, Fraction]]:
+    """What is meant by both lists."""
+    lists: list[list[Fraction]] = []
+    for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
+        try:
+            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in text.split(",")])
+        except (ValueError, ZeroDivisionError):
+            raise InputError(f"{option} must be numbers with commas between, not {text}") from None
+    means, deviations = lists
+    if mean is None and std is None:
+        return []
+    count = max(map(len, lists))
+    means, deviations = (one * count if len(one) == 1 else one for one in (means, deviations))
+    if len(means) != len(deviations):
+        raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
+    return [*zip(means, deviations, strict=True)]
 
 
 def _layers(described: Described) -> Table:

@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 from time import perf_counter
 
-from rich.table import Table
-
 from xpulpnn_sim.commands.common import OK, add_json, output, progress_bar, require_writable, write_json
 from xpulpnn_sim.commands.network_images import add_images, images_of
-from xpulpnn_sim.harness.classified import Classified, classified
+from xpulpnn_sim.commands.network_tables import class_table
+from xpulpnn_sim.harness.classified import classified
 from xpulpnn_sw.networks.form import read_network
 
 _DIGITS = 4
@@ -34,23 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     wall = perf_counter() - started
     console = output()
     if described.classes <= _MOST_CLASSES:
-        console.print(_table(result))
+        console.print(class_table(result.classes))
     console.print(
         f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
     )
     write_json(arguments.json, result.record() | {"wall_s": round(wall, _DIGITS)})
     return OK
-
-
-def _table(result: Classified) -> Table:
-    """Right answers by class, and what the wrong ones say most often."""
-    table = Table(box=None)
-    table.add_column("class", no_wrap=True)
-    for heading in ("images", "right", "share"):
-        table.add_column(heading, justify="right")
-    table.add_column("most often taken for")
-    for one in result.classes:
-        share = f"{one.right / one.images:.1%}" if one.images else "-"
-        other = f"{one.other} ({one.count})" if one.other else "-"
-        table.add_row(one.name, str(one.images), str(one.right), share, other)
-    return table

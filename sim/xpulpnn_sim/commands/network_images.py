@@ -5,8 +5,6 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.images import FORMS, Images, read_images
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.described import Described
 
 
 def add_images(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
@@ -26,10 +24,3 @@ def images_of(arguments: argparse.Namespace) -> Images:
     if arguments.limit is not None and arguments.limit < 1:
         raise InputError(f"--limit must be at least 1, not {arguments.limit}")
     return read_images(arguments.images, arguments.labels).first(arguments.limit)
-
-
-def labelled_inputs(arguments: argparse.Namespace, described: Described) -> tuple[Ints, Ints]:
-    """The inputs of a network for these images, and their classes."""
-    images = images_of(arguments)
-    labels = images.known(described.classes)
-    return described.batch(images.samples), labels

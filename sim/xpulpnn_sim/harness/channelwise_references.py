@@ -14,7 +14,16 @@ from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
 from xpulpnn_sw.kernels.channelwise.relu import ReluTensors
-from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer, WindowLayer
+from xpulpnn_sw.kernels.channelwise.transpose import TransposeTensors
+from xpulpnn_sw.layers.channelwise import (
+    AddLayer,
+    AvgPoolLayer,
+    DepthwiseLayer,
+    MaxPoolLayer,
+    ReluLayer,
+    TransposeLayer,
+    WindowLayer,
+)
 from xpulpnn_sw.precision import Precision
 
 Results = NDArray[np.int32]
@@ -65,11 +74,16 @@ def _relu(_: ReluLayer, tensors: ReluTensors, __: Precision) -> Results:
     return golden.relu(tensors.activations)
 
 
+def _transpose(_: TransposeLayer, tensors: TransposeTensors, __: Precision) -> Results:
+    return tensors.activations.astype(np.int32)
+
+
 CHANNELWISE_REFERENCES: Mapping[str, Callable[[Any, Any, Precision], Results]] = {
     "add": _add,
     "avgpool": _avgpool,
     "depthwise": _depthwise,
     "maxpool": _maxpool,
     "relu": _relu,
+    "transpose": _transpose,
 }
 """By kernel: the results of a layer with its operands."""

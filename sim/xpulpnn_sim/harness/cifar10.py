@@ -1,18 +1,14 @@
 """The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
 
-import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.golden.layers import Pads, conv
 from xpulpnn_sim.harness.references import reference
-from xpulpnn_sim.png import read_png
+from xpulpnn_sw.importers.arrays_file import CMSIS, network_in
+from xpulpnn_sw.importers.cmsis import SCALING
 from xpulpnn_sw.kernels.channelwise.maxpool import PoolTensors
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -25,121 +21,28 @@ from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.precision import Precision
 
 SIDE, COLOURS, CLASSES = 32, 3, 10
+IMAGE = (SIDE, SIDE, COLOURS)
 WIDTHS = (8, 4, 2)
 
 _WINDOW = 5
 _PADDING = (2, 2, 2, 2)
 _POOL, _STRIDE = 3, 2
 _FILTERS = (32, 16, 32)
-_LAST_SIDE = SIDE >> len(_FILTERS)
 _SIGNED = Precision(8, 8, 8, x_signed=True, y_signed=True)
-_MEAN = (125, 123, 114)
-"""Of the colours of the training images."""
-
-_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))
-"""Of biases to the left and of sums to the right, convolutions first."""
-
-_ARRAYS: Mapping[str, tuple[int, ...]] = {
-    "conv1": (32, 5, 5, 3),
-    "conv2": (16, 5, 5, 32),
-    "conv3": (32, 5, 5, 16),
-    "ip1": (10, 512),
-    "b1": (32,),
-    "b2": (16,),
-    "b3": (32,),
-    "bi": (10,),
-}
 _KAPPA = (128, 256)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Labelled:
-    """An image of known class.
-
-    Parameters
-    ----------
-    path : Path
-        Its file.
-    pixels : array of uint8
-        ``[row][column][colour]``, red first.
-    label : int
-        The class.
-    """
-
-    path: Path
-    pixels: NDArray[np.uint8]
-    label: int
 
 
 def normalised(pixels: NDArray[np.uint8]) -> Ints:
     """What the network with signed weights computes with: differences to the mean, halved, rounded, 8 bits."""
-    differences = pixels.astype(np.int64) - _MEAN
-    return np.clip((differences * 128 + 128) >> 8, -128, 127)
-
-
-def read_images(folder: Path) -> list[Labelled]:
-    """The images of a folder, ``*_LABEL.png``, in the order of their names; raises :class:`InputError` for others."""
-    images = read_labelled(folder, CLASSES)
-    for image in images:
-        height, width, colours = image.pixels.shape
-        if colours != COLOURS:
-            raise InputError(f"image must have {COLOURS} colours, not {colours}: {image.path}")
-        if (height, width) != (SIDE, SIDE):
-            raise InputError(f"image must be {SIDE}x{SIDE} pixels, not {width}x{height}: {image.path}")
-    return images
-
-
-def read_labelled(folder: Path, classes: int) -> list[Labelled]:
-    """Likewise of any size, with labels below ``classes``."""
-    paths = sorted(folder.glob("*.png"))
-    if not paths:
-        raise InputError(f"--images must be a folder of PNG files, not {folder}")
-    images: list[Labelled] = []
-    for path in paths:
-        label = path.stem.rpartition("_")[2]
-        if not (label.isascii() and label.isdecimal()) or int(label) >= classes:
-            raise InputError(f"image must be called NAME_LABEL.png, label 0..{classes - 1}, not {path.name}")
-        images.append(Labelled(path=path, pixels=read_png(path), label=int(label)))
-    return images
+    return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 
 def trained(path: Path) -> Network:
-    """The network of signed 8-bit weights in an npz file; raises :class:`InputError` for a file without them.
+    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.importers.cmsis`.
 
-    The file has ``conv1``, ``conv2``, ``conv3``, ``[out][ky][kx][in]``, ``ip1``, ``[out][in]``, and their biases
-    ``b1``, ``b2``, ``b3``, ``bi``. Results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
+    Raises :class:`InputError` for a file without them.
     """
-    try:
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in _ARRAYS if name in file}
-    except (OSError, ValueError, TypeError, BadZipFile, EOFError, zlib.error):
-        # a type error: one array instead of a file of several
-        raise InputError(f"--network must be an npz file, not {path}") from None
-    for name, shape in _ARRAYS.items():
-        if name not in arrays:
-            raise InputError(f"--network must be a file with {name}, not {path}")
-        if arrays[name].shape != shape:
-            raise InputError(f"shape of {name} must be {shape}, not {arrays[name].shape}")
-        values = arrays[name]
-        if not np.issubdtype(values.dtype, np.integer) or values.min() < -128 or values.max() > 127:
-            raise InputError(f"{name} must be integers -128..127, not others, in {path}")
-    operands: list[LayerTensors] = []
-    names = zip(("conv1", "conv2", "conv3", "ip1"), ("b1", "b2", "b3", "bi"), _shapes(), _SHIFTS, strict=True)
-    for weights, bias, shape, (left, right) in names:
-        operands.append(
-            LayerTensors(
-                activations=np.zeros(shape, np.int64),
-                weights=arrays[weights].astype(np.int64),
-                bias=(arrays[bias].astype(np.int64) << left) + (1 << (right - 1)),
-                requantisation=Shifting(shift=right),
-            )
-        )
-    stages: list[Stage] = []
-    for number, tensors in enumerate(operands[:-1]):
-        stages += _group(number, _SIGNED, tensors)
-    classify = LinearLayer(inputs=operands[-1].weights.shape[1], outputs=CLASSES)
-    stages.append(Stage(name="classify", layer=classify, precision=_SIGNED, tensors=operands[-1]))
-    return Network(name="cifar10_i8", stages=tuple(stages))
+    return network_in(path, "cifar10_i8", (CMSIS,)).network
 
 
 def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
@@ -173,16 +76,6 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
     precision = _SIGNED if signed else Precision.uniform(bits).accumulators
     stages.append(Stage(name="classify", layer=layer, precision=precision, tensors=tensors))
     return Network(name=f"cifar10_random_{bits}", stages=tuple(stages)), image
-
-
-def _shapes() -> list[tuple[int, ...]]:
-    """Of the activations that convolutions and classifier compute with."""
-    channels = (COLOURS, *_FILTERS[:-1])
-    sides = [SIDE >> number for number in range(len(_FILTERS))]
-    return [
-        *((side, side, count) for side, count in zip(sides, channels, strict=True)),
-        (_LAST_SIDE**2 * _FILTERS[-1],),
-    ]
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:

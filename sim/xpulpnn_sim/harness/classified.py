@@ -36,18 +36,18 @@ class ClassRecord:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Classified:
-    """The answers of a network.
+class Answers:
+    """Answers beside labels.
 
     Parameters
     ----------
-    described : Described
-        The network.
+    names : tuple of str
+        Of the classes.
     answers, labels : array of int
-        The class of each image, by the network and by its label.
+        The class of each image, by a network and by its label.
     """
 
-    described: Described
+    names: tuple[str, ...]
     answers: NDArray[np.int64]
     labels: NDArray[np.int64]
 
@@ -64,16 +64,27 @@ class Classified:
     @property
     def classes(self) -> list[ClassRecord]:
         """What came of each class."""
-        count = self.described.classes
-        names = self.described.labels or tuple(map(str, range(count)))
         records: list[ClassRecord] = []
-        for number, name in enumerate(names):
-            counts = np.bincount(self.answers[self.labels == number], minlength=count)
+        for number, name in enumerate(self.names):
+            counts = np.bincount(self.answers[self.labels == number], minlength=len(self.names))
             images, right, counts[number] = int(counts.sum()), int(counts[number]), 0
             most = int(counts.argmax())
-            other = names[most] if counts.any() else ""
+            other = self.names[most] if counts.any() else ""
             records.append(ClassRecord(name=name, images=images, right=right, other=other, count=int(counts[most])))
         return records
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classified(Answers):
+    """The answers of a network.
+
+    Parameters
+    ----------
+    described : Described
+        The network.
+    """
+
+    described: Described
 
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""
@@ -95,4 +106,9 @@ def classified(described: Described, images: Images, progress: Callable[[int], N
     """
     labels = images.known(described.classes)
     scores = run_scores(described.network, described.batch(images.samples), progress)
-    return Classified(described=described, answers=scores.argmax(axis=1).astype(np.int64), labels=labels)
+    return Classified(
+        described=described,
+        names=described.labels or tuple(map(str, range(described.classes))),
+        answers=scores.argmax(axis=1).astype(np.int64),
+        labels=labels,
+    )

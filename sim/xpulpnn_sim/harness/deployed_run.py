@@ -1,7 +1,7 @@
 """A network on a cluster: memory shared by lifetime, operands moved by DMA, the results of every layer checked."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable, Segment
 from xpulpnn_sim.harness.kernel_run import executable_of
 from xpulpnn_sim.harness.machine import Memory
+from xpulpnn_sim.harness.memory_plan import outside_plan
 from xpulpnn_sim.harness.network_case import NetworkCase, NetworkResult, finished, layer_record
+from xpulpnn_sim.harness.network_input import with_input
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.harness.session import RunResult, stalls_of
+from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
 from xpulpnn_sw.programs.deployed import DeployedProgram, deployed_program
 from xpulpnn_sw.programs.tiled import TIMES
@@ -37,33 +40,70 @@ def network_program(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgra
     """
     if not cluster.dma:
         raise InputError("dma of the cluster must be true for networks, not false")
-    return deployed_program(case.computed, case.image, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
+    return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
 
 
-def run_deployed(
-    case: NetworkCase, cluster: ClusterConfig, progress: Callable[[int], None] | None = None
-) -> NetworkResult:
-    """Compute a network on all cores of a cluster: :func:`~xpulpnn_sim.harness.network_run.run_network`.
+def build_deployed(case: NetworkCase, cluster: ClusterConfig) -> "BuiltDeployment":
+    """The program of a network on all cores of a cluster; raises as :func:`network_program`."""
+    program = network_program(case, cluster)
+    executable = cluster_executable(program, case.network.name)
+    return BuiltDeployment(case=case, cluster=cluster, program=program, executable=executable)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BuiltDeployment:
+    """A network as a program of a cluster: :class:`~xpulpnn_sim.harness.network_run.Built`.
+
+    Parameters
+    ----------
+    case : NetworkCase
+        What it was made of.
+    cluster : ClusterConfig
+        What runs it.
+    program : DeployedProgram
+        The program.
+    executable : Executable
+        The same for the input of the case.
+    """
+
+    case: NetworkCase
+    cluster: ClusterConfig
+    program: DeployedProgram
+    executable: Executable
+
+    def executable_for(self, case: NetworkCase) -> Executable:
+        """The program with the input of ``case``."""
+        return with_input(self.executable, self.program.outside.symbols, self.case, case.image)
+
+    def run(self, case: NetworkCase, progress: Callable[[int], None] | None = None) -> NetworkResult:
+        """Run it for the input of ``case``."""
+        executable = self.executable_for(case)
+        outcome = run_program(
+            executable, self.cluster, case.machine, check=case.checked, account=True, progress=progress
+        )
+        return _result(case, self.cluster, self.program, outcome)
+
+
+def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram, outcome: RunResult) -> NetworkResult:
+    """What came of a run.
 
     Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
     """
-    program = network_program(case, cluster)
-    executable = cluster_executable(program, case.network.name)
-    outcome = run_program(executable, cluster, case.machine, check=case.checked, account=True, progress=progress)
     plan = program.deployment
-    times = program.times(outcome.memory[TCDM_BASE])
-    steps = [_step(program, outcome, times, number) for number in range(len(plan.steps))]
+    times = program.times(outcome.memory[TCDM_BASE], _outside(program, outcome))
+    spans = _spans(plan)
+    steps = [_record(program, outcome, times, span) for span in spans]
     layers: list[dict[str, Any]] = []
-    for number, step in enumerate(plan.steps):
-        if step.layer is None:
+    for span, own in zip(spans, steps, strict=True):
+        layer = plan.steps[span.start].layer
+        if layer is None:
             continue
-        stage, run = plan.network.stages[step.layer], plan.runs[step.layer]
-        own = steps[number]
-        accounts = [_rows(program, account, number, step.layer) for account in outcome.accounts]
+        stage, run = plan.network.stages[layer], plan.runs[layer]
+        accounts = [_rows(program, account, span, layer) for account in outcome.accounts]
         layers.append(
             layer_record(stage, run.variant.name, own["cycles"], accounts)
             | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
-            | {name: own[name] for name in ("tcdm_bytes", "loaded", "stored", "moving", "waiting")}
+            | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
         )
     executed = program.starts[-1] - program.text_base
     rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
@@ -80,9 +120,12 @@ def run_deployed(
         "steps": steps,
         "plan": [
             {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
-            | {"first": one.first, "last": one.last}
+            | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
             for one in plan.pieces
         ],
+        "outside": outside_plan(
+            program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
+        ),
     }
     results = _results(program, outcome)
     return finished(case, outcome, figures, results)
@@ -97,32 +140,65 @@ def cluster_executable(program: DeployedProgram, name: str) -> Executable:
 
 def _results(program: DeployedProgram, outcome: RunResult) -> list[NDArray[np.int64]]:
     """Results of the layers as the program told them when they were there, the last ones from the memory outside."""
-    stored = program.outside.symbols[program.outputs[-1].symbol]
-    data = Memory(outcome.memory).read(stored.address, stored.length)
-    return [*program.results(outcome.output), program.final(data)]
+    stored = program.outside.view(program.outputs[-1].symbol, _outside(program, outcome))
+    return [*program.results(outcome.output), program.final(stored.tobytes())]
 
 
-def _rows(program: DeployedProgram, account: NDArray[Any], step: int, layer: int) -> NDArray[Any]:
-    """Of the account of a core what belongs to a layer: its function and the step around the call."""
-    spans = (program.kernels[layer : layer + 2], program.starts[step : step + 2])
+def _outside(program: DeployedProgram, outcome: RunResult) -> NDArray[np.uint8]:
+    """The memory outside after a run."""
+    image = program.outside
+    return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
+
+
+def _spans(plan: Deployment) -> list[range]:
+    """The steps that belong together: all of a layer in tiles, else each by itself."""
+    spans: list[range] = []
+    for number, step in enumerate(plan.steps):
+        before = plan.steps[number - 1].layer if number else None
+        if step.layer is not None and step.layer == before:
+            spans[-1] = range(spans[-1].start, number + 1)
+        else:
+            spans.append(range(number, number + 1))
+    return spans
+
+
+def _number(spans: Sequence[range], step: int) -> int:
+    return next(number for number, span in enumerate(spans) if step in span)
+
+
+def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
+    """Of the account of a core what belongs to a layer: its function and the steps around the calls."""
+    spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
     at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
     return np.concatenate([account[first:after] for first, after in at])
 
 
-def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, Any]:
-    """The record of a step; cycles count from the first one."""
+def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
+    """The record of steps that belong together; cycles count from the first of all."""
+    plan, first = program.deployment, program.deployment.steps[steps.start]
+    parts = [_step(program, outcome, times, number) for number in steps]
+    is_tiled = first.tile is not None
+    name = _LOAD if first.loads else _STORE
+    sums = ("cycles", "loaded", "stored", "moving", "waiting")
+    return {
+        "name": name if first.layer is None else plan.network.stages[first.layer].name,
+        "begin": parts[0]["begin"],
+        "tcdm_bytes": max(plan.demand(number) for number in steps),
+        "tiles": sum(plan.computes(plan.steps[number]) for number in steps) if is_tiled else 0,
+        **{name: sum(part[name] for part in parts) for name in sums},
+    }
+
+
+def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
+    """What is known of a step."""
     plan, own = program.deployment, times[number]
-    step = plan.steps[number]
     begin = int(own[0, _RELEASED])
     end = int(times[number + 1, 0, _RELEASED] if number + 1 < len(times) else own[0, _READY])
-    computed = int(own[:, _DONE].max() if step.layer is not None else own[:, _BEGIN].max())
+    computed = int(own[:, _DONE if plan.computes(plan.steps[number]) else _BEGIN].max())
     first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
-    name = _LOAD if step.loads else _STORE
     return {
-        "name": name if step.layer is None else plan.network.stages[step.layer].name,
         "begin": begin - int(times[0, 0, _RELEASED]),
         "cycles": end - begin,
-        "tcdm_bytes": plan.demand(number),
         "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
         "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
         "moving": int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum()),

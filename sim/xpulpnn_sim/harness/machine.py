@@ -11,6 +11,9 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.elf import Executable, Window, windows
 
+USUAL_L2_BYTES = 8 << 20
+"""Memory that networks may take unless another size is given."""
+
 WATCHDOG_CYCLES = 100_000
 """Cycles without a retirement after which a hart is taken to hang."""
 
@@ -37,6 +40,8 @@ class Machine:
     l2_latency : int
         Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for comes on
         top. Banks answer in the next cycle.
+    l2_bytes : int
+        Bytes that networks may take, code and data: of the memory outside a cluster, or of that of a core alone.
     irq_rate : float
         Probability per cycle that one of the usable interrupt lines rises. A line falls when its interrupt is taken.
     irqs : tuple of (int, int)
@@ -55,6 +60,7 @@ class Machine:
     fetch_grant_stalls: float = 0.0
     fetch_latency: int = 1
     l2_latency: int = 1
+    l2_bytes: int = USUAL_L2_BYTES
     irq_rate: float = 0.0
     irqs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
@@ -73,6 +79,7 @@ class Machine:
             ("response_latency", 1),
             ("fetch_latency", 1),
             ("l2_latency", 1),
+            ("l2_bytes", 1),
             ("max_cycles", 1),
             ("seed", 0),
         ):

@@ -9,7 +9,7 @@ import numpy as np
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS
+from xpulpnn_sw.kernels.arguments import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.levels import LEVELS
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kind import Kind
@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, Level
-from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
+from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "conv": ("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
@@ -30,16 +30,27 @@ _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "depthwise": ("8x8x4:3x3", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
     "maxpool": ("{side}x{side}x4:{window}",),
     "relu": ("4x4x4",),
+    "transpose": ("4x4x4",),
 }
 """Layers for which the functions of a kernel differ; all others have the function of one of these.
 
 Pools have a function for each window.
 """
 
+_OUTSIDE_SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "conv": ("4x4x4:4x3x3:v=1",),
+    "conv1d": ("12x4:4x3:d=2,v=1",),
+    "depthwise": ("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
+}
+"""The same with another value than 0 around the map; layers of the others go through im2col, as conv's do."""
+
 WINDOWS = ("2x2:s=2", "3x3:s=2")
 """Of pools unless others are asked for."""
 
 _WIDTHS = (8, 4, 2)
+
+_IMAGE = "image"
+"""Of functions with the arguments of a convolution, whose input is in memory in another way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,8 @@ class Selection:
         Of pools, ``KyxKx[:s=]``.
     rule : Rule
         How results come of accumulators.
+    outside : bool
+        Whether there are also functions that are told the value around the map.
     """
 
     kernels: Sequence[str] = ()
@@ -65,19 +78,17 @@ class Selection:
     variants: Sequence[str] = ()
     windows: Sequence[str] = WINDOWS
     rule: Rule = Rule.BN32
+    outside: bool = False
 
 
 def library_run(run: KernelRun) -> KernelRun:
     """The kernel under its function's name in the library.
 
-    Layers that go through im2col rows, without dilation, have the function of a convolution. Raises
-    :class:`LayerError` for a kernel with any other value around its map than usual, of which the library has none.
+    Layers that go through im2col rows, without dilation, have the function of a convolution.
     """
-    if any(field.name == "outside" for field in run.structure.fields):
-        raise LayerError(f"value around the map must be left out for functions of the library, not in {run.layer}")
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
-    if run.structure is CONV_ARGUMENTS:
+    if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != _IMAGE:
         name = f"conv{name.removeprefix(kernel)}"
     return replace(run, name=f"xp_{name}")
 
@@ -173,7 +184,9 @@ def _variants(selection: Selection, computing: Kind, precision: Precision, confi
 
 def _of_samples(selection: Selection, computing: Kind, precision: Precision, variant: str) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
-    for sample in _SAMPLES[computing.name]:
+    is_around = selection.outside and precision.x != SIGN_BITS
+    around = _OUTSIDE_SAMPLES.get(computing.name, ()) if is_around else ()
+    for sample in (*_SAMPLES[computing.name], *around):
         for window in selection.windows if "{window}" in sample else ("",):
             layer = computing.layer.parse(sample.format(window=window, side=_side_for(window)))
             try:

@@ -37,6 +37,10 @@ row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so 
     "xp_conv1d_arguments": f"""\
 Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwise as conv.
 {_PRODUCT}""",
+    "xp_conv_outside_arguments": """\
+As conv, with the value around the map.""",
+    "xp_conv1d_outside_arguments": """\
+As conv1d, with the value around the map.""",
     "xp_matmul_arguments": f"""\
 Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
 input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
@@ -52,6 +56,8 @@ The input is [channel][row][column], each row of whole words; two words behind i
 [row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
 columns and steps of one column, the others for all others. Buffer: buffer_stride for each core, rows of whole words
 that hold a padded input row, as many as the padded input has, and 32 bytes.""",
+    "xp_depthwise_outside_arguments": """\
+As depthwise, with the value around the map.""",
     "xp_add_arguments": """\
 Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
 width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
@@ -65,6 +71,10 @@ For the window and stride in the name only: the sum over the window's area, towa
 For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.""",
     "xp_relu_arguments": """\
 Of signed elements, word by word; the output may be the input.""",
+    "xp_transpose_arguments": """\
+The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
+elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
+Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
 }
 """What the caller has to know, by argument structure."""
 
@@ -142,6 +152,8 @@ def described(run: KernelRun) -> str:
     parts = [" x ".join(elements(run)), _blocks(run.variant)]
     if run.rule is not None:
         parts.append(f"results by {run.rule.value}")
+    if run.specialised:
+        parts.append(f"for the layer {run.layer} alone, all arguments but addresses ignored")
     return ", ".join(parts)
 
 

@@ -1,6 +1,5 @@
 """A layer packed for a function of the library, and the arrays that it is made of."""
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layout import Ints, Words
+from xpulpnn_sw.npz import npz_arrays
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -72,16 +72,7 @@ def packed_run(run: KernelRun, contents: Sequence[str]) -> Packed:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file; raises :class:`InputError` unless it is one of ``numpy.savez``."""
-    if not path.is_file():
-        raise InputError(f"weights must be an existing file, not {path}")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise ValueError
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise InputError(f"weights must be a file of numpy.savez with numbers, not {path}") from None
+    return npz_arrays(path, "weights")
 
 
 def check_names(arrays: Arrays, needed: Sequence[str], optional: str = "") -> None:

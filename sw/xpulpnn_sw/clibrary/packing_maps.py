@@ -1,4 +1,4 @@
-"""Layers without weights packed for their functions: additions with their scales, pools, ReLU."""
+"""Layers without weights packed for their functions: additions with their scales, pools, ReLU, transpositions."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, Precision
 
-MAP_KERNELS = ("add", "avgpool", "maxpool", "relu")
+MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")
 """Kernels without weights."""
 
 _MAPS = 2

@@ -31,6 +31,10 @@ class Addition:
         Of their sum.
     differing, pairs : int
         Pairs of numbers whose result is not the quantiser's, and all there are.
+    worst : int
+        How far results are from the quantiser's, at the most.
+    reach : int
+        The greatest result before memory clips it.
     """
 
     factors: tuple[int, int]
@@ -38,6 +42,8 @@ class Addition:
     shift: int
     differing: int
     pairs: int
+    worst: int
+    reach: int
 
 
 def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Addition:
@@ -74,10 +80,19 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
             ideal - (1 << max(shift - 8, 0)),
             ideal + (1 << max(shift - 8, 0)),
         ):
-            results = np.clip((sums + summand) >> shift, least, most)
+            shifted = (sums + summand) >> shift
+            results = np.clip(shifted, least, most)
             differing = int((results != expected).sum())
             if best is None or differing < best.differing:
-                best = Addition(factors=whole, summand=summand, shift=shift, differing=differing, pairs=sums.size)
+                best = Addition(
+                    factors=whole,
+                    summand=summand,
+                    shift=shift,
+                    differing=differing,
+                    pairs=sums.size,
+                    worst=int(np.abs(results - expected).max()),
+                    reach=int(shifted.max()),
+                )
         assert best is not None
         if not best.differing:
             break

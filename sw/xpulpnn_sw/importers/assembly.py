@@ -9,28 +9,16 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.additions import addition
-from xpulpnn_sw.importers.levels import Channel, Levels, fitted, rule_of, steps
-from xpulpnn_sw.importers.values import Map, Sums
+from xpulpnn_sw.importers.levels import Channel, Levels, fitted, inner_results, steps
+from xpulpnn_sw.importers.plans import Plan, plain_sum, plan_addition, plan_average, plan_products, precision_text
+from xpulpnn_sw.importers.values import Map, Sums, identity
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described, Scaling
+from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 INPUT = "input"
 SAMPLE_BITS = 8
-
-
-def letter(bits: int, *, signed: bool, usual: bool) -> str:
-    """Width of elements as in the text of a precision."""
-    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
-
-
-def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, like_source: bool = False) -> str:
-    """The precision of a layer; ``like_source``: there are no weights."""
-    x = letter(source.bits, signed=source.signed, usual=False)
-    w = letter(source.bits, signed=source.signed, usual=True) if like_source else str(weight_bits)
-    return f"{x}x{w}x{letter(bits, signed=signed, usual=False)}"
 
 
 @dataclass(eq=False)
@@ -71,24 +59,65 @@ class Assembly:
 
     def quantised(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
-        if sums.factors is not None:
-            return self._added(sums, sums.factors, levels)
-        if (sums.kernel == "avgpool" or self._is_plain(sums)) and (found := self._scaled_map(sums, levels)):
+        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
             return found
-        weights = sums.weights
-        assert weights is not None
-        weights, channels, is_turned = self._rising(sums, weights, levels)
-        chosen = rule_of(levels, channels)
-        if chosen.moved:
-            total = len(channels) * len(levels.results)
-            self.note(f"{sums.name}: {chosen.moved} of {total} steps of its quantiser are at sums next to theirs")
-        arrays: dict[str, Any] = {"weights": weights, **chosen.arrays}
-        if is_turned.any():
-            if "kappa" not in arrays:
-                raise InputError("weights of a channel with a negative factor must be above their least number")
-            arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
-        precision = precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed)
-        name = self._add(sums, sums.layer, precision, arrays, chosen.rule.value)
+        if levels.is_free:
+            # its own ends clip, about where the model does
+            sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
+        plan = self._plan(sums, levels)
+        if sums.factors is not None and plan.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
+            added, behind = whole
+            one = sums.channels[0]
+            again = identity(replace(behind, stage=self._add(added.sums, added.layer, added.precision, added.arrays)))
+            channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
+            return self.quantised(replace(again, channels=channels), levels)
+        if not plan.is_good and levels.bits != SIGN_BITS and not levels.is_free:
+            ends = inner_results(levels, sums.channels)
+            if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
+                return self._clipped(sums, levels.within(*ends))
+        return self._done(sums, levels, plan)
+
+    def _clipped(self, sums: Sums, levels: Levels) -> Map:
+        """The results of a layer that are clipped where memory begins, and above by a layer of their own."""
+        plan = self._plan(sums, levels)
+        found = self._done(sums, levels, plan)
+        most, top = (1 << levels.bits) - 1, levels.results.stop - 1
+        if plan.reach is not None and plan.reach <= top:
+            return found
+        # memory ends where the quantiser does, if everything is greater by this
+        raised = most - top
+        if not raised:
+            return found
+        height, width, channels = found.shape
+        precision = precision_text(found, 0, levels.bits, signed=False, like_source=True)
+        name = self.named(f"{sums.name or 'requantise'}_clip")
+        arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
+        layer = f"{height}x{width}x{channels}:1x1:scaled"
+        self._builder.add(name, "avgpool", layer, precision, arrays, sources=[found.stage])
+        return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
+
+    def _plan(self, sums: Sums, levels: Levels) -> Plan:
+        """How a layer gives the results of a quantiser."""
+        if sums.factors is not None:
+            return plan_addition(sums, sums.factors, levels)
+        if sums.kernel == "avgpool":
+            return plan_average(sums, levels)
+        if self._is_plain(sums):
+            plan = plan_average(sums, levels)
+            if not plan.moved:
+                return plan
+        return plan_products(sums, levels)
+
+    def _done(self, sums: Sums, levels: Levels, plan: Plan) -> Map:
+        """The layer of a plan."""
+        if plan.moved and plan.worst > 1 and not levels.is_free:
+            raise InputError(
+                f"results must be at most 1 from the quantiser's, not {plan.worst}, as where channels are clipped "
+                "differently inside the range of its numbers"
+            )
+        if plan.moved:
+            self.note(f"{sums.name}: {plan.moved} of {plan.total} {plan.what}, by 1 at the most")
+        name = self._add(plan.sums, plan.layer, plan.precision, plan.arrays, plan.rule)
         return self._after(sums, name, levels)
 
     def _is_plain(self, sums: Sums) -> bool:
@@ -99,85 +128,23 @@ class Assembly:
         )
         return not sums.name and same and first.a > 0 and sums.sources[0].bits != SIGN_BITS
 
-    def _rising(self, sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
-        """Weights turned where sums fall with what they stand for; where that is impossible, the sums alone."""
-        falls = np.array([one.a < 0 for one in sums.channels])
-        lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
-        stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)
-        signs = np.where(falls & ~stuck, -1, 1).reshape(-1, *[1] * (weights.ndim - 1))
-        channels: list[Channel] = []
-        for number, one in enumerate(sums.channels):
-            least, most = sums.least[number], sums.most[number]
-            if falls[number]:
-                one, least, most = replace(one, a=-one.a), -most, -least
-            slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
-            found = steps(levels, one, number, least, most)
-            channels.append(Channel(least=least, most=most, slope=slope, steps=found))
-        return weights * signs, channels, stuck
-
-    def _scaled_map(self, sums: Sums, levels: Levels) -> Map | None:
-        """An average, or a map quantised again: one factor, summand and shift; None if a map's steps are others."""
-        source, one = sums.sources[0], sums.channels[0]
-        is_average = sums.kernel == "avgpool"
-        if one.a < 0 or any(
-            (two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels
-        ):
-            raise InputError("what follows an average must be one factor for all channels, not negative")
-        if levels.bits == SIGN_BITS and is_average:
-            raise InputError("results of an average must have two bits at least, not one")
-        found = [steps(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
-        if any(other != found[0] for other in found):
-            if is_average:
-                raise InputError("quantiser of an average must be the same for all channels, not different ones")
+    def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
+        """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
+        if any(one.a <= 0 for one in sums.channels):
             return None
+        ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
+        found = [steps(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
         if levels.bits == SIGN_BITS:
-            if source.stage != INPUT:
-                return None
-            return self._input(sums, levels, Scaling(add=-found[0][0]))
-        channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
-        rest = {"bits": ACCUMULATOR_BITS, "longest": MAX_SHIFT, "area": sums.area}
-        rule = fitted([channel], levels.results, **rest, is_free=levels.is_free)
-        if rule is None and is_average:
-            rule = fitted([channel], levels.results, **rest, is_free=True)
-            self.note(f"{sums.name}: some steps of its quantiser are at the sums next to them")
+            return self._input(sums, levels, Scaling(add=by_colour([-first for (first,) in found])))
+        channels = [
+            Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
+            for own, (one, least, most) in zip(found, ranges, strict=True)
+        ]
+        rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
         if rule is None:
-            if is_average:
-                raise InputError("sums of an average must have 32 bits with a factor, not more")
             return None
         kappa, lam, shift = rule
-        if source.stage == INPUT and not is_average:
-            return self._input(sums, levels, Scaling(multiply=kappa[0], add=lam[0], shift=shift))
-        height, width, channels = source.shape
-        layer = sums.layer if is_average else f"{height}x{width}x{channels}:1x1:scaled"
-        arrays = {"factor": np.array(kappa[0]), "summand": np.array(lam[0]), "shift": np.array(shift)}
-        precision = precision_text(source, 0, levels.bits, signed=levels.signed, like_source=True)
-        averaged = replace(sums, kernel="avgpool", name=sums.name or "requantise")
-        return self._after(sums, self._add(averaged, layer, precision, arrays), levels)
-
-    def _added(self, sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> Map:
-        """The sum of two maps."""
-        first, second = sums.sources
-        one = sums.channels[0]
-        if any((two.a, two.b, two.low, two.high) != (one.a, one.b, one.low, one.high) for two in sums.channels):
-            raise InputError("what follows an addition must be the same for all channels")
-        if not one.a:
-            raise InputError("factor of a sum must be other than 0, not 0")
-        found = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
-        if found.differing:
-            self.note(f"{sums.name}: {found.differing} of {found.pairs} pairs are not what its quantiser makes of them")
-        arrays = {
-            "factors": np.array(found.factors),
-            "summand": np.array(found.summand),
-            "shift": np.array(found.shift),
-        }
-        precision = "x".join(
-            (
-                letter(first.bits, signed=first.signed, usual=False),
-                letter(second.bits, signed=second.signed, usual=True),
-                letter(levels.bits, signed=levels.signed, usual=False),
-            )
-        )
-        return self._after(sums, self._add(sums, sums.layer, precision, arrays), levels)
+        return self._input(sums, levels, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
         """The input itself in other numbers, which is the caller's work: once only."""
@@ -200,6 +167,8 @@ class Assembly:
     def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
         """The results in memory, pooled."""
         low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
+        if levels.top is not None:
+            high = (1 << levels.bits) - 1
         found = Map(
             stage=stage,
             places=sums.places,

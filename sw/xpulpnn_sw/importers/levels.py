@@ -5,22 +5,17 @@ A quantiser gives ``q >= m`` exactly for real numbers from a bound on, for each 
 agrees with these integers at each of them and one below, as both are monotonous. No floating point takes part.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import ceil, floor
-from typing import Any
-
-import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
 from xpulpnn_sw.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 WIDTHS = (2, 4, 8)
 """Of elements of maps and weights, besides single bits."""
 
-_THRESHOLD_BITS = 16
 _TRIES = 4
 """Shifts that are tried, the largest first."""
 
@@ -29,6 +24,9 @@ Fit = tuple[list[int], list[int], int]
 
 Bound = tuple[Fraction, bool]
 """A real number, and whether it is above the bound itself."""
+
+Listed = tuple[int, Fraction | None, tuple[int, int], bool]
+"""A result, where it begins, as a number and as numerator and denominator, and whether it is above that."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +45,10 @@ class Levels:
         For a result above ``low`` and a channel: where it begins.
     is_free : bool
         Whether it is the importer's, so that steps may be at the places next to those.
+    by_channel : bool
+        Whether bounds depend on the channel.
+    top : int or None
+        A result that those above may be taken for, since a layer behind clips there; None: memory ends there.
     """
 
     bits: int
@@ -57,6 +59,26 @@ class Levels:
     offset: Fraction
     bound: Callable[[int, int], Bound]
     is_free: bool = False
+    by_channel: bool = False
+    top: int | None = None
+    _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
+
+    def bounds(self, channel: int) -> list[Listed]:
+        """For each of the results where it begins; None where it does not for any number."""
+        key = channel if self.by_channel else 0
+        if key not in self._known:
+            self._known[key] = [self._listed(result, channel) for result in self.results]
+        return self._known[key]
+
+    def _listed(self, result: int, channel: int) -> Listed:
+        if self.bits != SIGN_BITS and not self.low < result <= self.high:
+            return result, None, (0, 1), False
+        real, is_above = self.bound(result, channel)
+        return result, real, (real.numerator, real.denominator), is_above
+
+    def freely(self) -> "Levels":
+        """The same as the importer's."""
+        return replace(self, is_free=True)
 
     @property
     def results(self) -> range:
@@ -64,7 +86,33 @@ class Levels:
         if self.bits == SIGN_BITS:
             return range(1, 2)
         least = -(1 << (self.bits - 1)) if self.signed else 0
-        return range(least + 1, least + (1 << self.bits))
+        return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
+
+    def result(self, real: Fraction, channel: int) -> int:
+        """What a number becomes."""
+
+        def reached(result: int) -> bool:
+            begin, is_above = self.bound(result, channel)
+            return real > begin if is_above else real >= begin
+
+        above = range(self.low + 1, self.high + 1)
+        return self.low + bisect_left(above, True, key=lambda one: not reached(one))
+
+    def within(self, low: int, high: int) -> "Levels":
+        """The same where only results ``low..high`` occur, numbered from 0 on, so that memory ends where they begin."""
+
+        def bound(result: int, channel: int) -> Bound:
+            return self.bound(result + low, channel)
+
+        return replace(
+            self,
+            signed=False,
+            low=0,
+            high=high - low,
+            offset=self.offset + self.scale * low,
+            bound=bound,
+            top=high - low,
+        )
 
 
 def stored(low: int, high: int) -> tuple[int, bool]:
@@ -154,32 +202,46 @@ class Affine:
         return real if self.high is None else min(real, self.high)
 
 
+def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:
+    """The least and the greatest result that there are where channels are clipped; None if channels differ."""
+    ends = {
+        (
+            levels.low if one.low is None else levels.result(one.low, number),
+            levels.high if one.high is None else levels.result(one.high, number),
+        )
+        for number, one in enumerate(channels)
+    }
+    return ends.pop() if len(ends) == 1 else None
+
+
 def steps(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
     """For each of the results the least sum that gives it, of sums in ``least..most``; none does: ``most + 1``.
 
     The factor of the sums must not be negative.
     """
+    # whole numbers instead of fractions, which would be reduced for every result of every channel
+    factor, divisor = affine.a.numerator, affine.a.denominator
+    summand, unit = affine.b.numerator, affine.b.denominator
     found: list[int] = []
-    for result in levels.results:
-        if levels.bits != SIGN_BITS and not levels.low < result <= levels.high:
+    for result, real, (number, over), is_above in levels.bounds(channel):
+        if real is None:
             found.append(least if result <= levels.low else most + 1)
-            continue
-        real, is_above = levels.bound(result, channel)
-
-        def reached(value: Fraction, real: Fraction = real, is_above: bool = is_above) -> bool:
-            return value > real if is_above else value >= real
-
-        if affine.low is not None and reached(affine.low):
+        elif affine.low is not None and _reaches(affine.low, real, is_above=is_above):
             found.append(least)
-        elif affine.high is not None and not reached(affine.high):
+        elif affine.high is not None and not _reaches(affine.high, real, is_above=is_above):
             found.append(most + 1)
-        elif affine.a == 0:
-            found.append(least if reached(affine.b) else most + 1)
+        elif not factor:
+            found.append(least if _reaches(affine.b, real, is_above=is_above) else most + 1)
         else:
-            exact = (real - affine.b) / affine.a
-            value = floor(exact) + 1 if is_above else ceil(exact)
+            above, below = (number * unit - summand * over) * divisor, over * unit * factor
+            value = above // below + 1 if is_above else -(-above // below)
             found.append(min(max(value, least), most + 1))
     return found
+
+
+def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
+    """Whether a number is at a bound, or above it."""
+    return value > real if is_above else value >= real
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -259,73 +321,3 @@ def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, i
     word = 1 << (ACCUMULATOR_BITS - 1)
     fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)
     return (kappa, lam) if fits else None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Chosen:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them.
-
-    Parameters
-    ----------
-    rule : Rule
-        Its name.
-    arrays : dict of str to array
-        What it takes.
-    moved : int
-        Steps that are not where the quantiser has them.
-    """
-
-    rule: Rule
-    arrays: dict[str, Any]
-    moved: int = 0
-
-
-_NORMALISING = (
-    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
-    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
-)
-"""Rules with a factor and a summand, their bits and the longest shift; the cheapest first."""
-
-
-def rule_of(levels: Levels, channels: Sequence[Channel]) -> Chosen:
-    """The cheapest rule that is the quantiser for every sum in the range; without any the nearest there is.
-
-    Raises :class:`InputError` for sums of more bits than a rule has.
-    """
-    if levels.bits != SIGN_BITS:
-        for rule, bits, longest in _NORMALISING:
-            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
-            if found is not None:
-                return _normalising(rule, found)
-    bound = 1 << (_THRESHOLD_BITS - 1)
-    # sums above a threshold count, and those equal to a step do
-    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
-    values = np.clip(wanted, -bound, bound - 1)
-    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
-    # a threshold at an end serves as well if no sum lies beyond
-    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
-    if bool(is_same.all()):
-        return Chosen(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
-    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
-        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
-        if found is not None:
-            return replace(_normalising(rule, found), moved=_moved(found, channels, levels.results))
-    raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
-
-
-def _normalising(rule: Rule, found: Fit) -> Chosen:
-    kappa, lam, shift = found
-    arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
-    return Chosen(rule=rule, arrays=arrays)
-
-
-def _moved(found: Fit, channels: Sequence[Channel], results: range) -> int:
-    """Steps that a rule has at other sums."""
-    factors, summands, shift = found
-    count = 0
-    for kappa, lam, one in zip(factors, summands, channels, strict=True):
-        for result, step in zip(results, one.steps, strict=True):
-            is_late = step <= one.most and kappa * step + lam >> shift < result
-            is_early = step > one.least and kappa * (step - 1) + lam >> shift >= result
-            count += is_late or is_early
-    return count

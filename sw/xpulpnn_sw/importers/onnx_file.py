@@ -1,8 +1,7 @@
 """ONNX models: the file, the nodes in their order, constants computed beforehand."""
 
-from collections.abc import Mapping
-from fractions import Fraction
-from math import prod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS, Assembly
+from xpulpnn_sw.importers.assembly import INPUT, Assembly
+from xpulpnn_sw.importers.onnx_input import ModelInput
 from xpulpnn_sw.importers.onnx_node import Context, Node
-from xpulpnn_sw.importers.onnx_operators import OPERATORS
+from xpulpnn_sw.importers.onnx_operators import ON_CODES, OPERATORS
+from xpulpnn_sw.importers.onnx_probes import probes
 from xpulpnn_sw.importers.options import ImportOptions
-from xpulpnn_sw.importers.policy import Policy, evaluated, reason_of
-from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, standard_places
+from xpulpnn_sw.importers.policy import Calibration, Policy, evaluated, reason_of
+from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value
+from xpulpnn_sw.importers.widths import Reader
 from xpulpnn_sw.networks.described import Described
 
-_LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
+_LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "QLinearSoftmax")
 """Ends of networks that do not change which result is the greatest."""
 
-_SAMPLES = (1 << SAMPLE_BITS) - 1
-_COLOURS = 4
-"""Most of an image, by which the axes of an input are told apart."""
+_UNCHANGED = (
+    *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+    *("Quant",),
+)
+"""What may be behind these."""
 
 
 def import_onnx(path: Path, options: ImportOptions) -> Described:
@@ -34,40 +38,125 @@ def import_onnx(path: Path, options: ImportOptions) -> Described:
     InputError, LayerError
         Files that are no such model; a node that no layer stands for, by name and with the reason.
     """
-    model = _loaded(path)
-    graph = model.graph
-    constants = {one.name: _array(one, path) for one in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in constants]
-    if len(inputs) != 1 or len(graph.output) != 1:
-        raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
-    shape = _input_shape(inputs[0])
-    nodes = [_node(one) for one in graph.node]
-    policy = None if options.quantise is None else Policy.calibrated(model, inputs[0].name, shape, options)
-    context = Context(assembly=Assembly(options.name, options.note), policy=policy, note=options.note)
-    values: dict[str, Value] = {**constants, inputs[0].name: _input(shape, options)}
-    output = graph.output[0].name
-    for node in nodes:
-        _compute(node, values, context, model, output)
-    if output not in values:
-        raise InputError(f"output of the model must be that of a node, not {output}")
-    return _finished(values[output], context, nodes)
+    model, request = OnnxModel.read(path), options.request
+    return model.network(options, None if request is None else model.calibration(options).policy(request))
 
 
-def _finished(result: Value, context: Context, nodes: list[Node]) -> Described:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnnxModel:
+    """A model out of a file, which can be read with other bits again and again.
+
+    Parameters
+    ----------
+    proto : ModelProto
+        As onnx has it.
+    constants : mapping of str to array
+        Its tensors.
+    nodes : tuple of Node
+        In their order.
+    input : ModelInput
+        Its input.
+    """
+
+    proto: Any
+    constants: Mapping[str, NDArray[Any]]
+    nodes: tuple[Node, ...]
+    input: ModelInput
+
+    @classmethod
+    def read(cls, path: Path) -> "OnnxModel":
+        """The model in a file; raises :class:`InputError` for files that are none of one image."""
+        model = _loaded(path)
+        graph = model.graph
+        constants = {one.name: _array(one, path) for one in graph.initializer}
+        inputs = [one for one in graph.input if one.name not in constants]
+        if len(inputs) != 1 or len(graph.output) != 1:
+            raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
+        nodes = tuple(_node(one) for one in graph.node)
+        return cls(proto=model, constants=constants, nodes=nodes, input=ModelInput.of(inputs[0]))
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The layers that read maps, in their order."""
+        live, samples = {self.input.name}, {self.input.name}
+        sources: dict[str, str] = {}
+        found: list[Reader] = []
+        for node in self.nodes:
+            given = [name for name in node.inputs if name in live]
+            # the shape of a map is no map
+            if not given or node.operator == "Shape":
+                continue
+            live.update(node.outputs)
+            if node.operator == "Pad":
+                # what is behind reads what is before
+                sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
+            is_first = samples.issuperset(given)
+            given = tuple(sources.get(name, name) for name in given)
+            if node.operator in _WEIGHTED and node.inputs[0] in live and not {*node.inputs[1:]} & live:
+                found.append(Reader(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
+            elif node.operator in _AVERAGES or (node.operator in _SUMS and len(given) > 1):
+                found.append(Reader(name=node.name, inputs=given, is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
+        return tuple(found)
+
+    def calibration(self, options: ImportOptions) -> Calibration:
+        """What its tensors are like for ``options.images``; raises :class:`InputError` for others than its inputs."""
+        found = probes(self.nodes, self.constants)
+        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found)
+
+    def network(self, options: ImportOptions, policy: Policy | None) -> Described:
+        """The network; raises what :func:`import_onnx` raises."""
+        assembly = Assembly(options.name, options.note)
+        context = Context(assembly=assembly, policy=policy, note=options.note)
+        image = self.input.value(options, assembly, quantises=policy is not None)
+        values: dict[str, Value] = {**self.constants, self.input.name: image}
+        nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
+        for node in nodes:
+            _compute(node, values, context, self.proto)
+        if output not in values:
+            raise InputError(f"output of the model must be that of a node, not {output}")
+        return _finished(values[output], context, output)
+
+
+_WEIGHTED = ("Conv", "Gemm", "MatMul")
+_AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
+_SUMS = ("Add", "Sub")
+"""Operators that read maps: with constant weights, without any, and if they have two maps."""
+
+
+def _without_end(nodes: Sequence[Node], output: str, note: Callable[[str], None]) -> tuple[Sequence[Node], str]:
+    """The nodes without those at the end that do not change which result is the greatest, and the output then."""
+    producers = {name: node for node in nodes for name in node.outputs}
+    end, behind, removed = output, list[Node](), list[Node]()
+    while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
+        node = producers[end]
+        behind.append(node)
+        end = node.inputs[0] if node.inputs else ""
+        if node.operator in _LEFT_OUT:
+            removed, output = list(behind), end
+    for node in reversed([one for one in removed if one.operator in _LEFT_OUT]):
+        note(f"{node} is left out: it does not change which result is the greatest")
+    return [node for node in nodes if not any(node is one for one in removed)], output
+
+
+def _finished(result: Value, context: Context, output: str) -> Described:
     if isinstance(result, Sums):
         try:
             if context.policy is not None and result.weights is None:
-                context.map_of(result, nodes[-1].outputs[0])
+                context.map_of(result, output)
             else:
                 context.assembly.raw(result)
         except (InputError, LayerError) as error:
-            raise InputError(f"end of the model behind {result.name or nodes[-1].name}: {error}") from None
-    elif not isinstance(result, Map) or result.stage == INPUT:
+            raise InputError(f"end of the model behind {result.name or output}: {error}") from None
+    elif isinstance(result, Map) and result.stage != INPUT:
+        result.check_unpadded()
+    else:
         raise InputError("output of the model must depend on its input through a layer at least, not without any")
     return context.assembly.finish()
 
 
-def _compute(node: Node, values: dict[str, Value], context: Context, model: Any, output: str) -> None:
+def _compute(node: Node, values: dict[str, Value], context: Context, model: Any) -> None:
     """The outputs of a node."""
     for name in node.inputs:
         if name and name not in values:
@@ -78,13 +167,11 @@ def _compute(node: Node, values: dict[str, Value], context: Context, model: Any,
         folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
         values.update(zip(node.outputs, folded, strict=False))
         return
-    if node.operator in _LEFT_OUT and output in node.outputs:
-        context.note(f"{node} is left out: it does not change which result is the greatest")
-        values[output] = live[0]
-        return
     operator = OPERATORS.get(node.operator)
     if operator is None:
         raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
+    if node.operator not in ON_CODES and any(isinstance(one, Map) and one.codes for one in live):
+        raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
         values[node.outputs[0]] = operator(context, node, given)
     except (InputError, LayerError) as error:
@@ -122,58 +209,24 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
         raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
 
 
+def _text(name: Any) -> str:
+    """A name; raises :class:`InputError` for bytes that are no text, as damaged files have."""
+    if not isinstance(name, str):
+        raise InputError(f"names in the model must be text, not {name}")
+    return name
+
+
 def _node(proto: Any) -> Node:
     from onnx import helper
 
     attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
     return Node(
-        operator=proto.op_type,
-        name=proto.name or (proto.output[0] if proto.output else ""),
-        inputs=tuple(proto.input),
-        outputs=tuple(proto.output),
+        operator=_text(proto.op_type),
+        name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
+        inputs=tuple(map(_text, proto.input)),
+        outputs=tuple(map(_text, proto.output)),
         attributes=attributes,
         proto=proto,
-    )
-
-
-def _input_shape(value: Any) -> tuple[int, ...]:
-    """Shape of the model's input for one image."""
-    sizes = [one.dim_value if one.HasField("dim_value") else 0 for one in value.type.tensor_type.shape.dim]
-    if not sizes or sizes[0] not in (0, 1) or any(size < 1 for size in sizes[1:]):
-        raise InputError(f"input {value.name} must be one image of known size, not of shape {sizes}")
-    return (1, *sizes[1:])
-
-
-def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
-    """Rows, columns and channels of an input in memory, and whether the model has its channels last."""
-    match shape[1:]:
-        case (size,):
-            return (1, 1, size), True
-        case (rows, columns):
-            return (rows, columns, 1), True
-        case (first, second, third):
-            is_last = third <= _COLOURS < first
-            return ((first, second, third), True) if is_last else ((second, third, first), False)
-        case _:
-            raise InputError(f"input must have an axis to three besides the image's, not the shape {shape}")
-
-
-def _input(shape: tuple[int, ...], options: ImportOptions) -> Map:
-    """The samples of an image."""
-    stored, is_last = _stored_shape(shape)
-    numbers = np.arange(prod(stored)).reshape(shape) if is_last else standard_places(stored)
-    if options.high <= options.low:
-        raise InputError(f"range of the input must be ascending, not {float(options.low)}..{float(options.high)}")
-    return Map(
-        stage=INPUT,
-        places=numbers,
-        shape=stored,
-        bits=SAMPLE_BITS,
-        signed=False,
-        low=0,
-        high=_SAMPLES,
-        scale=Fraction(options.high - options.low, _SAMPLES),
-        offset=Fraction(options.low),
     )
 
 

@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.assembly import INPUT, SAMPLE_BITS
 from xpulpnn_sw.importers.levels import WIDTHS, Affine
 from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_windows import Window, planar, standard, window_of
 from xpulpnn_sw.importers.values import Map, Quantised, Shape, Sums, Value, by_channel, moved, standard_places
-from xpulpnn_sw.layer_text import join
 from xpulpnn_sw.precision import SIGN_BITS
 
+IMAGE_CHANNELS = 3
+"""With more, pixels of the input fill words."""
+
 Given = Sequence[Value | None]
-Pads = tuple[int, int, int, int]
-"""At top, bottom, left and right."""
+_MAP_AXES, _SEQUENCE_AXES = 4, 3
 
 
 def weight_bits(values: Any, source: Map) -> int:
     """The narrowest width that has these weights; raises :class:`InputError` if none does."""
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
+    if source.bits == SIGN_BITS:
+        raise InputError("weights must be -1 and 1 for inputs of one bit, not others")
     low, high = int(values.min()), int(values.max())
     for bits in WIDTHS:
         if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
@@ -75,53 +80,6 @@ def _products(
     )
 
 
-def _standard(source: Map | Sums) -> Shape:
-    """Rows, columns and channels; raises :class:`InputError` if the tensor is no map in the usual order."""
-    if not np.array_equal(source.places, standard_places(source.shape)):
-        raise InputError(f"input must be a map of [1][channel][row][column], not of shape {source.places.shape}")
-    return source.shape
-
-
-def _pads(node: Node, shape: Shape, kernel: Sequence[int], strides: Sequence[int]) -> Pads:
-    mode = node.text("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        top, left, bottom, right = node.numbers("pads", (0, 0, 0, 0))
-        return top, bottom, left, right
-    if mode == "VALID":
-        return 0, 0, 0, 0
-    if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
-    found: list[int] = []
-    for size, width, step in zip(shape, kernel, strides, strict=False):
-        total = max((-(-size // step) - 1) * step + width - size, 0)
-        less, more = total // 2, total - total // 2
-        found += [less, more] if mode == "SAME_UPPER" else [more, less]
-    return found[0], found[1], found[2], found[3]
-
-
-def _window(node: Node, shape: Shape, kernel: Sequence[int]) -> tuple[list[int], Pads, tuple[int, int]]:
-    """Strides, pads, and rows and columns of the results."""
-    if len(kernel) != 2:
-        raise InputError(f"windows must have two directions, not {len(kernel)}")
-    strides = node.numbers("strides", (1, 1))
-    if node.numbers("dilations", (1, 1)) != [1, 1]:
-        raise InputError("dilations must be 1, not others")
-    top, bottom, left, right = _pads(node, shape, kernel, strides)
-    if node.number("ceil_mode", 0):
-        bottom += -(shape[0] + top + bottom - kernel[0]) % strides[0]
-        right += -(shape[1] + left + right - kernel[1]) % strides[1]
-    rows = (shape[0] + top + bottom - kernel[0]) // strides[0] + 1
-    columns = (shape[1] + left + right - kernel[1]) // strides[1] + 1
-    if rows < 1 or columns < 1:
-        raise InputError(f"window must be at most the padded map, not {kernel[0]}x{kernel[1]}")
-    return strides, (top, bottom, left, right), (rows, columns)
-
-
-def _text(shape: Shape, rest: str, strides: Sequence[int], pads: Pads) -> str:
-    height, width, channels = shape
-    return f"{height}x{width}x{channels}:{rest}:s={join(tuple(strides))},p={join(pads)}"
-
-
 def _biased(sums: Sums, bias: Value | None) -> Value:
     """With a bias for each channel."""
     if bias is None:
@@ -135,29 +93,82 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
 
 
 def convolution(context: Context, node: Node, given: Given) -> Value:
-    """``Conv``, depthwise if each channel is a group."""
-    source = context.map_of(given[0], node.inputs[0])
+    """``Conv`` in two directions or one, depthwise if each channel is a group."""
+    source = context.map_of(given[0], node.inputs[0], padded=True)
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=0)
-    shape, size, groups = _standard(source), weights.values.shape, node.number("group", 1)
-    if len(size) != 4:
+    is_sequence = weights.values.ndim == source.places.ndim == _SEQUENCE_AXES
+    if is_sequence:
+        node, source, weights = _sequence(node, source, weights)
+    shape, size, groups = standard(source), weights.values.shape, node.number("group", 1)
+    if len(size) != _MAP_AXES:
         raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
     kernel = node.numbers("kernel_shape", size[2:])
-    if kernel != list(size[2:]) or size[1] * groups != shape[2]:
+    if kernel != list(size[2:]) or groups < 1 or size[1] * groups != shape[2] or size[0] % groups:
         raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
-    strides, pads, area = _window(node, shape, kernel)
-    after = (*area, size[0])
-    window = f"{kernel[0]}x{kernel[1]}"
-    if groups == 1:
-        chosen = "pointwise" if window == "1x1" else "conv"
-        rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{window}"
-        stored = weights.values.transpose(0, 2, 3, 1)
-    elif groups == shape[2] == size[0]:
-        chosen, rest, stored = "depthwise", window, weights.values[:, 0]
+    window = window_of(node, shape, kernel, source.pads)
+    if window.dilations != (1, 1):
+        weights = _spread(weights, window, source)
+        context.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
+    is_depthwise = groups == shape[2] == size[0] and groups > 1
+    if groups > 1 and not is_depthwise:
+        weights = _whole(weights, groups, source)
+        context.note(f"{node}: its {groups} groups become one with weights of 0")
+    is_image = source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS and not is_depthwise
+    after, reach = (*window.results, size[0]), "x".join(map(str, window.reach))
+    if is_depthwise:
+        chosen, rest, stored = "depthwise", reach, weights.values[:, 0]
     else:
-        raise InputError(f"group must be 1, or {shape[2]} with as many filters, not {groups} with {size[0]}")
-    layer = _text(shape, rest, strides, pads)
-    sums = _products(node, chosen, layer, source, weights, stored, after, standard_places(after), pads=any(pads))
+        chosen = "pointwise" if reach == "1x1" and not is_image else "conv"
+        rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{reach}"
+        stored = weights.values.transpose(0, 2, 3, 1)
+    layer = window.text(shape, rest)
+    places = standard_places(after)[:, :, 0] if is_sequence else standard_places(after)
+    sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
+    if is_image:
+        # kernels for images have weights in bytes, and take half the cycles of others all the same
+        sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
+
+
+def _sequence(node: Node, source: Map, weights: Quantised) -> tuple[Node, Map, Quantised]:
+    """A convolution in one direction as one of a map, of one row or, of an input that has channels as rows, of all."""
+    changed, plane = planar(node, source)
+    assert isinstance(plane, Map)
+    outputs, channels, length = weights.values.shape
+    is_image = source.stage == INPUT and np.array_equal(source.places.ravel(), np.arange(source.places.size))
+    if not is_image or node.number("group", 1) != 1 or source.places.shape[1] != channels:
+        return changed, plane, weights.reshaped((outputs, channels, 1, length))
+    attributes = dict(changed.attributes) | {"kernel_shape": [channels, length]}
+    image = replace(source, places=source.places[:, np.newaxis])
+    return replace(changed, attributes=attributes), image, weights.reshaped((outputs, 1, channels, length))
+
+
+def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:
+    """Weights of 0 in the scale of their filter, as numbers and scales."""
+    if source.bits == SIGN_BITS:
+        raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
+    scale = np.empty(shape, object)
+    scale[...] = weights.scale[:, :1, :1, :1]
+    return np.zeros(shape, np.int64), scale
+
+
+def _spread(weights: Quantised, window: Window, source: Map) -> Quantised:
+    """Filters with their gaps as weights of 0."""
+    values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
+    rows, columns = window.dilations
+    values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
+    return Quantised(values=values, scale=scale)
+
+
+def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
+    """Filters of groups as filters of all channels."""
+    outputs, channels, *reach = weights.values.shape
+    values, scale = _zeros(weights, (outputs, channels * groups, *reach), source)
+    for group in range(groups):
+        own = slice(group * outputs // groups, (group + 1) * outputs // groups)
+        taken = slice(group * channels, (group + 1) * channels)
+        values[own, taken], scale[own, taken] = weights.values[own], weights.scale[own]
+    return Quantised(values=values, scale=scale)
 
 
 def _linear(node: Node, source: Map, weights: Quantised) -> Sums:
@@ -192,7 +203,7 @@ def gemm(context: Context, node: Node, given: Given) -> Value:
     weights = context.weights_of(given[1], node.inputs[1], channel_axis=None)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
-    alpha, beta = (float(node.attributes.get(name, 1)) for name in ("alpha", "beta"))
+    alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
     if (alpha, beta) != (1, 1):
         raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
     sums = _linear(node, source, weights if node.number("transB", 0) else weights.turned((1, 0)))
@@ -200,59 +211,6 @@ def gemm(context: Context, node: Node, given: Given) -> Value:
     if isinstance(bias, np.ndarray) and bias.size == 1:
         bias = np.full(sums.shape[2], bias.ravel()[0])
     return _biased(sums, bias)
-
-
-def maximum_pool(context: Context, node: Node, given: Given) -> Value:
-    """``MaxPool``: of sums, whose quantiser does not change which is the greatest, behind that."""
-    value = given[0]
-    if not isinstance(value, Map | Sums) or len(node.outputs) > 1:
-        raise InputError("input must depend on that of the model, and the output must be one")
-    shape = _standard(value)
-    kernel = node.numbers("kernel_shape", ())
-    strides, pads, area = _window(node, shape, kernel)
-    layer = _text(shape, f"{kernel[0]}x{kernel[1]}", strides, pads)
-    after = (*area, shape[2])
-    if isinstance(value, Sums):
-        return replace(value, pools=(*value.pools, layer), shape=after, places=standard_places(after))
-    if value.scale < 0:
-        raise InputError("scale of the input must be greater than 0, not less")
-    stage = context.assembly.channelwise("maxpool", layer, value, node.name)
-    return replace(value, stage=stage, shape=after, places=standard_places(after))
-
-
-def _average(context: Context, node: Node, value: Value | None, kernel: Sequence[int] | None) -> Value:
-    source = context.map_of(value, node.inputs[0])
-    shape = _standard(source)
-    size = list(shape[:2]) if kernel is None else list(kernel)
-    strides, pads, area = _window(node, shape, size)
-    if source.bits == SIGN_BITS:
-        raise InputError("inputs of an average must have two bits at least, not one")
-    if any(pads) and (not node.number("count_include_pad", 0) or source.offset):
-        raise InputError("pads of an average must count, and be zeros in memory, not others")
-    after, elements, channels = (*area, shape[2]), size[0] * size[1], shape[2]
-    low = min(source.low, 0) if any(pads) else source.low
-    return Sums(
-        name=node.name,
-        kernel="avgpool",
-        layer=f"{_text(shape, f'{size[0]}x{size[1]}', strides, pads)}:scaled",
-        sources=(source,),
-        channels=(Affine(a=source.scale / elements, b=source.offset),) * channels,
-        least=(low * elements,) * channels,
-        most=(source.high * elements,) * channels,
-        shape=after,
-        places=standard_places(after),
-        area=elements,
-    )
-
-
-def average_pool(context: Context, node: Node, given: Given) -> Value:
-    """``AveragePool``."""
-    return _average(context, node, given[0], node.numbers("kernel_shape", ()))
-
-
-def global_average_pool(context: Context, node: Node, given: Given) -> Value:
-    """``GlobalAveragePool``."""
-    return _average(context, node, given[0], None)
 
 
 def add_maps(context: Context, node: Node, given: Given, sign: int) -> Value:

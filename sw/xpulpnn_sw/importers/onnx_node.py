@@ -1,7 +1,8 @@
 """A node of an ONNX graph, and what its operator works in."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,36 @@ class Node:
     def text(self, name: str, default: str) -> str:
         """An attribute that is a text."""
         value = self.attributes.get(name, default)
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """An attribute that is a whole number."""
-        return int(self.attributes.get(name, default))
+        """An attribute that is a whole number; raises :class:`InputError` for another."""
+        return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute that is a list of whole numbers."""
-        return [int(one) for one in self.attributes.get(name, default)]
+        """An attribute that is a list of whole numbers; raises :class:`InputError` for another."""
+        values: Any = self.attributes.get(name, default)
+        try:
+            found = list(values)
+        except TypeError:
+            raise InputError(f"{name} must be whole numbers, not {values}") from None
+        return [self._whole(name, one) for one in found]
+
+    def real(self, name: str, default: float) -> float:
+        """An attribute that is a number; raises :class:`InputError` for another."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float) or not isfinite(value):
+            raise InputError(f"{name} must be a number, not {value}")
+        return float(value)
+
+    def _whole(self, name: str, value: Any) -> int:
+        if not isinstance(value, int) or abs(value) >= _MOST:
+            raise InputError(f"{name} must be a whole number below {_MOST}, not {value}")
+        return value
+
+
+_MOST = 1 << 31
+"""Of attributes that are whole numbers."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -71,10 +93,16 @@ class Context:
     assembly: Assembly
     policy: Policy | None
     note: Callable[[str], None]
+    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
-    def map_of(self, value: Value | None, tensor: str) -> Map:
-        """A value in memory; raises :class:`InputError` if nothing says how it is quantised."""
+    def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
+        """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
+
+        Unless ``padded`` there may be nothing around it.
+        """
         if isinstance(value, Map):
+            if not padded:
+                value.check_unpadded()
             return value
         if not isinstance(value, Sums):
             raise InputError(f"{tensor or 'input'} must depend on the input of the model, not be a constant")
@@ -82,7 +110,10 @@ class Context:
             raise InputError(
                 f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
             )
-        return self.assembly.quantised(value, self.policy.levels(tensor, value))
+        # a map that several layers read is quantised once
+        if value not in self._quantised:
+            self._quantised[value] = self.assembly.quantised(value, self.policy.levels(tensor, value))
+        return self._quantised[value]
 
     def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
         """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
@@ -91,8 +122,8 @@ class Context:
         if not isinstance(value, np.ndarray):
             raise InputError(f"{tensor} must be a constant, not depend on the input of the model")
         if self.policy is not None:
-            return self.policy.weights(value, channel_axis)
-        if not np.array_equal(value, np.rint(value)):
+            return self.policy.weights(tensor, value, channel_axis)
+        if value.dtype.kind not in "fiu" or not np.array_equal(value, np.rint(value)) or np.abs(value).max() >= _MOST:
             raise InputError(
                 f"{tensor} must come from a quantiser, not in floating point (--quantise makes quantisers)"
             )

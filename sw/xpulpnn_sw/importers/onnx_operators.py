@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.importers.onnx_layers import (
-    add_maps,
-    average_pool,
-    convolution,
-    gemm,
-    global_average_pool,
-    matrix_product,
-    maximum_pool,
+from xpulpnn_sw.importers.assembly import INPUT
+from xpulpnn_sw.importers.onnx_integer import (
+    integer_addition,
+    integer_average_pool,
+    integer_convolution,
+    integer_gemm,
+    integer_global_average_pool,
+    integer_product,
 )
+from xpulpnn_sw.importers.onnx_layers import add_maps, convolution, gemm, matrix_product
 from xpulpnn_sw.importers.onnx_node import Context, Node
+from xpulpnn_sw.importers.onnx_pools import average_pool, global_average_pool, maximum_pool, mean
 from xpulpnn_sw.importers.onnx_quantisers import (
+    INPUT_CODES,
     bipolar,
     dequantise,
     multi_threshold,
@@ -27,7 +30,18 @@ from xpulpnn_sw.importers.onnx_quantisers import (
     quantise,
     truncation,
 )
-from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, by_channel, clamped, exact, identity, moved
+from xpulpnn_sw.importers.values import (
+    Map,
+    Quantised,
+    Sums,
+    Value,
+    by_channel,
+    clamped,
+    constants,
+    exact,
+    identity,
+    moved,
+)
 
 Given = Sequence[Value | None]
 Operator = Callable[[Context, Node, Given], Value]
@@ -126,7 +140,7 @@ def batch_normalisation(_: Context, node: Node, given: Given) -> Value:
         raise InputError("parameters must be constants in floating point, not others")
     arrays = [np.asarray(one).reshape(axis) for one in given[1:5]]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
-    epsilon = exact(float(node.attributes.get("epsilon", 1e-5)))
+    epsilon = exact(node.real("epsilon", 1e-5))
     if any(one + epsilon <= 0 for one in variance):
         raise InputError("variances must be greater than 0, not less")
     factors = [one / root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
@@ -158,7 +172,7 @@ def clip(context: Context, node: Node, given: Given) -> Value:
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
         if value is None:
-            return exact(node.attributes[name]) if name in node.attributes else None
+            return exact(node.real(name, 0)) if name in node.attributes else None
         if not isinstance(value, np.ndarray):
             raise InputError(f"{name} must be a constant, not depend on the input")
         return exact(value.reshape(-1)[0])
@@ -171,19 +185,29 @@ def same(_: Context, __: Node, given: Given) -> Value:
     return live(given[0])
 
 
+def cast(_: Context, node: Node, given: Given) -> Value:
+    """The input in floating point: of a model whose input has whole numbers, these."""
+    from onnx import TensorProto
+
+    value, wanted = live(given[0]), node.number("to", TensorProto.FLOAT)
+    if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
+    if isinstance(value, Map) and value.codes:
+        if value.stage != INPUT or value.codes != INPUT_CODES:
+            raise InputError("input must be that of DequantizeLinear or of the model, not integers with a scale")
+        return replace(value, codes=None)
+    return value
+
+
 def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
     """A value in another shape or order."""
+    if isinstance(value, Map):
+        value.check_unpadded()
     if isinstance(value, Map | Sums):
         return replace(value, places=change(value.places))
     if isinstance(value, Quantised):
         return Quantised(values=change(value.values), scale=change(value.scale))
     return change(value)
-
-
-def _whole(value: Value | None) -> list[int]:
-    if not isinstance(value, np.ndarray):
-        raise InputError("shape and axes must be constants, not depend on the values of the input")
-    return [int(one) for one in value.ravel()]
 
 
 def _shape(value: Value | None) -> tuple[int, ...]:
@@ -197,7 +221,7 @@ def _shape(value: Value | None) -> tuple[int, ...]:
 
 def reshape(_: Context, node: Node, given: Given) -> Value:
     """Another shape."""
-    wanted = _whole(given[1]) if len(given) > 1 else node.numbers("shape", [])
+    wanted = constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
     if not node.number("allowzero", 0):
@@ -215,19 +239,19 @@ def flatten(_: Context, node: Node, given: Given) -> Value:
 
 def transpose(_: Context, node: Node, given: Given) -> Value:
     """Axes in another order."""
-    axes = node.attributes.get("perm")
+    axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda one: one.transpose(axes))
 
 
 def squeeze(_: Context, node: Node, given: Given) -> Value:
     """Without axes of one element."""
-    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
     return _placed(live(given[0]), lambda one: np.squeeze(one, tuple(axes) or None))
 
 
 def unsqueeze(_: Context, node: Node, given: Given) -> Value:
     """With axes of one element."""
-    axes = _whole(given[1]) if len(given) > 1 else node.numbers("axes", [])
+    axes = constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
     return _placed(live(given[0]), lambda one: np.expand_dims(one, tuple(axes)))
 
 
@@ -236,13 +260,44 @@ def shape_of(_: Context, __: Node, given: Given) -> Value:
     return np.array(live(given[0]).places.shape, np.int64)
 
 
-def pad(_: Context, node: Node, given: Given) -> Value:
-    """Nothing around the map: other pads are those of the layer behind."""
-    pads = _whole(given[1]) if len(given) > 1 else node.numbers("pads", [])
-    if any(pads):
-        raise InputError("pads must be 0, those of convolutions belong to the convolutions, not a node of their own")
-    return live(given[0])
+def _is_zero(value: Map, filling: Value | None, node: Node) -> bool:
+    """Whether a constant is what 0 is in a map, or in its integers."""
+    if filling is None:
+        filling = np.array(node.real("value", 0), np.float32)
+    if not isinstance(filling, np.ndarray) or filling.size != 1:
+        return False
+    number = exact(filling.ravel()[0])
+    return number == (0 if value.codes is None else value.codes[1])
 
+
+def pad(context: Context, node: Node, given: Given) -> Value:
+    """Zeros around a map, which become those of the layer behind."""
+    pads = constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
+    if not any(pads):
+        return live(given[0])
+    value = context.map_of(given[0], node.inputs[0])
+    axes = value.places.ndim
+    if node.text("mode", "constant") != "constant":
+        raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
+    if not _is_zero(value, given[2] if len(given) > 2 else None, node):
+        raise InputError("value around the map must be 0, not another")
+    if len(given) > 3 and given[3] is not None:
+        raise InputError("axes must be left out, not given")
+    if axes != 4 or len(pads) != 8 or min(pads) < 0 or any(pads[place] for place in (0, 1, 4, 5)):
+        raise InputError(f"pads must be those of rows and columns, 0 at least, not {', '.join(map(str, pads))}")
+    _, _, top, left, _, _, bottom, right = pads
+    return replace(value, pads=(top, bottom, left, right))
+
+
+ON_CODES = (
+    *("DequantizeLinear", "Cast", "QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearAveragePool"),
+    *("QLinearGlobalAveragePool", "MaxPool", "Pad", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"),
+    *("Shape", "Identity", "Dropout"),
+)
+"""Operators that take integers with a scale of their own."""
+
+QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
+"""Operators of models that are quantised."""
 
 OPERATORS: Mapping[str, Operator] = {
     "Quant": quant,
@@ -251,6 +306,12 @@ OPERATORS: Mapping[str, Operator] = {
     "Trunc": truncation,
     "QuantizeLinear": quantise,
     "DequantizeLinear": dequantise,
+    "QLinearConv": integer_convolution,
+    "QLinearMatMul": integer_product,
+    "QGemm": integer_gemm,
+    "QLinearAdd": integer_addition,
+    "QLinearAveragePool": integer_average_pool,
+    "QLinearGlobalAveragePool": integer_global_average_pool,
     "Conv": convolution,
     "Gemm": gemm,
     "MatMul": matrix_product,
@@ -264,6 +325,7 @@ OPERATORS: Mapping[str, Operator] = {
     "MaxPool": maximum_pool,
     "AveragePool": average_pool,
     "GlobalAveragePool": global_average_pool,
+    "ReduceMean": mean,
     "Reshape": reshape,
     "Flatten": flatten,
     "Transpose": transpose,
@@ -272,7 +334,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Shape": shape_of,
     "Identity": same,
     "Dropout": same,
-    "Cast": same,
+    "Cast": cast,
     "Pad": pad,
 }
 """By the name of the operator."""

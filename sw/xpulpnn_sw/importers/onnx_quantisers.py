@@ -1,19 +1,25 @@
 """Quantisers of QONNX and QDQ models."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from math import floor, log2
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.assembly import INPUT
 from xpulpnn_sw.importers.levels import Bound, Levels, sign_levels, stored, uniform_levels
 from xpulpnn_sw.importers.onnx_node import Context, Node
 from xpulpnn_sw.importers.values import Map, Quantised, Sums, Value, exact, identity
+from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 Given = Sequence[Value | None]
+
+INPUT_CODES = (Fraction(1), Fraction(0))
+"""Of a model's input of integers, until the model says what they stand for."""
 
 
 def _number(value: Value | None, what: str) -> Fraction:
@@ -68,8 +74,7 @@ def quant(context: Context, node: Node, given: Given) -> Value:
     is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
-    high = (1 << (int(bits) - is_signed)) - 1 - (is_narrow and not is_signed)
-    low = -(1 << (int(bits) - 1)) + is_narrow if is_signed else 0
+    low, high = _limits_of(int(bits), signed=is_signed, narrow=is_narrow)
     if isinstance(value, np.ndarray):
         return _constants(value, scale, zero, (low, high), mode)
     levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
@@ -121,9 +126,7 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
     value, table = given[:2]
     if not isinstance(value, Map | Sums) or not isinstance(table, np.ndarray) or table.ndim != 2:
         raise InputError("thresholds must be a constant [channel][level], not another value")
-    scale, bias = (
-        exact(float(node.attributes.get(name, usual))) for name, usual in (("out_scale", 1), ("out_bias", 0))
-    )
+    scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
         raise InputError(
@@ -137,34 +140,90 @@ def multi_threshold(context: Context, node: Node, given: Given) -> Value:
         return rows[channel % len(rows)][result - 1], False
 
     if count == 1 and scale == -2 * bias:
-        levels = replace(sign_levels(scale / 2), bound=begins)
+        levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
     else:
         bits, signed = stored(0, count)
-        levels = Levels(bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins)
+        levels = Levels(
+            bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
+        )
     return context.assembly.quantised(identity(value) if isinstance(value, Map) else value, levels)
+
+
+_TRUNC_INPUTS = (5, 6)
+"""Of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind."""
 
 
 def truncation(context: Context, node: Node, given: Given) -> Value:
     """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
-    if len(given) != 5:
-        raise InputError(f"Trunc must have 5 inputs, those of its first version, not {len(given)}")
-    value, (scale, zero, before, after) = given[0], [_number(one, "parameter") for one in given[1:]]
-    mode = node.text("rounding_mode", "FLOOR").upper()
-    if zero or before < after or mode != "FLOOR":
-        raise InputError(f"Trunc must be of zero point 0, towards fewer bits by FLOOR, not {mode} {before}->{after}")
+    if len(given) not in _TRUNC_INPUTS:
+        raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
+    value, (scale, zero, before, *more) = given[0], [_number(one, "parameter") for one in given[1:]]
+    after, mode = more[-1], node.text("rounding_mode", "FLOOR").upper()
+    if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
+        raise InputError("scales must be greater than 0 and widths 1..32, not others")
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
+    is_second = len(more) > 1
+    lower = round(log2(more[0] / scale)) if is_second else int(before - after)
+    if lower < 0:
+        raise InputError(f"Trunc must take bits away, not add {-lower}")
     sums = identity(value) if isinstance(value, Map) else value
-    reals = [
-        (one.at(end))
-        for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
-        for end in (least, most)
-    ]
-    step = scale * (1 << int(before - after))
-    low, high = (int(end / step // 1) for end in (min(reals), max(reals)))
-    levels = uniform_levels(step, Fraction(0), low, high, "FLOOR")
+    if is_second:
+        is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
+        low, high = _limits_of(int(after), signed=is_signed, narrow=is_narrow)
+    else:
+        reals = [
+            one.at(end)
+            for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
+            for end in (least, most)
+        ]
+        low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
+        high += int(mode != "FLOOR")
+    bits, signed = stored(low, high)
+    unit = 1 << lower
+    levels = Levels(
+        bits=bits,
+        signed=signed,
+        low=low,
+        high=high,
+        scale=scale * unit,
+        offset=-zero * scale,
+        bound=_truncated(scale, zero, unit, mode),
+    )
     found = context.assembly.quantised(sums, levels)
-    return replace(found, scale=scale)
+    behind = more[0] if is_second else scale
+    ratio = behind / levels.scale
+    # the zero point loses its lower bits too, in the second version
+    zero_behind = zero / unit if is_second else zero
+    return replace(
+        found, scale=found.scale * ratio, offset=(found.offset - levels.offset) * ratio - zero_behind * behind
+    )
+
+
+def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
+    """Where ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
+    if mode not in ("ROUND", "FLOOR", "CEIL"):
+        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+
+    def bound(result: int, _: int) -> Bound:
+        # the least whole number that gives it
+        if mode == "FLOOR":
+            least = result * unit
+        elif mode == "CEIL":
+            least = (result - 1) * unit + 1
+        else:
+            half = (2 * result - 1) * unit
+            # a half goes to even
+            least = half // 2 if half % 2 == 0 and result % 2 == 0 else half // 2 + 1
+        return (least - Fraction(1, 2) - zero) * scale, least % 2 != 0
+
+    return bound
+
+
+def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
+    """The least and the greatest number of so many bits."""
+    high = (1 << (bits - signed)) - 1 - (narrow and not signed)
+    return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
 def quantise(context: Context, node: Node, given: Given) -> Value:
@@ -176,8 +235,9 @@ def quantise(context: Context, node: Node, given: Given) -> Value:
         axis = node.number("axis", 1)
         spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
-    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, "ROUND", rounds_first=True)
-    return _end(value, levels, context)
+    own = _number(scale, "scale"), _number(zero, "zero point")
+    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), context)
+    return replace(found, codes=own) if isinstance(found, Map) else found
 
 
 def dequantise(_: Context, node: Node, given: Given) -> Value:
@@ -186,9 +246,16 @@ def dequantise(_: Context, node: Node, given: Given) -> Value:
     if isinstance(value, Map):
         zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
         number = _number(scale, "scale")
-        if value.scale != number or value.offset != -zero * number:
+        if value.codes is None:
+            raise InputError("input must be that of a quantiser, not what its results stand for")
+        if value.stage == INPUT and value.codes == INPUT_CODES:
+            # the codes of a model whose input has them
+            if number <= 0:
+                raise InputError(f"scale must be greater than 0, not {float(number)}")
+            return replace(value, scale=number, offset=-zero * number, codes=None)
+        if value.codes != (number, zero):
             raise InputError("scale and zero point must be those of the quantiser before, not others")
-        return value
+        return replace(value, codes=None)
     if isinstance(value, Quantised):
         return value
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":

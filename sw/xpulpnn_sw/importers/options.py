@@ -1,11 +1,14 @@
 """What a user says about a model that its file does not."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.importers.widths import Request
 
 
 def _silent(_: str) -> None:
@@ -20,10 +23,14 @@ class ImportOptions:
     ----------
     name : str
         Of the network.
-    low, high : Fraction
-        What the samples 0 and 255 of an image are for the model.
-    quantise : int or None
-        Bits of weights and activations of a model in floating point, 8, 4 or 2; None: models are quantised already.
+    samples : (Fraction, Fraction) or None
+        What the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1
+        in floating point.
+    normalisation : sequence of (Fraction, Fraction)
+        Mean and standard deviation, by colour or one for all, which the model's inputs are brought to 0 and 1 with
+        behind that; empty: none.
+    quantise : Request, int or None
+        Bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already.
     images : array of uint8 or None
         For ``quantise``, ``[image][row][column][colour]`` or without colours: what the ranges of activations are
         taken from.
@@ -34,9 +41,36 @@ class ImportOptions:
     """
 
     name: str
-    low: Fraction = field(default=Fraction(0))
-    high: Fraction = field(default=Fraction(1))
-    quantise: int | None = None
+    samples: tuple[Fraction, Fraction] | None = None
+    normalisation: Sequence[tuple[Fraction, Fraction]] = ()
+    quantise: Request | int | None = None
     images: NDArray[Any] | None = None
     wide: bool = False
     note: Callable[[str], None] = _silent
+
+    @property
+    def low(self) -> Fraction:
+        """What the sample 0 is for a model in floating point."""
+        return Fraction(0) if self.samples is None else self.samples[0]
+
+    @property
+    def high(self) -> Fraction:
+        """What the sample 255 is."""
+        return Fraction(1) if self.samples is None else self.samples[1]
+
+    def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
+        """Mean and standard deviation of each colour, empty if there are none.
+
+        Raises :class:`InputError` unless there is one for all, or one for each, and no deviation is 0.
+        """
+        found = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
+        if found and len(found) != colours:
+            raise InputError(f"--mean and --std must have 1 or {colours} numbers, not {len(found)}")
+        if any(deviation <= 0 for _, deviation in found):
+            raise InputError("--std must have numbers greater than 0, not others")
+        return found
+
+    @property
+    def request(self) -> Request | None:
+        """What ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for other bits than kernels have."""
+        return Request.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise

@@ -1,6 +1,7 @@
 """Which importer reads a model, by what its file begins with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +56,12 @@ READERS: tuple[Reader, ...] = (
         function="import_tflite",
     ),
     Reader(name="ONNX", suffix=".onnx", module="xpulpnn_sw.importers.onnx_file", function="import_onnx"),
+    Reader(
+        name="weights of CNV or CMSIS-NN's CIFAR-10",
+        suffix=".npz",
+        module="xpulpnn_sw.importers.arrays_file",
+        function="import_arrays",
+    ),
 )
 """Those there are; their modules are imported when they are needed."""
 
@@ -75,6 +82,28 @@ def import_model(path: Path, options: ImportOptions) -> Described:
         A file that is none of them or is damaged, a model that the kernels do not compute, named with the operator, or
         a package that is not installed.
     """
+    with packages_for(path) as reader:
+        read = cast("Importer", getattr(import_module(reader.module), reader.function))
+        return read(path, options)
+
+
+@contextmanager
+def packages_for(path: Path) -> Generator[Reader]:
+    """What reads a model; a package that it lacks meanwhile is named in an :class:`InputError`."""
+    reader = reader_of(path)
+    try:
+        yield reader
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("xpulpnn"):
+            raise
+        raise InputError(
+            f"{package} must be installed to read {reader.name}, not missing: pip install '.[networks]'"
+        ) from None
+
+
+def reader_of(path: Path) -> Reader:
+    """The importer of a model; raises :class:`InputError` for a file that cannot be read or is none of a kind."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_MAGIC_BYTES)
@@ -85,13 +114,4 @@ def import_model(path: Path, options: ImportOptions) -> Described:
     if not found:
         known = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
         raise InputError(f"model must be one of {known}, not {path}")
-    try:
-        read = cast("Importer", getattr(import_module(found[0].module), found[0].function))
-        return read(path, options)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package.startswith("xpulpnn"):
-            raise
-        raise InputError(
-            f"{package} must be installed to read {found[0].name}, not missing: pip install '.[networks]'"
-        ) from None
+    return found[0]

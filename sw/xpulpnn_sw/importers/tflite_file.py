@@ -25,6 +25,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
     "FULLY_CONNECTED": ("FullyConnectedOptions", ("FusedActivationFunction", "WeightsFormat")),
     "ADD": ("AddOptions", ("FusedActivationFunction",)),
+    "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
 }
@@ -83,6 +84,10 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, int]
+
+    def __str__(self) -> str:
+        """Place and kind."""
+        return f"operator {self.index} ({self.kind})"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

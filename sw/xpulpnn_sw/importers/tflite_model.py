@@ -21,7 +21,9 @@ LEAST, GREATEST = -128, 127
 
 NO_PADS = (0, 0, 0, 0)
 
-_ENDS: Mapping[str, tuple[float | None, float | None]] = {
+CODES = 256
+
+ENDS: Mapping[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0, None),
     "RELU6": (0, 6),
@@ -52,6 +54,8 @@ class Value:
         Whether codes are, in the network.
     pads : (int, int, int, int)
         Of zeros that an operator has put around it and no layer has yet: top, bottom, left, right.
+    top : int or None
+        The greatest code if the model clips before memory does, where codes begin at 0; None: memory clips.
     """
 
     source: str
@@ -60,6 +64,7 @@ class Value:
     zero: int
     signed: bool
     pads: tuple[int, int, int, int] = NO_PADS
+    top: int | None = None
 
     @property
     def width(self) -> str:
@@ -133,23 +138,41 @@ class Reader:
         return tensor.data.astype(np.int64)
 
     def result(self, source: str) -> Value:
-        """The output, which the layer ``source`` computes."""
-        return value_of(self.model.tensors[self.operator.outputs[0]], source)
+        """The output, which the layer ``source`` computes.
+
+        Where its activation clips inside the range of its codes, these are numbered from there on.
+        """
+        result = value_of(self.model.tensors[self.operator.outputs[0]], source)
+        low, high = ends = result.ends
+        for end, is_low in zip(ENDS[self._activation()], (True, False), strict=True):
+            if end is None:
+                continue
+            clipped = result.zero + round(end / result.scale)
+            low, high = (max(low, clipped), high) if is_low else (low, min(high, clipped))
+        require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
+        if (low, high) == ends:
+            return result
+        return replace(result, signed=False, zero=result.zero - low, top=high - low)
+
+    def check_same_codes(self) -> None:
+        """Raise :class:`OperatorError` unless the output has the scale and the zero point of the first input."""
+        one, other = self.tensor(0), self.model.tensors[self.operator.outputs[0]]
+        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
+        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+
+    def _activation(self) -> str:
+        """The operator's own, or what it is."""
+        if self.operator.kind in ENDS:
+            return self.operator.kind
+        if "FusedActivationFunction" not in self.operator.options:
+            return "NONE"
+        name = self.model.activations.get(self.option("FusedActivationFunction"), "another")
+        require(name in ENDS, f"fused activation must be one of {', '.join(ENDS)}, not {name}")
+        return name
 
     def option(self, name: str) -> int:
         """A number."""
         return self.operator.options[name]
-
-    def check_activation(self, result: Value) -> None:
-        """Raise :class:`OperatorError` unless the fused activation clips where codes end."""
-        name = self.model.activations.get(self.option("FusedActivationFunction"), "another")
-        require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
-        for end, code, is_low in zip(_ENDS[name], result.ends, (True, False), strict=True):
-            if end is None:
-                continue
-            clipped = result.zero + round(end / result.scale)
-            fits = clipped <= code if is_low else clipped >= code
-            require(fits, f"{name} must clip where the results' 8 bits end, {code}, not at {clipped}")
 
     def padding(
         self, size: tuple[int, int], window: tuple[int, int], stride: tuple[int, int]
@@ -186,8 +209,9 @@ def value_of(tensor: Tensor, source: str) -> Value:
 
 def weight_scales(tensor: Tensor, axis: int, channels: int) -> list[float]:
     """A scale for each of the channels, which lie along ``axis``."""
-    require(not tensor.zeros.any(), f"zero points of {tensor.name} must be 0, not {tensor.zeros.max()}")
     count = len(tensor.scales)
+    other = next((int(zero) for zero in tensor.zeros if zero), 0)
+    require(not other, f"zero points of {tensor.name} must be 0, not {other}")
     if count == 1:
         return [float(tensor.scales[0])] * channels
     require(count == channels and tensor.axis == axis, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
@@ -199,7 +223,7 @@ def named(operator: Operator, compute: Callable[[], None]) -> None:
     try:
         compute()
     except (OperatorError, InputError, LayerError) as error:
-        raise InputError(f"operator {operator.index} ({operator.kind}): {error}") from None
+        raise InputError(f"{operator}: {error}") from None
 
 
 def dims(shape: tuple[int, ...]) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError
 from xpulpnn_sw.importers.fixed_point import FixedPoint, Range, fixed_point, sum_ranges
 from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.tflite_factors import shifted_mean, shifted_sum
 from xpulpnn_sw.importers.tflite_file import Model, Operator, read_graph
 from xpulpnn_sw.importers.tflite_model import (
+    CODES,
     LEAST,
     NO_PADS,
     OperatorError,
@@ -27,7 +29,7 @@ from xpulpnn_sw.importers.tflite_model import (
 from xpulpnn_sw.layer_text import join
 from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.described import Described, Scaling
+from xpulpnn_sw.networks.described import Described, Scaling, by_colour
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 
 _IMAGE_CHANNELS = 4
@@ -86,7 +88,14 @@ class _Import:
             "MAX_POOL_2D": self._max_pool,
             "MEAN": self._mean,
             "PAD": self._pad,
+            "EXPAND_DIMS": self._reshape,
+            "QUANTIZE": self._requantise,
+            "RELU": self._requantise,
+            "RELU6": self._requantise,
+            "RELU_N1_TO_1": self._requantise,
             "RESHAPE": self._reshape,
+            "SQUEEZE": self._reshape,
+            "SUB": self._add,
         }
 
     def network(self) -> Described:
@@ -120,7 +129,7 @@ class _Import:
         model, start = self._model, self._model.inputs[0]
         if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
             removed = operators.pop(0)
-            self._note(f"operator {removed.index} (QUANTIZE) is left out: inputs are the codes behind it")
+            self._note(f"{removed} is left out: inputs are the codes behind it")
             return removed.outputs[0]
         if not model.operators:
             raise InputError("operators of the model must be one at least, not none")
@@ -134,32 +143,40 @@ class _Import:
             and operators[-1].outputs[:1] == (self._output,)
         ):
             removed = operators.pop()
-            self._note(f"operator {removed.index} ({removed.kind}) is left out: results are the codes before it")
+            self._note(f"{removed} is left out: results are the codes before it")
             self._output = removed.inputs[0]
 
     def _scaling(self, start: Value) -> Scaling:
         """Samples as codes."""
-        low, high = self._options.low, self._options.high
-        if (low, high) == (0, 1):
+        spread = self._options.by_colour(start.shape[-1])
+        if self._options.samples is None and not spread:
             return Scaling(add=LEAST) if start.signed else Scaling()
-        scale = Fraction(start.scale)
-        factor, offset = (high - low) / _GREATEST_SAMPLE / scale, low / scale + start.zero
-        half = Fraction(1, _BOTH)
-        return Scaling(
-            multiply=round(factor * (1 << _SAMPLE_SHIFT)),
-            add=round((offset + half) * (1 << _SAMPLE_SHIFT)),
-            shift=_SAMPLE_SHIFT,
-        )
+        low, high, half = self._options.low, self._options.high, Fraction(1, _BOTH)
+        multiply: list[int] = []
+        add: list[int] = []
+        for mean, deviation in spread or [(Fraction(0), Fraction(1))]:
+            unit = Fraction(start.scale) * deviation
+            multiply.append(round((high - low) / _GREATEST_SAMPLE / unit * (1 << _SAMPLE_SHIFT)))
+            add.append(round(((low - mean) / unit + start.zero + half) * (1 << _SAMPLE_SHIFT)))
+        return Scaling(multiply=by_colour(multiply), add=by_colour(add), shift=_SAMPLE_SHIFT)
 
     def _layer(
-        self, reader: Reader, kernel: str, text: str, inputs: tuple[Value, ...], arrays: dict[str, Any], *, pad: int = 0
+        self,
+        reader: Reader,
+        kernel: str,
+        text: str,
+        inputs: tuple[Value, ...],
+        arrays: dict[str, Any],
+        *,
+        pad: int = 0,
+        like: Value | None = None,
     ) -> Value:
-        """Add a layer that computes an operator's output."""
+        """Add a layer that computes an operator's output, with codes ``like`` those of another map or its own."""
         operator = reader.operator
         name = f"{kernel}{operator.index}"
         result = reader.result(name)
-        if "FusedActivationFunction" in operator.options:
-            reader.check_activation(result)
+        if like is not None:
+            result = replace(like, source=name, shape=result.shape)
         second = inputs[1].width if len(inputs) == _BOTH else "i8"
         sources = tuple(value.source for value in inputs)
         rule = {"requantise": "bn64"} if self._options.wide and "kappa" in arrays else {}
@@ -176,7 +193,21 @@ class _Import:
         shape = stage.output_shape
         require(_plain(result.shape) == _plain(shape), f"output must be {dims(shape)}, not {dims(result.shape)}")
         self._last = name
-        return result
+        return result if result.top is None else self._clipped(result)
+
+    def _clipped(self, value: Value) -> Value:
+        """A map behind a layer that makes its codes greater, such that the model's greatest is memory's."""
+        assert value.top is not None
+        raised = CODES - 1 - value.top
+        if not raised:
+            return replace(value, top=None)
+        name = f"{value.source}_clip"
+        # of rows, columns and channels, as averages are
+        shape = (*(1,) * (_MAP - len(value.shape)), *value.shape)
+        arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
+        self._builder.add(name, "avgpool", f"{dims(shape)}:1x1:scaled", "u8xu8xu8", arrays, sources=[value.source])
+        self._last = name
+        return replace(value, source=name, zero=value.zero + raised, top=None)
 
     def _products(
         self, reader: Reader, kernel: str, text: str, value: Value, weights: Ints, axis: int, *, pads: bool = False
@@ -204,13 +235,24 @@ class _Import:
         """Stride and padding of a layer, as its text has them, and the padding."""
         stride = reader.option("StrideH"), reader.option("StrideW")
         require(min(*stride, *window) > 0, f"windows and strides must be 1 at least, not {min(*stride, *window)}")
-        dilation = {reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor")}
-        require(dilation == {1}, f"dilation must be 1, not {max(dilation)}")
         top, bottom, left, right = value.pads
         size = value.shape[0] + top + bottom, value.shape[1] + left + right
         around = reader.padding(size, window, stride)
         pads = tuple(one + other for one, other in zip(around, value.pads, strict=True))
         return f":s={join(stride)},p={join(pads)}", (pads[0], pads[1], pads[2], pads[3])
+
+    def _spread(self, reader: Reader, weights: Ints) -> Ints:
+        """Filters ``[out][row][column][in]`` with weights of 0 in their gaps."""
+        rows, columns = (reader.operator.options.get(name, 1) for name in ("DilationHFactor", "DilationWFactor"))
+        require(min(rows, columns) > 0, f"dilation must be 1 at least, not {min(rows, columns)}")
+        if (rows, columns) == (1, 1):
+            return weights
+        filters, height, width, taken = weights.shape
+        reach = (height - 1) * rows + 1, (width - 1) * columns + 1
+        self._note(f"{reader.operator}: gaps of its filters become weights of 0, {dims(reach)} for {height}x{width}")
+        spread = np.zeros((filters, *reach, taken), np.int64)
+        spread[:, ::rows, ::columns] = weights
+        return spread
 
     def _conv(self, reader: Reader) -> Value:
         value, height, width, channels = reader.map(0, padded=True)
@@ -224,6 +266,8 @@ class _Import:
         require(weights.ndim == _MAP + 1, "weights must be [out, row, column, in]")
         filters, rows, columns, taken = weights.shape
         require(taken == channels, f"input channels of a filter must be {channels}, not {taken}")
+        weights = self._spread(reader, weights)
+        filters, rows, columns, taken = weights.shape
         steps, pads = self._window(reader, value, (rows, columns))
         if value.source == NETWORK_INPUT and self._last == NETWORK_INPUT and channels < _IMAGE_CHANNELS:
             kernel, text = "conv", f"{height}x{width}x{channels}:{filters}x{rows}x{columns}{steps}:image"
@@ -242,7 +286,18 @@ class _Import:
         if channels == 1:
             # every filter sees the whole input
             return self._full_conv(reader, value, by_channel[..., np.newaxis], (height, width, channels), axis=_MAP)
-        require(filters == channels, f"filters must be one for each of {channels} channels, not {filters}")
+        require(
+            filters % channels == 0, f"filters must be as many for each of {channels} channels, not {filters} of all"
+        )
+        if filters > channels:
+            self._note(
+                f"{reader.operator}: {filters // channels} filters for a channel become those of all, with zeros"
+            )
+            whole = np.zeros((filters, rows, columns, channels), np.int64)
+            whole[np.arange(filters), :, :, np.arange(filters) * channels // filters] = by_channel
+            return self._full_conv(reader, value, whole, (height, width, channels), axis=_MAP)
+        by_channel = self._spread(reader, by_channel[..., np.newaxis])[..., 0]
+        _, rows, columns = by_channel.shape
         steps, pads = self._window(reader, value, (rows, columns))
         text = f"{height}x{width}x{channels}:{rows}x{columns}{steps}"
         return self._products(reader, "depthwise", text, value, by_channel, _MAP, pads=any(pads))
@@ -261,17 +316,19 @@ class _Import:
             first.shape == second.shape, f"maps must have one shape, not {dims(first.shape)} and {dims(second.shape)}"
         )
         result = reader.result("")
-        found = _sum([one.scale / result.scale for one in (first, second)], (first, second), result.zero)
+        signs = (1, -1) if reader.operator.kind == "SUB" else (1, 1)
+        factors = [sign * one.scale / result.scale for one, sign in zip((first, second), signs, strict=True)]
+        found = shifted_sum(factors, (first, second), result.zero)
         return self._layer(reader, "add", f"{dims(first.shape)}:shift", (first, second), found)
 
     def _max_pool(self, reader: Reader) -> Value:
         value, *size = reader.map(0)
         window = reader.option("FilterHeight"), reader.option("FilterWidth")
         steps, _ = self._window(reader, value, window)
-        result = reader.result("")
-        same = (result.scale, result.zero, result.signed) == (value.scale, value.zero, value.signed)
-        require(same, "scale and zero point of the results must be those of the input")
-        return self._layer(reader, "maxpool", f"{dims(tuple(size))}:{dims(window)}{steps}", (value,), {})
+        reader.check_same_codes()
+        pooled = self._layer(reader, "maxpool", f"{dims(tuple(size))}:{dims(window)}{steps}", (value,), {}, like=value)
+        # an activation that clips further than memory does
+        return pooled if reader.result("").top is None else self._average(reader, pooled, (1, 1), "")
 
     def _average_pool(self, reader: Reader) -> Value:
         value, *_ = reader.map(0)
@@ -289,9 +346,16 @@ class _Import:
     def _average(self, reader: Reader, value: Value, window: tuple[int, int], steps: str) -> Value:
         result, area = reader.result(""), window[0] * window[1]
         sums = Range(*(end * area for end in value.ends))
-        found = _mean(value.scale / result.scale, sums, area, value.zero, result.zero)
+        found = shifted_mean(value.scale / result.scale, sums, area, value.zero, result.zero)
         text = f"{dims(value.shape)}:{dims(window)}{steps}:scaled"
         return self._layer(reader, "avgpool", text, (value,), found)
+
+    def _requantise(self, reader: Reader) -> Value:
+        """Every code by itself as one of another scale."""
+        value = reader.value(0)
+        require(value.pads == NO_PADS, "padding must be before a convolution, not here")
+        flat = (*(1,) * (_MAP - len(value.shape)), *value.shape)
+        return self._average(reader, replace(value, shape=flat), (1, 1), "")
 
     def _pad(self, reader: Reader) -> Value:
         value, *_ = reader.map(0)
@@ -300,15 +364,13 @@ class _Import:
         require(around[0] == [0, 0] == around[_MAP], "padding must be of rows and columns, not of channels")
         require(min(map(min, around)) >= 0, "padding must be at least 0")
         (top, bottom), (left, right) = around[1:_MAP]
-        result = reader.result(value.source)
-        require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
+        reader.check_same_codes()
         return replace(value, pads=(top, bottom, left, right))
 
     def _reshape(self, reader: Reader) -> Value:
         value = reader.value(0)
-        result = reader.result(value.source)
-        require((result.scale, result.zero) == (value.scale, value.zero), "scale and zero point must be the input's")
-        return value.reshaped(result.shape)
+        reader.check_same_codes()
+        return value.reshaped(reader.result(value.source).shape)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -319,34 +381,3 @@ def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _rule(rule: FixedPoint) -> dict[str, Any]:
     return {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
-
-
-_MAX_SHIFT = 24
-"""Of additions and averages: factors are exact enough long before."""
-
-
-def _sum(factors: list[float], maps: tuple[Value, Value], zero: int) -> dict[str, Any]:
-    """``(k1 * x1 + k2 * x2 + summand) >> shift`` within 32 bits."""
-    for shift in reversed(range(_MAX_SHIFT)):
-        kappas = [round(factor * 2.0**shift) for factor in factors]
-        products = [Range(*one.ends).scaled(kappa, 0) for one, kappa in zip(maps, kappas, strict=True)]
-        zeros = sum(kappa * one.zero for kappa, one in zip(kappas, maps, strict=True))
-        summand = (zero << shift) - zeros + (1 << shift >> 1)
-        low, high = sum(one.low for one in products), sum(one.high for one in products)
-        # in whatever order they are added up
-        parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
-        if parts.fits(32) and all(one.fits(32) for one in products):
-            return {"factors": kappas, "summand": summand, "shift": shift}
-    raise LayerError(f"scales of the maps must be near those of the sum, not {max(factors):g} times as large")
-
-
-def _mean(factor: float, sums: Range, area: int, before: int, behind: int) -> dict[str, Any]:
-    """``(sums * k / area + summand) >> shift``, products within 32 bits."""
-    for shift in reversed(range(_MAX_SHIFT)):
-        kappa = round(factor * 2.0**shift)
-        summand = (behind << shift) - kappa * before + (1 << shift >> 1)
-        products = sums.scaled(kappa, 0)
-        quotients = Range(products.low // area, -(-products.high // area)).scaled(1, summand)
-        if products.fits(32) and quotients.fits(32):
-            return {"factor": kappa, "summand": summand, "shift": shift}
-    raise LayerError(f"scale of the map must be near that of the average, not {factor:g} times as large")

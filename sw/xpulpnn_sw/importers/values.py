@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from xpulpnn_sw.importers.levels import Affine
 from xpulpnn_sw.layout import Ints
 
 Shape = tuple[int, int, int]
+Pads = tuple[int, int, int, int]
+"""At top, bottom, left and right."""
+
+NO_PADS: Pads = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,6 +67,11 @@ class Map:
         Their range.
     scale, offset : Fraction
         What they stand for.
+    pads : (int, int, int, int)
+        Rows and columns of zeros that a node has put around it, and no layer yet.
+    codes : (Fraction, Fraction) or None
+        Scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has
+        that.
     """
 
     stage: str
@@ -73,6 +83,13 @@ class Map:
     high: int
     scale: Fraction
     offset: Fraction
+    pads: Pads = NO_PADS
+    codes: tuple[Fraction, Fraction] | None = None
+
+    def check_unpadded(self) -> None:
+        """Raise :class:`InputError` if there are zeros around it."""
+        if self.pads != NO_PADS:
+            raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,12 +143,16 @@ class Sums:
     factors: tuple[Fraction, Fraction] | None = None
 
 
+_MOST_ELEMENTS = 1 << 26
+
 Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 
 
 def standard_places(shape: Shape) -> Ints:
-    """Of a tensor ``[1][channel][row][column]``."""
+    """Of a tensor ``[1][channel][row][column]``; raises :class:`InputError` for more than anybody has memory for."""
+    if prod(shape) > _MOST_ELEMENTS:
+        raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
     return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
 
 
@@ -151,6 +172,13 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     return [exact(value) for value in found]
 
 
+def constants(value: Value | None) -> list[int]:
+    """Whole numbers of a constant; raises :class:`InputError` for other values."""
+    if not isinstance(value, np.ndarray):
+        raise InputError("shape and axes must be constants, not depend on the values of the input")
+    return [int(one) for one in value.ravel()]
+
+
 def exact(value: Any) -> Fraction:
     """A number as it is; raises :class:`InputError` for infinities and what is no number."""
     if isinstance(value, Fraction):
@@ -164,6 +192,8 @@ def exact(value: Any) -> Fraction:
 def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
     """A value times a number plus another for each channel."""
     if isinstance(value, Map):
+        if any(summands):
+            value.check_unpadded()
         if len({*factors}) == len({*summands}) == 1 and factors[0]:
             return replace(value, scale=value.scale * factors[0], offset=value.offset * factors[0] + summands[0])
         value = identity(value)
@@ -180,6 +210,7 @@ def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
 
 def identity(value: Map) -> Sums:
     """Each element as a sum by itself, so that it can be quantised again: a depthwise layer with filters of one."""
+    value.check_unpadded()
     height, width, channels = value.shape
     return Sums(
         name="",

@@ -23,6 +23,9 @@ MAX_COUNT_IMMEDIATE = 0xFFF
 MAX_SHORT_BODY = 15
 """Most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words."""
 
+_REACH = 1 << 12
+"""Bytes that a branch goes back at most."""
+
 _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
@@ -252,11 +255,11 @@ class Builder:
         else:
             if count != Held(counter):
                 self.put(counter, count)
-            start = Label()
-            self.place(start)
+            start = Label(self.here)
             yield
             self("addi", counter, counter, -1)
-            self.branch("bne", counter, ZERO, start)
+            is_far = (self.here - (start.position or 0)) * WORD > _REACH
+            (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
 
     @contextmanager
     def _hardware_loop(self, count: Value, counter: int, level: int, *, short: bool) -> Generator[None]:

@@ -48,7 +48,9 @@ class KernelCode:
         """Assign the registers."""
         variant, precision = blocking.variant, blocking.precision
         self._blocking, self._im2col = blocking, im2col
-        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp)
+        # a byte of single bits is put together by the products of eight channels, written out
+        is_long = blocking.by_sign and not variant.xpulp
+        self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=is_long)
         registers = Registers()
         self._inner = inner = inner_loop(variant, precision, registers)
         self._planes = variant.planes(precision)

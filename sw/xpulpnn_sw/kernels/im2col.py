@@ -250,7 +250,7 @@ class _Group:
         b.below(self._work, self.y, self._value("rows", self._rows))
         b.below(self._top, self.x, self._value("columns", self._columns))
         b("and", self._work, self._work, self._top)
-        b.branch("beq", self._work, ZERO, border)
+        (b.far_branch if b.is_long else b.branch)("beq", self._work, ZERO, border)
         b.aside(write_border)
         self._inside()
         b.place(done)

@@ -60,6 +60,14 @@ class Level:
                 known = ",".join(map(str, sorted(self.widths, reverse=True)))
                 raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
 
+    def computes(self, precision: Precision) -> bool:
+        """Whether there is a kernel of this precision."""
+        try:
+            self.check_precision(precision)
+        except LayerError:
+            return False
+        return True
+
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the SIMD instructions in the kernel, which the core must have."""
         return frozenset({precision.x, precision.y} if self.xpulp else ())

@@ -265,3 +265,8 @@ class AddLayer(MapLayer):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReluLayer(MapLayer):
     """Negative elements become 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeLayer(MapLayer):
+    """Elements stay what they are, and come to lie channel by channel in memory."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
@@ -11,6 +12,7 @@ from xpulpnn_sw.clibrary.packing_maps import map_tensors
 from xpulpnn_sw.kernels.kind import Kind
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layer import Layer
 from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks.described import Described, Scaling
 from xpulpnn_sw.networks.graph import check_network
@@ -77,6 +79,7 @@ def made_stage(
     try:
         is_image = kernel == "conv" and layer.endswith(_IMAGE)
         computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
+        _check_size(computed)
         computing = kind_of(computed)
         widths = computing.precision(computed, Precision.parse(precision))
         _check_precision(computing, widths)
@@ -85,6 +88,18 @@ def made_stage(
     except (InputError, LayerError) as error:
         raise InputError(f"{name}: {error}") from None
     return Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
+
+
+_MOST_ELEMENTS = 1 << 26
+"""Of a map, far more than any memory of the design has."""
+
+
+def _check_size(layer: Layer) -> None:
+    """Raise :class:`LayerError` for maps that nobody has memory for."""
+    before = [getattr(layer, name, 1) for name in ("height", "width", "length", "channels", "inputs")]
+    for elements in (prod(before), prod(layer.out_shape) * layer.out_channels):
+        if elements > _MOST_ELEMENTS:
+            raise LayerError(f"maps must have {_MOST_ELEMENTS} elements at most, not {elements}")
 
 
 def _surrounded(layer: Any, pad: int) -> tuple[Any, int]:

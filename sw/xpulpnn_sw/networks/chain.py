@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
@@ -12,13 +13,32 @@ from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STA
 from xpulpnn_sw.kernels.function import STACK_STRIDE, Function
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.layout import ImageBuilder, Ints, OutputLayout
-from xpulpnn_sw.networks.kernels import INPUT, OUTPUT, SHARED, kernels, length, own_symbols, structure, weight_bytes
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout
+from xpulpnn_sw.networks.kernels import (
+    BUFFERS,
+    OUTPUT,
+    SHARED,
+    input_pieces,
+    inputs_of,
+    kernels,
+    length,
+    map_bytes,
+    own_symbols,
+    structure,
+    weight_bytes,
+)
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.registers import register_number
 
 _KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
 """Where the arguments of the function are while it calls kernels."""
+
+
+_MOST_CODE = (1 << 20) - (1 << 16)
+"""Bytes of functions that a jump from the one before them reaches."""
+
+_MOST_DATA = MAX_DATA - (1 << 20)
+"""Bytes of input, weights and maps: there are argument structures, a buffer and a stack besides."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +65,7 @@ class Step:
     @property
     def result_bytes(self) -> int:
         """Its results in memory."""
-        return int(np.prod(self.results.shape[:-1])) * self.results.pixel_bytes
+        return self.results.results_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,25 +88,32 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     """The function that computes a network for an input on one core, each layer by a variant.
 
     Results of every layer have memory of their own, so that all of them are there afterwards. Raises
-    :class:`LayerError` for layers that do not fit together.
+    :class:`LayerError` for layers that do not fit together, or into memory.
     """
     runs = kernels(network, image, variants, cores=1)
-    memory = ImageBuilder()
-    buffer = memory.reserve(SHARED, max(length(run, SHARED) for run in runs))
-    source = memory.place(INPUT, runs[0].image.view(INPUT).view("<u4"))
+    _check_size(network, runs)
+    memory, sizes = ImageBuilder(), map_bytes(network, runs)
+    buffer = memory.reserve(SHARED, max(length(run, name) for run in runs for name in BUFFERS))
+    # of each layer and each symbol of its kernel where that is
+    places: list[dict[str, int]] = [dict.fromkeys(BUFFERS, buffer) for _ in runs]
+    for name, (words, readers) in input_pieces(network, runs).items():
+        address = memory.place(name, words)
+        for edge in readers:
+            places[edge.reader][edge.symbol] = address
+    maps: dict[str, int] = {}
     structures: list[list[int]] = []
     steps: list[Step] = []
-    for stage, run, after in zip(network.stages, runs, [*runs[1:], None], strict=True):
+    for number, (stage, run, own) in enumerate(zip(network.stages, runs, places, strict=True)):
         results, size = replace(run.output, symbol=f"{stage.name}.output"), length(run, OUTPUT)
-        places = {INPUT: source, OUTPUT: memory.reserve(results.symbol, size), SHARED: buffer}
-        if after is not None:
-            # kernels read ahead, as far as their inputs have words to spare
-            memory.reserve(f"{stage.name}.ahead", max(0, length(after, INPUT) - size))
+        maps[stage.name] = own[OUTPUT] = memory.reserve(results.symbol, size)
+        memory.reserve(f"{stage.name}.ahead", sizes[stage.name] - size)
+        for symbol, source in zip(inputs_of(run), network.sources(number), strict=True):
+            if source != NETWORK_INPUT:
+                own[symbol] = maps[source]
         for name in own_symbols(run):
-            places[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
-        structures.append(structure(run, places))
+            own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
+        structures.append(structure(run, own))
         steps.append(Step(stage=stage, variant=run.variant.name, results=results, weight_bytes=weight_bytes(run)))
-        source = places[OUTPUT]
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)
     offsets = np.cumsum([0, *map(len, structures)]) * WORD_BYTES
@@ -101,6 +128,16 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     return Chain(function=function, steps=tuple(steps))
 
 
+def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
+    """Raise :class:`LayerError` unless code and data have room where the program has them."""
+    inputs = sum(words.nbytes for words, _ in input_pieces(network, runs).values())
+    data = inputs + sum(map_bytes(network, runs).values()) + sum(map(weight_bytes, runs))
+    code = sum(run.function.words.nbytes for run in runs)
+    for name, size, most in (("data", data, _MOST_DATA), ("code", code, _MOST_CODE)):
+        if size > most:
+            raise LayerError(f"{name} of {network.name} must be at most {most} bytes, not {size}")
+
+
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:
     """The function that calls those of the kernels, which follow it."""
     b = Builder(TEXT_BASE, xpulp=False)
@@ -113,7 +150,8 @@ def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequen
     labels = [Label() for _ in runs]
     for stage, label, offset in zip(stages, labels, offsets, strict=False):
         with b.region(stage.name):
-            b("addi", ARGUMENTS_POINTER, _KEPT[ARGUMENTS_POINTER], offset)
+            b.mv(ARGUMENTS_POINTER, _KEPT[ARGUMENTS_POINTER])
+            b.add(ARGUMENTS_POINTER, offset, CORE)
             b.mv(CORE, _KEPT[CORE])
             b.mv(CORES, _KEPT[CORES])
             b.jump(label, link=RA)

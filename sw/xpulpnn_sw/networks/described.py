@@ -1,5 +1,6 @@
 """A network with what its inputs are made of and what its results mean."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +12,11 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
 
+def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """Numbers of colours as :class:`Scaling` has them: one if all are the same."""
+    return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
     """What a network's inputs are, of the samples of an image.
@@ -19,19 +25,36 @@ class Scaling:
     ----------
     subtract : tuple of int
         From the samples, by colour; empty: nothing.
-    multiply, add, shift : int
-        Of ``((sample - subtract) * multiply + add) >> shift``.
+    multiply, add : int or tuple of int
+        Of ``((sample - subtract) * multiply + add) >> shift``, for all colours or by colour.
+    shift : int
+        Likewise, for all.
     """
 
     subtract: tuple[int, ...] = ()
-    multiply: int = 1
-    add: int = 0
+    multiply: int | tuple[int, ...] = 1
+    add: int | tuple[int, ...] = 0
     shift: int = 0
+
+    def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
+        """``subtract``, ``multiply`` and ``add`` of each colour.
+
+        Raises :class:`LayerError` unless there is one number for all, or one for each.
+        """
+        columns: list[tuple[int, ...]] = []
+        given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
+        for name, numbers in given.items():
+            column = (numbers,) * colours if isinstance(numbers, int) else numbers
+            if len(column) != colours:
+                raise LayerError(f"{name} must have {colours} numbers, not {len(column)}")
+            columns.append(column)
+        return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns, strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
         """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""
         differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
-        values = (differences * self.multiply + self.add) >> self.shift
+        # arrays of one number for each colour, or numbers
+        values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
             return np.where(values < 0, -1, 1)
         least = -(1 << (bits - 1)) if signed else 0
@@ -97,9 +120,8 @@ class Described:
         image = samples.shape[1:]
         flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
         grey = image == shape[:-1] and shape[-1] == 1
-        if not (image == shape or flat or grey):
+        # a sequence has one row
+        if not (flat or grey or [size for size in image if size > 1] == [size for size in shape if size > 1]):
             raise LayerError(f"image must have the shape {shape}, not {image}")
-        subtract = self.scaling.subtract
-        if subtract and len(subtract) != (1 if grey else image[-1]):
-            raise LayerError(f"subtract must have {1 if grey else image[-1]} numbers, not {len(subtract)}")
+        self.scaling.by_colour(1 if grey else image[-1])
         return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)

@@ -16,14 +16,18 @@ from xpulpnn_sw.networks.network import Network, Stage
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """The network in which convolutions fold the columns of their results wherever the next layer can take that.
+    """The network in which convolutions fold the columns of their results where a pooling alone reads them and can.
 
     ``variants`` are those of the layers.
     """
     stages = list(network.stages)
-    for number, (before, after, name) in enumerate(zip(stages, stages[1:], variants, strict=False)):
-        if _fold(before, name) and isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
-            for place, stage in ((number, before), (number + 1, after)):
+    for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
+        readers = [after for after in range(len(stages)) if before.name in network.sources(after)]
+        if len(readers) != 1 or not _fold(before, name):
+            continue
+        after = stages[readers[0]]
+        if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
+            for place, stage in ((number, before), (readers[0], after)):
                 stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
     return replace(network, stages=tuple(stages))
 

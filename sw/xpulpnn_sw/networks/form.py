@@ -1,9 +1,9 @@
 """Networks in files: layers as JSON, which can be written by hand, weights as npz beside it.
 
 The object has ``name``; ``version``, 2; ``arrays``, the name of the npz file beside it; ``layers``, in their order; if
-images are to be scaled, ``input`` with ``subtract`` (by colour), ``multiply``, ``add`` and ``shift``: the network
-computes with ``clip(((sample - subtract) * multiply + add) >> shift)``, clipped to the range of its inputs; and if the
-results have names, ``classes``, a list of them.
+images are to be scaled, ``input`` with ``subtract``, ``multiply``, ``add`` (lists by colour, of the last two also
+numbers for all) and ``shift``: the network computes with ``clip(((sample - subtract) * multiply + add) >> shift)``,
+clipped to the range of its inputs; and if the results have names, ``classes``, a list of them.
 
 A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.build.NETWORK_KERNELS`), ``layer`` and
 ``precision`` as on the command line, ``requantise`` for another rule than ``bn32``, ``inputs``, names of layers before
@@ -41,6 +41,7 @@ from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described as Described
 from xpulpnn_sw.networks.described import Scaling as Scaling
 from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 VERSION = 2
 """Of the form that is written."""
@@ -175,15 +176,28 @@ def _add(builder: NetworkBuilder, content: Any, where: str, known: Sequence[str]
 
 def _scaling(content: Any) -> Scaling:
     entry = _object(content, "input", _INPUT, optional=_INPUT)
-    subtract = entry.get("subtract", [])
-    numbers = [entry.get(name, default) for name, default in (("multiply", 1), ("add", 0), ("shift", 0))]
-    colours: list[Any] = cast("list[Any]", subtract) if isinstance(subtract, list) else [None]
-    if not all(isinstance(value, int) for value in (*numbers, *colours)):
-        raise InputError("input must be whole numbers, subtract a list of them, not something else")
-    multiply, add, shift = numbers
+    subtract, shift = entry.get("subtract", []), entry.get("shift", 0)
+    colours = _whole_numbers(subtract)
+    numbers = [_whole_numbers(entry.get(name, default)) for name, default in (("multiply", 1), ("add", 0))]
+    if not _is_whole(shift) or colours is None or isinstance(colours, int) or None in numbers:
+        raise InputError("input must be whole numbers, or lists of them by colour, not something else")
     if not 0 <= shift <= MAX_SHIFT:
         raise InputError(f"shift of the input must be 0..{MAX_SHIFT}, not {shift}")
-    return Scaling(subtract=tuple(colours), multiply=multiply, add=add, shift=shift)
+    multiply, add = (default if found is None else found for found, default in zip(numbers, (1, 0), strict=True))
+    return Scaling(subtract=colours, multiply=multiply, add=add, shift=shift)
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether this is a number that products with samples have 64 bits with."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << (ACCUMULATOR_BITS - 1)
+
+
+def _whole_numbers(value: Any) -> int | tuple[int, ...] | None:
+    """A whole number, or several in a list; None for anything else."""
+    if _is_whole(value):
+        return value
+    several: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return tuple(several) if all(map(_is_whole, several)) else None
 
 
 def _object(content: Any, what: str, known: Sequence[str], *, optional: Sequence[str]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from xpulpnn_sw.layers.linear import LinearLayer
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
-PADDED_KERNELS = ("conv", "pointwise", "depthwise")
+PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
 """Kernels around whose maps there may be another value than 0."""
 
 

@@ -1,6 +1,7 @@
 """The kernels of a network's layers: whether they fit together, what they need in memory, and their arguments there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,43 +9,142 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.image import ImageConvLayer
-from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.layers.linear import LinearLayer
+from xpulpnn_sw.layout import Ints, PlanesLayout, Words
+from xpulpnn_sw.networks.graph import check_network
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import SIGN_BITS
 
 INPUT, OUTPUT = "input", "output"
 """Symbols of a kernel that other layers know too."""
 
-CHAINED = ("conv", "pointwise", "linear", "maxpool", "avgpool", "relu")
-"""Kernels that compute with the results of one layer before, as they are in memory."""
+SUMMANDS = ("first", "second")
+"""Symbols of both inputs of an addition."""
 
 SHARED = "im2col"
-"""Symbol of what a kernel needs while it runs."""
+"""Symbol of what a kernel needs only while it runs."""
+
+BUFFERS = (SHARED, "buffer")
+"""Symbols of that, of which a kernel has one or none."""
 
 ARGUMENTS, STACK = "arguments", "stack"
 """Symbols of a kernel that belong to its call."""
 
 
-def kernels(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> tuple[KernelRun, ...]:
-    """The kernels of the layers, each by a variant, the first with the input, with buffers for ``cores`` cores.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A map on its way into a layer.
 
-    Raises :class:`LayerError` for layers that do not fit together, or that do not follow each other in memory.
+    Parameters
+    ----------
+    source : str
+        The layer that writes it, or :data:`~xpulpnn_sw.networks.network.NETWORK_INPUT`.
+    reader : int
+        Number of the layer that reads it.
+    symbol : str
+        What the kernel of that calls it.
     """
-    _check_chain(network)
+
+    source: str
+    reader: int
+    symbol: str
+
+
+def kernels(
+    network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
+) -> tuple[KernelRun, ...]:
+    """The kernels of the layers, each by a variant, with buffers for ``cores`` cores.
+
+    Those that read the input of the network have ``image`` there. Functions are for their layer only unless they are
+    not to ``specialise``. Raises :class:`LayerError` for layers that do not
+    fit together, or of which one does not find its inputs in memory as it needs them.
+    """
+    check_network(network)
     runs = tuple(
-        stage.kind.build(
-            stage.layer,
-            stage.precision,
-            name,
-            stage.fed(image) if stage is network.stages[0] else stage.tensors,
-            cores=cores,
-            specialise=True,
-        )
-        for stage, name in zip(network.stages, variants, strict=True)
+        _built(network, number, image, name, cores, specialise=specialise)
+        for number, (_, name) in enumerate(zip(network.stages, variants, strict=True))
     )
-    _check(network.stages, runs)
+    written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
+    for edge in edges(network, runs):
+        if edge.source != NETWORK_INPUT:
+            _check_edge(*written[edge.source], network.stages[edge.reader], runs[edge.reader], edge.symbol)
     return runs
+
+
+def _built(
+    network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
+) -> KernelRun:
+    """The kernel of a layer, with the input of the network where it reads that."""
+    stage = network.stages[number]
+    operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
+    try:
+        return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
+    except LayerError as error:
+        raise LayerError(f"{stage.name}: {error}") from None
+
+
+def inputs_of(run: KernelRun) -> tuple[str, ...]:
+    """Symbols of the maps that a kernel reads, in the order of the layer's inputs: one, of an addition two."""
+    return SUMMANDS if SUMMANDS[0] in run.image.symbols else (INPUT,)
+
+
+def buffer_of(run: KernelRun) -> str | None:
+    """Symbol of what a kernel needs only while it runs."""
+    return next((name for name in BUFFERS if name in run.image.symbols), None)
+
+
+def edges(network: Network, runs: Sequence[KernelRun]) -> Iterator[Edge]:
+    """All maps on their way into layers, by the layers in their order."""
+    yield from _edges(network, dict(enumerate(runs)))
+
+
+def _edges(network: Network, runs: Mapping[int, KernelRun]) -> Iterator[Edge]:
+    for number, run in runs.items():
+        for source, symbol in zip(network.sources(number), inputs_of(run), strict=True):
+            yield Edge(source=source, reader=number, symbol=symbol)
+
+
+def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
+    """Memory of the results of each layer: kernels read ahead, as far as their inputs have words to spare."""
+    needed = {stage.name: length(run, OUTPUT) for stage, run in zip(network.stages, runs, strict=True)}
+    for edge in edges(network, runs):
+        if edge.source != NETWORK_INPUT:
+            needed[edge.source] = max(needed[edge.source], length(runs[edge.reader], edge.symbol))
+    return needed
+
+
+def input_pieces(network: Network, runs: Sequence[KernelRun]) -> dict[str, tuple[Words, list[Edge]]]:
+    """The input of the network in memory, by name: its words, and who reads them.
+
+    Layers that read it in different ways have a copy each; the first is called :data:`INPUT`.
+    """
+    return _pieces(network, dict(enumerate(runs)))
+
+
+def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
+    """The same words for another input, without kernels of layers that do not read it."""
+    readers = {
+        number: _built(network, number, image, variants[number], cores)
+        for number in range(len(network.stages))
+        if NETWORK_INPUT in network.sources(number)
+    }
+    return {name: words for name, (words, _) in _pieces(network, readers).items()}
+
+
+def _pieces(network: Network, runs: Mapping[int, KernelRun]) -> dict[str, tuple[Words, list[Edge]]]:
+    pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
+    for edge in _edges(network, runs):
+        if edge.source != NETWORK_INPUT:
+            continue
+        stage, run = network.stages[edge.reader], runs[edge.reader]
+        way, words = _way(stage, run, edge.symbol), run.image.view(edge.symbol).view("<u4")
+        name = f"{stage.name}.{edge.symbol}" if pieces else INPUT
+        name, known, readers = pieces.get(way, (name, words, []))
+        # what the longer one has behind the other is there to be read ahead
+        pieces[way] = name, max(known, words, key=len), [*readers, edge]
+    return {name: (words, readers) for name, words, readers in pieces.values()}
 
 
 def length(run: KernelRun, name: str) -> int:
@@ -54,7 +154,7 @@ def length(run: KernelRun, name: str) -> int:
 
 def own_symbols(run: KernelRun) -> list[str]:
     """What belongs to a layer alone: filters, parameters, tables."""
-    return [name for name in run.image.symbols if name not in (INPUT, OUTPUT, SHARED, ARGUMENTS, STACK)]
+    return [name for name in run.image.symbols if name not in (*inputs_of(run), OUTPUT, *BUFFERS, ARGUMENTS, STACK)]
 
 
 def weight_bytes(run: KernelRun) -> int:
@@ -75,36 +175,43 @@ def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
     return [moved(value) if field.pointer else value & WORD_MASK for field, value in fields]
 
 
-def _check_chain(network: Network) -> None:
-    """Raise :class:`LayerError` unless every layer can take what the one before has left in memory."""
-    for number, stage in enumerate(network.stages):
-        if stage.kind.name not in CHAINED:
-            raise LayerError(f"kernel of {stage.name} must be one of {', '.join(CHAINED)} here, not {stage.kind.name}")
-        before = network.stages[number - 1].name if number else NETWORK_INPUT
-        if (found := network.sources(number)) != (before,):
-            raise LayerError(f"inputs of {stage.name} must be {before} here, not {', '.join(found)}")
-        if SIGN_BITS in (stage.precision.x, stage.precision.w, stage.precision.y):
-            raise LayerError(f"precision of {stage.name} must be two bits or more here, not {stage.precision}")
-        if getattr(stage.layer, "scaled", False):
-            raise LayerError(f"averages of {stage.name} must be plain ones here, not {stage.layer}")
+def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
+    """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
+    orders = "pixel by pixel", "channel by channel"
+    wanted, found = isinstance(stage.layer, DepthwiseLayer), isinstance(written.output, PlanesLayout)
+    if wanted != found:
+        raise LayerError(f"inputs of {stage.name} must be {orders[wanted]}, not {orders[found]} as of {before.name}")
+    if wanted:
+        return
+    shape, distance = written.output.shape, written.output.pixel_bytes
+    pixels, channels = int(np.prod(shape[:-1])), shape[-1]
+    is_dense = distance * BYTE_BITS == channels * before.precision.y
+    if isinstance(stage.layer, LinearLayer):
+        fits = is_dense or (pixels == 1 and before.precision.y != SIGN_BITS)
+    else:
+        # channels that fill a word up have no part in what is read but for single bits, of which each is a number
+        fits = distance == _distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
+    if not fits:
+        raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
 
 
-def _check(stages: Sequence[Stage], runs: Sequence[KernelRun]) -> None:
-    """Raise :class:`LayerError` unless what each layer writes is what the next one reads."""
-    for before, run, stage, following in zip(stages, runs, stages[1:], runs[1:], strict=False):
-        written, read = before.precision, stage.precision
-        if isinstance(stage.layer, ImageConvLayer):
-            raise LayerError(f"layer of an image must be the first, not {stage.name} behind {before.name}")
-        if (written.y, written.y_signed) != (read.x, read.x_signed):
-            raise LayerError(f"inputs of {stage.name} must be like the results of {before.name}, not {read}")
-        elements = int(np.prod(run.output.shape))
-        if elements != stage.tensors.activations.size:
-            raise LayerError(f"inputs of {stage.name} must be {elements}, not {stage.tensors.activations.size}")
-        # pixels without padding between them are in order for every kernel
-        channels, taken = run.output.shape[-1], stage.tensors.activations.shape[-1]
-        dense = run.output.pixel_bytes * BYTE_BITS == channels * written.y
-        if (
-            not dense
-            or following.arguments.get("pixel_bytes", taken * read.x // BYTE_BITS) * BYTE_BITS != taken * read.x
-        ):
-            raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
+def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
+    """How a kernel wants a map: what is the same for layers that can read the same one."""
+    layer = stage.layer
+    if isinstance(layer, ImageConvLayer):
+        return "image", layer.padding, layer.outside
+    if isinstance(layer, DepthwiseLayer):
+        return ("channel by channel",)
+    shape = stage.input_shapes[inputs_of(run).index(symbol)]
+    bits, _ = stage.input_elements[inputs_of(run).index(symbol)]
+    dense = shape[-1] * bits // BYTE_BITS
+    return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else _distance(stage, run, symbol))
+
+
+def _distance(stage: Stage, run: KernelRun, symbol: str) -> int:
+    """Bytes from one pixel to the next where a kernel reads."""
+    for name in ("pixel_bytes", "row_stride"):
+        if name in run.arguments:
+            return run.arguments[name]
+    shape = stage.input_shapes[inputs_of(run).index(symbol)]
+    return length(run, symbol) // int(np.prod(shape[:-1]))

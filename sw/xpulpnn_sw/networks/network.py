@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from xpulpnn.errors import LayerError
@@ -74,12 +75,18 @@ class Stage:
         """Whether it has weights, so that its operations are multiplications."""
         return hasattr(self.tensors, "weights")
 
-    def fed(self, activations: Ints) -> Any:
-        """The operands with these activations; raises :class:`LayerError` if there are too many or too few."""
-        shape = self.tensors.activations.shape
-        if activations.size != self.tensors.activations.size:
-            raise LayerError(f"inputs of {self.name} must be {shape}, not {activations.shape}")
-        return replace(self.tensors, activations=activations.reshape(shape))
+    def fed(self, *maps: Ints | None) -> Any:
+        """The operands with these maps, None for one that stays; raises :class:`LayerError` for another size."""
+        own = self.tensors
+        names = ("first", "second") if isinstance(own, AddTensors) else ("activations",)
+        given: dict[str, Ints] = {}
+        for name, shape, values in zip(names, self.input_shapes, maps, strict=True):
+            if values is None:
+                continue
+            if values.size != prod(shape):
+                raise LayerError(f"inputs of {self.name} must be {shape}, not {values.shape}")
+            given[name] = values.reshape(shape)
+        return replace(own, **given)
 
     def fastest(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
         """The last variant of the kernel, in the order of speed, that a core can run.
@@ -90,7 +97,9 @@ class Stage:
         able = [
             name
             for name, level in self.kind.variants.items()
-            if level.extensions <= {*extensions} and level.vectors(self.precision) <= {*widths}
+            if level.extensions <= {*extensions}
+            and level.vectors(self.precision) <= {*widths}
+            and level.computes(self.precision)
         ]
         if not able:
             raise LayerError(f"core must be one that computes {self.kind.name} of {self.precision} in {self.name}")

@@ -1,11 +1,12 @@
 """A network as a program of a cluster: core 0 commands the DMA engine, all cores share every layer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import (
     ICACHE_LINE_BYTES,
     MAX_CORES,
@@ -24,23 +25,21 @@ from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.function import STACK_STRIDE
 from xpulpnn_sw.kernels.kernel import STACK_BYTES
 from xpulpnn_sw.layout import Image, Ints, OutputLayout, Symbol, Words
-from xpulpnn_sw.networks.deployment import Deployment, deployed, results_of, weights_of
-from xpulpnn_sw.networks.kernels import ARGUMENTS, INPUT, OUTPUT, SHARED, length, own_symbols, structure
+from xpulpnn_sw.networks.deployment import DeployedStep, Deployment
+from xpulpnn_sw.networks.kernels import OUTPUT, length
 from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks.planning import deployed
+from xpulpnn_sw.networks.residence import results_of
 from xpulpnn_sw.programs.bare import BareProgram
+from xpulpnn_sw.programs.deployed_memory import REPORTS, DeployedMemory
 from xpulpnn_sw.programs.tiled import ENTRY, OUTSIDE_DATA, STACK, TIMES
-from xpulpnn_sw.tiling.operands import Outside, Transfer, command_words
+from xpulpnn_sw.tiling.operands import Transfer, command_words
 
-STACKS, REPORTS = "stacks", "reports"
-"""Pieces of memory that are needed all the time."""
+STACKS = "stacks"
+"""Piece of memory that is needed all the time, as are the reports."""
 
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + STACK
-
-_CALL_WORDS = 8
-"""Of the block that tells the host what to take: four words of 64 bits."""
-
-_SYS_WRITE, _STDOUT = 64, 1
 
 _NOISE = 0xA5
 """What the memory of the cluster is full of at the beginning: nothing may rely on zeros there."""
@@ -83,7 +82,7 @@ arrived{number}:
     sw s10, 4(s5)
     sw s11, 8(s5)
     sw t1, 12(s5)
-    addi s5, s5, {report}
+    {advance}
 """
 """From one barrier to the next. Core 0 lets the host have the results of the layer before, which are read at once and
 cost no more than the store, commands what is to be moved meanwhile, does its share, and waits until all is moved."""
@@ -155,12 +154,15 @@ class DeployedProgram(BareProgram):
     kernels: tuple[int, ...]
     cores: int
 
-    def times(self, inside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memory after a run."""
-        steps = len(self.deployment.steps)
+    def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memories after a run."""
+        steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * _REPORT_BYTES
         first = self.cycles - self.data_base
-        reports = inside[first : first + self.cores * steps * _REPORT_BYTES].view("<u4").astype(np.int64)
-        return reports.reshape(self.cores, steps, len(TIMES)).transpose(1, 0, 2)
+        reports = inside[first : first + slots * size]
+        if slots < steps:
+            last = reports[(steps - 1) % slots * size :][:size]
+            reports = np.append(self.outside.view(REPORTS, outside), last)
+        return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
     def results(self, told: bytes) -> list[NDArray[np.int64]]:
         """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
@@ -193,75 +195,36 @@ def deployed_program(
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
     """
-    # two more steps than layers; the filters of each may want one for themselves
-    most_steps = 2 * len(network.stages) + 2
-    fixed = {STACKS: cores * _STACK_STRIDE, REPORTS: cores * most_steps * _REPORT_BYTES}
-    plan = deployed(network, image, variants, cores=cores, memory=memory, fixed=fixed)
+    plan = deployed(
+        network,
+        image,
+        variants,
+        cores=cores,
+        memory=memory,
+        fixed=lambda reports: {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES},
+    )
     return _Writer(plan, cores).program()
 
 
 class _Writer:
-    """Puts what is outside into place, and writes the text."""
+    """Writes the text."""
 
     def __init__(self, plan: Deployment, cores: int) -> None:
         self.plan, self.cores = plan, cores
-        self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
-        self.outside = Outside(OUTSIDE_DATA)
-        self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
-        self._operands()
-        self.calls = [self._call(number) for number in range(len(plan.runs) - 1)]
-
-    def _operands(self) -> None:
-        """Input, filters and argument structures, and room for the results."""
-        stages, runs = self.plan.network.stages, self.plan.runs
-        self.outside.place(INPUT, runs[0].image.view(INPUT).tobytes())
-        self.outside.place(results_of(stages[-1]), bytes(length(runs[-1], OUTPUT)))
-        words: list[int] = []
-        self.arguments: list[int] = []
-        source = self.inside[INPUT]
-        for stage, run in zip(stages, runs, strict=True):
-            places = {INPUT: source, OUTPUT: self.inside[results_of(stage)]}
-            if own_symbols(run):
-                self.outside.place(
-                    weights_of(stage), b"".join(run.image.view(one).tobytes() for one in own_symbols(run))
-                )
-                at = self.inside[weights_of(stage)]
-                for one in own_symbols(run):
-                    places[one] = at
-                    at += length(run, one)
-            if length(run, SHARED):
-                places[SHARED] = self.inside[f"{stage.name}.{SHARED}"]
-            self.arguments.append(self.inside[ARGUMENTS] + len(words) * WORD_BYTES)
-            words += structure(run, places)
-            source = places[OUTPUT]
-        self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
-
-    def _call(self, layer: int) -> int:
-        """Address of the block that lets the host take the results of a layer."""
-        stage, run = self.plan.network.stages[layer], self.plan.runs[layer]
-        block = (_SYS_WRITE, _STDOUT, self.inside[results_of(stage)], length(run, OUTPUT))
-        return self.outside.place(f"{stage.name}.call", np.array(block, "<u8").tobytes())
-
-    def _transfers(self) -> Iterator[tuple[Transfer, ...]]:
-        for step in self.plan.steps:
-            yield tuple(
-                Transfer(
-                    inside=self.inside[name],
-                    outside=self.outside.symbols[name].address,
-                    line=self.outside.symbols[name].length,
-                    inwards=name in step.loads,
-                )
-                for name in (*step.loads, *step.stores)
-            )
+        self.memory = DeployedMemory(plan, OUTSIDE_DATA, cores * _REPORT_BYTES)
 
     def program(self) -> DeployedProgram:
         """Everything."""
-        runs, transfers = self.plan.runs, tuple(self._transfers())
-        functions = [_in_lines(run.function.words) for run in runs]
+        runs, memory = self.plan.runs, self.memory
+        transfers = tuple(memory.transfers())
+        moved = [(*own, *besides) for own, besides in zip(transfers, memory.upkeep(), strict=True)]
+        functions = [_in_lines(words) for words in memory.functions]
         kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
-        assert kernels[-1] < OUTSIDE_DATA
-        caller = assemble(self._text(kernels, transfers), kernels[-1])
+        caller = assemble(self._text(kernels, moved), kernels[-1])
         text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
+        if TEXT_BASE + len(text) > OUTSIDE_DATA:
+            most = OUTSIDE_DATA - TEXT_BASE
+            raise LayerError(f"code of {self.plan.network.name} must be at most {most} bytes, not {len(text)}")
         stages = self.plan.network.stages
         return DeployedProgram(
             entry=caller.labels["start"],
@@ -269,10 +232,10 @@ class _Writer:
             text=text,
             data_base=TCDM_BASE,
             data=bytes([_NOISE]) * self.plan.extent,
-            tohost=self.tohost,
-            cycles=self.inside[REPORTS],
+            tohost=memory.tohost,
+            cycles=memory.inside[REPORTS],
             deployment=self.plan,
-            outside=self.outside.image(),
+            outside=memory.outside.image(),
             outputs=tuple(
                 replace(run.output, symbol=results_of(stage)) for run, stage in zip(runs, stages, strict=True)
             ),
@@ -290,12 +253,12 @@ class _Writer:
             _START.format(
                 cores_mask=MAX_CORES - 1,
                 stack_stride=_STACK_STRIDE,
-                stack=self.inside[STACKS] + STACK & -STACK_ALIGNMENT,
+                stack=self.memory.inside[STACKS] + STACK & -STACK_ALIGNMENT,
                 event_unit=PRIVATE_EVENT_UNIT,
                 line=1 << EventLine.BARRIER,
                 mask=int(EventRegister.MASK),
-                report_bytes=len(steps) * _REPORT_BYTES,
-                reports=self.inside[REPORTS],
+                report_bytes=_REPORT_BYTES,
+                reports=self.memory.inside[REPORTS],
                 dma=PRIVATE_DMA,
                 team=(1 << self.cores) - 1,
                 target=EventRegister.BARRIER + Barrier.TARGET_MASK,
@@ -305,8 +268,8 @@ class _Writer:
         told = 0
         for number, (step, moved) in enumerate(zip(steps, transfers, strict=True)):
             # results are there until the layer that computes with them is done
-            is_due = number and told < len(self.calls) and steps[number - 1].layer == told
-            tell = self._tell(self.calls[told]) if is_due else ""
+            is_due = told < len(self.memory.calls) and self.plan.ends(told) == number - 1
+            tell = self._tell(self.memory.calls[told]) if is_due else ""
             told += bool(tell)
             words = command_words(list(moved))
             issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
@@ -316,9 +279,9 @@ class _Writer:
                     barrier=barrier,
                     tell=tell,
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
-                    work="" if step.layer is None else self._work(step.layer),
+                    work=self._work(step) if self.plan.computes(step) else "",
                     wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
-                    report=_REPORT_BYTES,
+                    advance=self._advance(number),
                 )
             )
         end = _END.format(
@@ -330,8 +293,14 @@ class _Writer:
         )
         return "\n".join([*parts, end])
 
-    def _work(self, layer: int) -> str:
-        return _WORK.format(arguments=self.arguments[layer], cores=self.cores, layer=layer)
+    def _work(self, step: DeployedStep) -> str:
+        return _WORK.format(arguments=self.memory.arguments(step), cores=self.cores, layer=step.layer)
+
+    def _advance(self, step: int) -> str:
+        """Go to where the next step is reported, if there is one: one place further, or back to the first of two."""
+        if step + 1 == len(self.plan.steps):
+            return ""
+        return f"addi s5, s5, {self.memory.report(step + 1) - self.memory.report(step)}"
 
     def _tell(self, value: int) -> str:
-        return _TELL.format(tohost=self.tohost, value=value)
+        return _TELL.format(tohost=self.memory.tohost, value=value)

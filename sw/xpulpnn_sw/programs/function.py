@@ -17,6 +17,7 @@ from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL_ARGUMENTS, AVGPOOL_SC
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL_ARGUMENTS
 from xpulpnn_sw.kernels.channelwise.relu import RELU_ARGUMENTS
+from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE_ARGUMENTS
 from xpulpnn_sw.kernels.kernel import KernelRun
 
 ARGUMENTS_HEADER = "xp_arguments.h"
@@ -36,6 +37,7 @@ STRUCTURES = (
     AVGPOOL_ARGUMENTS,
     AVGPOOL_SCALED_ARGUMENTS,
     RELU_ARGUMENTS,
+    TRANSPOSE_ARGUMENTS,
 )
 """Of all kernels."""
 

@@ -18,16 +18,13 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.asm import assemble
-from xpulpnn_sw.kernels.codes import code_of
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
-from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layout import Symbol
 from xpulpnn_sw.programs.bare import BareProgram
-from xpulpnn_sw.tiling.geometry import Form, Product, footprint_of, lines_of, product_of, rates_of, shape_of
+from xpulpnn_sw.tiling.function import specialised
+from xpulpnn_sw.tiling.geometry import Product, footprint_of, lines_of, product_of, rates_of, shape_of
 from xpulpnn_sw.tiling.operands import MOST_BYTES, Filters, Outside, Places, Transfer, command_words, filters_of
 from xpulpnn_sw.tiling.plan import Demand, Plan, aligned, planned
 from xpulpnn_sw.tiling.schedule import Operand, Step, schedule
@@ -234,7 +231,9 @@ def tiled_program(
     data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
     run = replace(product, image=image)
     if specialise:
-        run = _specialised(run, tensors.rule, places, steps)
+        run = specialised(
+            run, tensors.rule, [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
+        )
     entry, text = _text(run, inside, cores)
     return TiledProgram(
         entry=entry,
@@ -318,18 +317,6 @@ def _places(run: Product, plan: Plan, outside: Outside, buffers: dict[Operand, t
             assert len(content) <= plan.buffers[Operand.WEIGHTS][1]
             filters[tile.channels] = outside.place(f"filters{tile.channels.start}", content), part
     return Places(run=run, input=source, output=output, filters=filters, buffers=buffers)
-
-
-def _specialised(run: Product, rule: Rule | None, places: Places, steps: list[Step]) -> Product:
-    """The kernel with a function for these tiles only: what is the same in all of them is a constant."""
-    known = {field.name for field in run.structure.fields if not field.pointer}
-    found = [places.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
-    constants = {name: found[0][name] for name in known if len({values[name] for values in found}) == 1}
-    dilated, valued = "dilation" in known, "outside" in known
-    im2col = Im2col(run.variant, run.precision, dilated=dilated, valued=valued) if run.form is Form.MAP else None
-    blocking = Blocking(run.variant, run.precision, rule)
-    function = code_of(blocking)(blocking, run.structure, constants, im2col).write()
-    return replace(run, function=function, specialised=True)
 
 
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:

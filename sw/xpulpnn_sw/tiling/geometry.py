@@ -138,9 +138,9 @@ def product_of(run: KernelRun) -> Product:
 
 def shape_of(run: Product) -> Shape:
     """How the layer of a kernel divides."""
-    # results of a tile begin at a byte, and with a whole word
-    narrowest = min(run.precision.x, run.precision.w, run.precision.y)
-    channels = {"channels": run.layer.out_channels, "channel_unit": padded_channels(1, narrowest)}
+    # results of a tile begin with a whole word
+    unit = max(padded_channels(1, run.precision.y), run.channel_step)
+    channels = {"channels": run.layer.out_channels, "channel_unit": unit}
     arguments = run.arguments
     if run.form is Form.MAP:
         distance = arguments.get("dilation", 0) or 1

@@ -209,9 +209,14 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
             yield size * unit
 
 
+def line_counts(lines: int) -> list[int]:
+    """Lines of tiles that differ in the number of tiles, the most first."""
+    return list(dict.fromkeys(_sizes(lines, 1)))
+
+
 def _candidates(shape: Shape, demand: Demand) -> Iterator[tuple[int, int, bool]]:
     """Lines and channels of a tile, and whether the channels come first."""
-    lines = [demand.lines] if demand.lines else list(dict.fromkeys(_sizes(shape.lines, 1)))
+    lines = [demand.lines] if demand.lines else line_counts(shape.lines)
     channels = [demand.channels] if demand.channels else list(dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
     yield from product(lines, channels, (False, True))
 

@@ -37,6 +37,9 @@ LAYERS = [
     ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"),
     ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
     ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x4", "thresholds", "xpulpv2"),
+    ("conv", "4x3x6:5x3x3:v=9", "4x4x4", "bn32", "nn_4x4"),
+    ("conv1d", "9x6:5x3:d=2,p=2,v=-7", "i4x4x4", "bn32", "nn_4x2"),
+    ("depthwise", "6x5x5:3x3:v=-128", "i8x8xi8", "bn32", "xpulpnn"),
 ]
 
 
@@ -88,6 +91,7 @@ def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
                 precisions=[Precision.parse(precision)],
                 variants=[variant],
                 rule=Rule(rule),
+                outside=True,
             ),
             FULL,
         )
@@ -139,7 +143,11 @@ def test_the_function_of_any_layer_is_in_the_library(case):
     kind, layer, precision, tensors = tensors_of(case)
     run = library_run(kind.build(layer, precision, case[4], tensors))
     selection = Selection(
-        kernels=[case[0]], precisions=[Precision.parse(case[2])], variants=[case[4]], rule=Rule(case[3])
+        kernels=[case[0]],
+        precisions=[Precision.parse(case[2])],
+        variants=[case[4]],
+        rule=Rule(case[3]),
+        outside="v=" in case[1],
     )
     functions = {one.name: one for one in library_functions(selection, FULL)}
     np.testing.assert_array_equal(functions[run.name].function.words, run.function.words)

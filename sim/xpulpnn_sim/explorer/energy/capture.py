@@ -90,7 +90,7 @@ def program_workload(executable: Executable, config: CoreConfig) -> Workload:
         top="core",
         key=repr(executable),
         macs=0.0,
-        prepare=lambda: lambda model: _run_program(executable, config, model),
+        prepare=lambda: lambda model: run_on_gates(executable, config, model),
     )
 
 
@@ -127,14 +127,15 @@ def _kernel_on_core(case: Case) -> Callable[[Path], None]:
     executable = executable_of(program, f"{case.kernel} {case.layer} {case.precision} {case.variant}")
 
     def run_kernel(library: Path) -> None:
-        memory = _run_program(executable, case.config, library)
+        memory = run_on_gates(executable, case.config, library)
         if wrong := wrong_results(kernel, memory[program.data_base], case, tensors):
             raise ToolError(f"the netlist must compute what the reference does, not {wrong[1]}")
 
     return run_kernel
 
 
-def _run_program(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
+def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
+    """The memory after a program on the gate-level model ``library``; raises :class:`ToolError` if it does not pass."""
     outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the netlist must run the program to its end, not {outcome.exit.text}")

@@ -10,7 +10,7 @@ from xpulpnn_sim.explorer.cache import cached, content_key, sources_digest
 from xpulpnn_sim.explorer.design import emit_design
 from xpulpnn_sim.explorer.energy.capture import CapturedWindow, Workload, capture
 from xpulpnn_sim.explorer.energy.charges import Charges
-from xpulpnn_sim.explorer.energy.circuit import read_circuit
+from xpulpnn_sim.explorer.energy.circuit import Circuit, read_circuit
 from xpulpnn_sim.explorer.energy.clock_gated import METHOD, clock_gated_netlist, netlist_files
 from xpulpnn_sim.explorer.energy.toggles import activity, pack_cycles, quantised
 from xpulpnn_sim.explorer.energy.window import WINDOW_CYCLES
@@ -27,6 +27,9 @@ STEP_FO4 = 0.5
 PERIOD_NS = 10.0
 
 _DIGITS = 4
+
+_circuits: dict[tuple[str, str], Circuit] = {}
+"""The last netlist that was read, by its file and the library."""
 
 
 def estimate_energy(
@@ -77,7 +80,7 @@ def _estimate(
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
-    circuit = read_circuit(netlist, design.module, library.liberty, library.flip_flop)
+    circuit = _circuit(design, netlist, library)
     window = capture(circuit, workload, window_cycles)
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
@@ -99,6 +102,15 @@ def _estimate(
         method=METHOD,
         wall_s=round(time.monotonic() - started, 2),
     )
+
+
+def _circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
+    """The netlist; the last one stays, for it takes seconds to read."""
+    key = str(netlist), library.sha256
+    if key not in _circuits:
+        _circuits.clear()
+        _circuits[key] = read_circuit(netlist, design.module, library.liberty, library.flip_flop)
+    return _circuits[key]
 
 
 def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: Charges) -> list[str]:

@@ -4,6 +4,7 @@ import base64
 import gzip
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -110,6 +111,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+@cache
 def plotly_script() -> str:
     """The drawing script, compressed and in base 64: a third of its size, unpacked by the browser.
 

@@ -1,11 +1,11 @@
 """The instruction sets these kernels are written for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Level
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 _NARROW = frozenset({8, 4, 2})
 _XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
@@ -17,6 +17,8 @@ class ElementLevel(Level):
 
     def has_vectors(self, bits: int) -> bool:
         """Whether there are SIMD instructions on elements of so many bits."""
+        if bits == SIGN_BITS:
+            return False
         return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
 
     @property
@@ -43,3 +45,8 @@ LEVELS: Mapping[str, ElementLevel] = {
 
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {name: level for name, level in LEVELS.items() if not level.requantises}
 """Those of kernels whose results are elements of their inputs: nothing is requantised."""
+
+POOL_LEVELS: Mapping[str, ElementLevel] = {
+    name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
+}
+"""Those of maximum pooling, which also takes the greater of single bits."""

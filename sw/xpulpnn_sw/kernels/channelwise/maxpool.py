@@ -6,7 +6,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.arguments import window_arguments
-from xpulpnn_sw.kernels.channelwise.levels import PLAIN_LEVELS
+from xpulpnn_sw.kernels.channelwise.levels import POOL_LEVELS
 from xpulpnn_sw.kernels.channelwise.maxpool_code import MAXPOOL_ARGUMENTS, MaxPooling
 from xpulpnn_sw.kernels.channelwise.maxpool_folded import FoldedMaxPooling
 from xpulpnn_sw.kernels.channelwise.pooling import window_name
@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.folding import check_folded, fold
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layout import ImageBuilder, Ints, Placement
-from xpulpnn_sw.precision import Precision
+from xpulpnn_sw.precision import SIGN_BITS, Precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,12 +37,14 @@ class PoolTensors:
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
     """Elements over their whole range, patches of them alike so that what is made of windows spreads over the range."""
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
+    is_sign = precision.x == SIGN_BITS
     patches = (layer.height // (2 * layer.kernel_height) + 1, layer.width // (2 * layer.kernel_width) + 1)
     patch = rng.integers(0, 1 << precision.x, (*patches, layer.channels))
     values = patch.repeat(2 * layer.kernel_height, axis=0).repeat(2 * layer.kernel_width, axis=1)
     values = values[: layer.height, : layer.width]
     lower = rng.integers(0, values, endpoint=True)
-    return np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
+    found = np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
+    return 2 * found - 1 if is_sign else found
 
 
 def check_maxpool(layer: MaxPoolLayer, precision: Precision) -> Precision:
@@ -74,7 +76,7 @@ def maxpool_kernel(
     The function is for windows and strides as in ``layer``. Memory symbols: ``input`` and ``output`` (HWC),
     ``arguments``, ``stack``.
     """
-    level = PLAIN_LEVELS[name]
+    level = POOL_LEVELS[name]
     level.check_precision(precision)
     check_maxpool(layer, precision)
     if tensors.folded:

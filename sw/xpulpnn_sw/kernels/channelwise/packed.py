@@ -7,6 +7,7 @@ from xpulpnn_sw.kernels.builder import ZERO
 from xpulpnn_sw.kernels.channelwise.code import Code
 from xpulpnn_sw.kernels.frame import Registers
 from xpulpnn_sw.kernels.variants import WORD_BITS
+from xpulpnn_sw.precision import SIGN_BITS
 
 FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
 """Suffix of the vector instructions by element width."""
@@ -39,12 +40,13 @@ class Packed:
         """Take the registers."""
         self._code, self._bits, self._signed = code, bits, signed
         self._has_vectors = code.level.has_vectors(bits)
-        taken = [ZERO] * 5 if self._has_vectors else registers.take(5)
+        self._has_masks = not self._has_vectors and bits != SIGN_BITS
+        taken = registers.take(5) if self._has_masks else [ZERO] * 5
         self._high, self._low, self._a, self._b, self._mask = taken
 
     def begin(self) -> None:
         """Load the constants."""
-        if not self._has_vectors:
+        if self._has_masks:
             self._code.b.li(self._high, repeated(1 << (self._bits - 1), self._bits))
             self._code.b("xori", self._low, self._high, -1)
 
@@ -53,6 +55,9 @@ class Packed:
         emit = self._code.b
         if self._has_vectors:
             emit(f"pv.max{'' if self._signed else 'u'}.{FORMATS[self._bits]}", rd, a, b)
+            return
+        if self._bits == SIGN_BITS:
+            emit("or", rd, a, b)
             return
         different, bit, mask = self._a, self._b, self._mask
         emit("xor", different, a, b)

@@ -62,9 +62,9 @@ class Maps:
         """Bytes of a pixel."""
         return self.padded * bits // BYTE_BITS
 
-    def place(self, name: str, values: Ints, bits: int) -> int:
-        """Place a map ``[row][column][channel]`` and return its address."""
-        return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits))
+    def place(self, name: str, values: Ints, bits: int, *, spare: int = 0) -> int:
+        """Place a map ``[row][column][channel]``, followed by ``spare`` words, and return its address."""
+        return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits), spare=spare)
 
     def reserve(self, name: str, pixels: int, bits: int) -> int:
         """Reserve a map of so many pixels and return its address."""

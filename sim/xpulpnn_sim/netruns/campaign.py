@@ -1,0 +1,86 @@
+"""All runs of a job, from where an interrupted one left off."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn_sim.farm.dask_pool import FarmLostError
+from xpulpnn_sim.harness.models import model_library
+from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.netruns.job import Item, Job, Outcome
+from xpulpnn_sim.netruns.journal import Journal
+from xpulpnn_sim.netruns.spread import spread
+
+Done = Callable[[Item, Outcome], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What came of a job.
+
+    Parameters
+    ----------
+    outcomes : dict
+        What is known, by run, in their order.
+    complete : bool
+        Whether that is all.
+    journal : Journal
+        Where it is kept until it is removed.
+    lost : FarmLostError or None
+        The machines that it ran on are gone.
+    """
+
+    outcomes: dict[Item, Outcome]
+    complete: bool
+    journal: Journal
+    lost: FarmLostError | None = None
+
+
+def prepare(job: Job, *, dask: str = "") -> None:
+    """Make what all runs need: a program for every network and target, and, unless they run elsewhere, the models.
+
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
+    :class:`~xpulpnn.errors.ToolError` for a model that cannot be compiled.
+    """
+    for item in job.items:
+        if item.image == 0:
+            job.built(item)
+    for target in [] if dask else job.targets:
+        model_library("cluster" if isinstance(target.config, ClusterConfig) else "core", target.config)
+
+
+def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> Found:
+    """Run everything that no earlier run of the same job has left.
+
+    Parameters
+    ----------
+    job : Job
+        What to run, prepared.
+    jobs : int
+        Processes of this machine.
+    done : callable
+        Told of each run and what came of it, also of what an earlier one left.
+    dask : str
+        Address of a Dask scheduler whose workers run it instead; empty for none.
+    fresh : bool
+        Whether to run everything.
+
+    An interrupt ends it early. What there is stays on disk for the next run of the same job, until the journal is
+    removed by whoever has made use of it. Raises as
+    :func:`~xpulpnn_sim.netruns.spread.spread`.
+    """
+    journal = Journal(job, fresh=fresh)
+    outcomes = journal.known()
+    for item, outcome in outcomes.items():
+        done(item, outcome)
+    left = [item for item in job.items if item not in outcomes]
+    complete, lost = True, None
+    try:
+        with single_interrupt():
+            for item, outcome in spread(job, left, jobs=jobs, dask=dask):
+                journal.add(item, outcome)
+                outcomes[item] = outcome
+                done(item, outcome)
+    except (KeyboardInterrupt, FarmLostError) as stop:
+        complete, lost = False, stop if isinstance(stop, FarmLostError) else None
+    return Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)

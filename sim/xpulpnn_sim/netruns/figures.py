@@ -1,0 +1,225 @@
+"""Networks as plots: what the cores do in every layer, which memory is whose when, what images are taken for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Figure = dict[str, Any]
+
+_INK, _GRID = "#1c2430", "#e6e9ee"
+_HEIGHT, _MEMORY_HEIGHT = 430, 520
+_KIB = 1024
+_PERCENT = 100
+_GAP = 0.06
+"""Between pieces of memory that follow each other, as a part of a step."""
+
+_MARGIN = 1.03
+"""Of an axis above what it shows."""
+
+_LABELLED = 0.03
+"""Of the axis, from which height on the name of a piece of memory is written into it."""
+
+_LONG = 9
+"""Layers from which on headings are turned."""
+
+_INSTRUCTIONS = "instructions"
+_CAUSES = {
+    _INSTRUCTIONS: "#0072b2",
+    "bank_conflict": "#d55e00",
+    "fetch": "#e69f00",
+    "jump": "#009e73",
+    "branch": "#66c2a5",
+    "load_use": "#cc79a7",
+    "barrier": "#5b5b5b",
+    "misaligned": "#8b1a1a",
+    "multicycle": "#8c6bb1",
+    "peripheral": "#a6761d",
+    "external": "#56b4e9",
+}
+_OTHERS, _OTHERS_COLOUR = "other waits", "#bbbbbb"
+
+_ACTIVATIONS, _WEIGHTS, _BUFFER, _REST = "activations", "weights", "buffer", "stacks, arguments, reports"
+_KINDS = {_ACTIVATIONS: "#56b4e9", _WEIGHTS: "#009e73", _BUFFER: "#e69f00", _REST: "#bbbbbb"}
+_BY_ENDING = {
+    **dict.fromkeys(("output", "ahead", "input", "first", "second"), _ACTIVATIONS),
+    **dict.fromkeys(("im2col", "buffer"), _BUFFER),
+    "calls": _REST,
+}
+
+
+def layers_figure(record: Record, *, shares: bool) -> Figure:
+    """What the cores' cycles of each layer are spent on, in cycles or as ``shares`` in percent."""
+    layers = record["layers"]
+    spent = [_spent(layer, record["cores"]) for layer in layers]
+    totals = [max(sum(own.values()), 1) for own in spent]
+    scales = [_PERCENT / total if shares else 1 for total in totals]
+    traces = [
+        {
+            "type": "bar",
+            "name": cause.replace("_", " "),
+            "x": _names(layers),
+            "y": [own[cause] * scale for own, scale in zip(spent, scales, strict=True)],
+            "customdata": [
+                [own[cause], _PERCENT * own[cause] / total] for own, total in zip(spent, totals, strict=True)
+            ],
+            "marker": {"color": _CAUSES.get(cause, _OTHERS_COLOUR)},
+            "hovertemplate": "%{customdata[0]:,} core cycles, %{customdata[1]:.1f} %<extra>%{fullData.name}</extra>",
+        }
+        for cause in (*_CAUSES, _OTHERS)
+        if any(own[cause] for own in spent)
+    ]
+    layout = _layout("Share of the cores' cycles" if shares else "Core cycles of each layer", len(layers))
+    layout["barmode"] = "stack"
+    if shares:
+        layout["yaxis"] |= {"title": {"text": "%"}, "range": [0, _PERCENT]}
+        return {"data": traces, "layout": layout}
+    rates = [layer["macs_per_cycle"] or None for layer in layers]
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "MAC/cycle",
+            "x": _names(layers),
+            "y": rates,
+            "yaxis": "y2",
+            "marker": {"color": _INK, "size": 9, "symbol": "diamond"},
+            "hovertemplate": "%{y:.2f} MAC/cycle<extra></extra>",
+        }
+    )
+    layout["yaxis"] |= {"title": {"text": "cycles"}, "tickformat": "~s"}
+    layout["yaxis2"] = {
+        "title": {"text": "MAC/cycle"},
+        "overlaying": "y",
+        "side": "right",
+        "tickmode": "auto",
+        "range": [0, _MARGIN * max([rate for rate in rates if rate] or [1])],
+        "showgrid": False,
+    }
+    return {"data": traces, "layout": layout}
+
+
+def energy_figure(record: Record) -> Figure:
+    """Energy of each layer, switching, cells, clock and leakage."""
+    layers = [layer for layer in record["layers"] if "energy_nj" in layer]
+    parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
+    traces = [
+        {
+            "type": "bar",
+            "name": part,
+            "x": _names(layers),
+            "y": [layer["energy_parts_nj"][part] for layer in layers],
+            "marker": {"color": colour},
+            "hovertemplate": "%{y:.4g} nJ<extra>%{fullData.name}</extra>",
+        }
+        for part, colour in parts.items()
+    ]
+    layout = _layout("Energy of each layer", len(layers))
+    layout["barmode"] = "stack"
+    layout["yaxis"] |= {"title": {"text": "nJ"}}
+    return {"data": traces, "layout": layout}
+
+
+def memory_figure(record: Record, *, outside: bool = False) -> Figure:
+    """Which memory is whose in which step; on one core the steps are the layers.
+
+    Of a cluster its own memory, or that ``outside``, as far as it is moved.
+    """
+    plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
+    base = min(piece["address"] for piece in plan)
+    limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not outside else None
+    used = max(piece["address"] + piece["bytes"] - base for piece in plan) / _KIB
+    # where most is free, what is used is worth the room
+    top = _MARGIN * (limit if limit is not None and used > limit / 2 else used)
+    traces = [
+        _pieces(kind, colour, [piece for piece in plan if _kind(piece["name"]) == kind], base, top)
+        for kind, colour in _KINDS.items()
+    ]
+    where = f"KiB of memory{' outside, from the first to the last transfer' * outside}, by step"
+    title = f"{used:.1f} {where}" if limit is None else f"{used:.1f} of {limit:.0f} KiB of TCDM, by step"
+    layout = _layout(title, len(steps), _MEMORY_HEIGHT)
+    layout["barmode"] = "overlay"
+    layout["xaxis"] |= {
+        "tickvals": list(range(len(steps))),
+        "ticktext": [step["name"] for step in steps],
+        "range": [-0.5, len(steps) - 0.5],
+        "showgrid": False,
+    }
+    layout["yaxis"] |= {"title": {"text": "address, KiB from the beginning"}, "range": [0, top]}
+    if limit is not None:
+        line = {"color": _INK, "dash": "dash", "width": 1}
+        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit, "y1": limit, "line": line}]
+    return {"data": traces, "layout": layout}
+
+
+def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Figure:
+    """Images by label, from top to bottom, and answer; ``counts[label][answer]``."""
+    own = [f"{name} " for name in names]
+    trace = {
+        "type": "heatmap",
+        "x": own,
+        "y": own,
+        "z": [list(row) for row in counts],
+        "text": [[str(count) if count else "" for count in row] for row in counts],
+        "texttemplate": "%{text}",
+        "colorscale": [[0, "#ffffff"], [1, "#0072b2"]],
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+        "hovertemplate": "%{z} of label %{y}taken for %{x}<extra></extra>",
+    }
+    layout = _layout("Labels (rows) and answers (columns)", len(names), _HEIGHT)
+    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "automargin": True}
+    layout["xaxis"] |= {"showgrid": False, "type": "category"}
+    layout["plot_bgcolor"] = _GRID
+    return {"data": [trace], "layout": layout}
+
+
+def _spent(layer: Record, cores: int) -> dict[str, int]:
+    own = dict.fromkeys((*_CAUSES, _OTHERS), 0)
+    for cause, cycles in layer["stalls"].items():
+        own[cause if cause in _CAUSES else _OTHERS] += cycles
+    # waits at both ends of a step that are no instruction's come out as instructions: a few cycles each
+    own[_INSTRUCTIONS] = max(cores * layer["cycles"] - sum(own.values()), 0)
+    return own
+
+
+def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: float) -> dict[str, Any]:
+    """The pieces of memory of a kind, each over the steps that need its content."""
+    return {
+        "type": "bar",
+        "name": kind,
+        "x": [(piece["first"] + piece["last"]) / 2 for piece in pieces],
+        "width": [piece["last"] - piece["first"] + 1 - _GAP for piece in pieces],
+        "base": [(piece["address"] - base) / _KIB for piece in pieces],
+        "y": [piece["bytes"] / _KIB for piece in pieces],
+        "text": [piece["name"] if piece["bytes"] / _KIB >= _LABELLED * top else "" for piece in pieces],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "customdata": [[piece["name"], piece["bytes"], f"0x{piece['address']:08x}"] for piece in pieces],
+        "marker": {"color": colour, "line": {"color": "#fff", "width": 1}},
+        "hovertemplate": "%{customdata[0]}: %{customdata[1]:,} bytes at %{customdata[2]}<extra></extra>",
+    }
+
+
+def _kind(name: str) -> str:
+    # buffers of tiles have numbers, and so has a map that comes back
+    name = name.rstrip("0123456789").removesuffix(".")
+    return _BY_ENDING.get(name.rpartition(".")[2], _WEIGHTS if "." in name else _REST)
+
+
+def _names(layers: Sequence[Record]) -> list[str]:
+    return [layer["name"] for layer in layers]
+
+
+def _layout(title: str, columns: int, height: int = _HEIGHT) -> dict[str, Any]:
+    return {
+        "title": {"text": title, "font": {"size": 15}, "x": 0, "xanchor": "left", "pad": {"l": 10}},
+        "height": height,
+        "font": {"color": _INK},
+        "plot_bgcolor": "#fff",
+        "xaxis": {"linecolor": _INK, "automargin": True, "tickangle": -45 if columns > _LONG else 0},
+        "yaxis": {"gridcolor": _GRID, "linecolor": _INK, "zeroline": False},
+        "legend": {"orientation": "h", "y": -0.25, "yanchor": "top", "traceorder": "normal"},
+        "margin": {"t": 50, "b": 40, "l": 60, "r": 60},
+    }

@@ -1,0 +1,166 @@
+"""What is to be run: networks, each for its images on several targets; a run of one image, anywhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.golden.network import run_reference
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.network_case import NetworkCase
+from xpulpnn_sim.harness.network_run import Built, build_network
+from xpulpnn_sw.layout import Ints
+from xpulpnn_sw.networks.network import Network
+
+CHECKS = ("first", "all", "none")
+"""Which images have every retirement checked; the results of every layer are, of all."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """A network and its inputs.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    inputs : array of int
+        ``[image][row][column][channel]``.
+    labels : array of int or None
+        The class of each, if these are known.
+    classes : tuple of str
+        What the classes are called; empty: numbers.
+    samples : array of uint8 or None
+        The pictures that the inputs were made of, if they were.
+    """
+
+    network: Network
+    inputs: Ints
+    labels: NDArray[np.int64] | None = None
+    classes: tuple[str, ...] = ()
+    samples: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What networks run on.
+
+    Parameters
+    ----------
+    config : CoreConfig or ClusterConfig
+        The core, or the cluster.
+    machine : Machine
+        Its surroundings.
+    title : str
+        What people call it.
+    """
+
+    config: CoreConfig | ClusterConfig
+    machine: Machine
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Item:
+    """One run: numbers of the network, the target and the image."""
+
+    task: int
+    target: int
+    image: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one run.
+
+    Parameters
+    ----------
+    record : dict
+        Of :class:`~xpulpnn_sim.harness.network_case.NetworkResult`.
+    reports : list of str
+        Its first mismatches.
+    answer : int
+        Number of the greatest result of the last layer, the first of several.
+    reference : int
+        The same of the reference.
+    checked : bool
+        Whether every retirement was checked.
+    """
+
+    record: dict[str, Any]
+    reports: list[str]
+    answer: int
+    reference: int
+    checked: bool
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """All that is to be run.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The networks.
+    targets : sequence of Target
+        Each runs every network.
+    check : str
+        One of :data:`CHECKS`.
+    """
+
+    tasks: Sequence[Task]
+    targets: Sequence[Target]
+    check: str = CHECKS[0]
+    _built: dict[tuple[int, int], Built] = field(default_factory=dict[tuple[int, int], Built], repr=False)
+
+    @property
+    def items(self) -> list[Item]:
+        """All runs, in their order."""
+        return [
+            Item(task, target, image)
+            for task, one in enumerate(self.tasks)
+            for image in range(len(one.inputs))
+            for target in range(len(self.targets))
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A job travels without programs, which are made where they run."""
+        return {**self.__dict__, "_built": {}}
+
+    def is_checked(self, item: Item) -> bool:
+        """Whether every retirement of a run is checked."""
+        return self.check == "all" or (self.check == "first" and item.image == 0)
+
+    def case(self, item: Item) -> NetworkCase:
+        """The case of a run, without what is expected."""
+        task, target = self.tasks[item.task], self.targets[item.target]
+        return NetworkCase(
+            network=task.network,
+            image=task.inputs[item.image],
+            config=target.config,
+            machine=target.machine,
+            checked=self.is_checked(item),
+        )
+
+    def built(self, item: Item) -> Built:
+        """The program for a run and all others that differ in the image; raises LayerError if there can be none."""
+        at = item.task, item.target
+        if at not in self._built:
+            self._built[at] = build_network(self.case(item))
+        return self._built[at]
+
+    def run(self, item: Item) -> Outcome:
+        """Run it."""
+        case = self.case(item)
+        expected = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
+        result = self.built(item).run(replace(case, expected=expected))
+        return Outcome(
+            record=result.record,
+            reports=result.reports,
+            answer=int(result.scores.argmax()),
+            reference=int(expected[-1].argmax()),
+            checked=case.checked,
+        )

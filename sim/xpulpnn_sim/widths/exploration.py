@@ -1,0 +1,159 @@
+"""An exploration: a search, the accuracy of what it found on images it had not, and runs on the design."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xpulpnn_sim.images import Images
+from xpulpnn_sim.widths.evaluation import Evaluation
+from xpulpnn_sim.widths.point import Assignment, Point, cheapest, front, text_of
+from xpulpnn_sim.widths.search import Space, search
+from xpulpnn_sim.widths.store import keep, kept
+from xpulpnn_sim.widths.subject import Subject
+from xpulpnn_sim.widths.workers import Workers
+
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is looked for.
+
+    Parameters
+    ----------
+    floor : float
+        Share of the images that must be classified as labelled.
+    trials : int
+        Assignments that are evaluated at most.
+    runs : int
+        Points that are run on the design as whole networks.
+    """
+
+    floor: float
+    trials: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """A point of the front.
+
+    Parameters
+    ----------
+    point : Point
+        By the images that decided.
+    right : int
+        Of the images that did not, how many are classified as labelled.
+    measured : int or None
+        Cycles of the whole network on the design, if it was run; the results of every layer were compared then.
+    """
+
+    point: Point
+    right: int
+    measured: int | None = None
+
+    @property
+    def error(self) -> float | None:
+        """How far the sum of the layers' cycles is above those measured, as a part of these."""
+        return None if self.measured is None else self.point.cycles / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What was found.
+
+    Parameters
+    ----------
+    layers : tuple of str
+        The layers that have bits.
+    points : tuple of Point
+        All that was evaluated.
+    best : tuple of Best
+        The front, the fastest first.
+    tested : int
+        Images of :attr:`Best.right`.
+    chosen : Point or None
+        The fastest that is accurate enough.
+    reports : tuple of str
+        What was wrong in runs on the design.
+    """
+
+    layers: tuple[str, ...]
+    points: tuple[Point, ...]
+    best: tuple[Best, ...]
+    tested: int
+    chosen: Point | None
+    reports: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """All of it for a JSON file."""
+        return {
+            "layers": list(self.layers),
+            "chosen": None if self.chosen is None else text_of(self.chosen.widths),
+            "front": [_best_record(one, self.tested) for one in self.best],
+            "points": [point.record() for point in self.points],
+            "reports": list(self.reports),
+        }
+
+
+def _best_record(best: Best, tested: int) -> dict[str, Any]:
+    found = best.point.record() | {"test_right": best.right, "test_images": tested}
+    if best.error is None:
+        return found
+    return found | {"measured_cycles": best.measured, "prediction_error": round(best.error, _DIGITS)}
+
+
+def explore(
+    subject: Subject,
+    space: Space,
+    test: Images,
+    settings: Settings,
+    workers: Workers,
+    progress: Callable[[int, int], None],
+) -> Exploration:
+    """Search, and look at what was found.
+
+    ``test`` are the images that the front is measured with; ``progress`` takes the number of points that are known and
+    of runs on the design.
+    """
+    evaluation = Evaluation(subject, workers, progress)
+    points = search(space, evaluation.points, settings.trials, settings.floor)
+    found = front(points)
+    chosen = cheapest(points, settings.floor)
+    measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(found, chosen, settings.runs))}
+    tested = _tested(subject, test, workers, [point.widths for point in found])
+    return Exploration(
+        layers=tuple(reader.name for reader in subject.model.readers if reader.weights),
+        points=tuple(points),
+        best=tuple(
+            Best(point=point, right=right, measured=measured.get(point.widths))
+            for point, right in zip(found, tested, strict=True)
+        ),
+        tested=len(test.samples),
+        chosen=chosen,
+        reports=tuple(evaluation.reports),
+    )
+
+
+def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[Point]:
+    """So many points of a front: the chosen one, and others from end to end."""
+    first = [] if chosen is None else [chosen]
+    spread = [found[round(place)] for place in np.linspace(len(found) - 1, 0, count)] if found else []
+    return list(dict.fromkeys([*first, *spread, *found]))[:count]
+
+
+def _tested(subject: Subject, test: Images, workers: Workers, wanted: Sequence[Assignment]) -> list[int]:
+    """Images that are classified as labelled, of those that had no say in the choice."""
+    other = replace(subject, images=test)
+    known = {one: found for one in wanted if (found := kept(_test_key(other, one))) is not None}
+    new = [one for one in wanted if one not in known]
+    for one, right in zip(new, workers.each(other, "right", new), strict=True):
+        known[one] = right
+        keep(_test_key(other, one), right)
+    return [known[one] for one in wanted]
+
+
+def _test_key(subject: Subject, widths: Assignment) -> str:
+    return f"{subject.identity} {text_of(widths)} right"

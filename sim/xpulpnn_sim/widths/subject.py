@@ -1,0 +1,204 @@
+"""A model whose bits are looked for: its accuracy with an assignment, and the cycles of its layers."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim.golden.network import run_scores
+from xpulpnn_sim.harness.machine import Machine
+from xpulpnn_sim.harness.network_case import NetworkCase, is_folding
+from xpulpnn_sim.harness.network_run import build_network
+from xpulpnn_sim.images import Images
+from xpulpnn_sim.sources import sources_digest
+from xpulpnn_sim.widths.point import Assignment, text_of
+from xpulpnn_sim.widths.search import Choices, Space
+from xpulpnn_sw.importers.assembly import SAMPLE_BITS
+from xpulpnn_sw.importers.onnx_file import OnnxModel
+from xpulpnn_sw.importers.options import ImportOptions
+from xpulpnn_sw.importers.policy import Calibration
+from xpulpnn_sw.importers.widths import Request
+from xpulpnn_sw.networks.described import Described
+from xpulpnn_sw.networks.network import Stage
+
+_SHOWS_ONLY = frozenset({"commands", "report", "bench", "verify", "formal", "farm", "papers", "explorer", "guide"})
+"""Folders of sources that neither accuracies nor cycles depend on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Studied:
+    """What is known of an assignment without the design.
+
+    Parameters
+    ----------
+    right : int
+        Images that the reference classifies as labelled.
+    layers : tuple of str
+        Of each layer all that its cycles depend on.
+    problem : str
+        Why the design cannot run the network; empty: it can.
+    """
+
+    right: int
+    layers: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A run of a whole network on the design.
+
+    Parameters
+    ----------
+    cycles : int
+        Of the call.
+    layers : tuple of (str, int, int)
+        For each layer what its cycles depend on, the cycles, and bytes of weights and parameters.
+    reports : tuple of str
+        What was wrong.
+    """
+
+    cycles: int
+    layers: tuple[tuple[str, int, int], ...]
+    reports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subject:
+    """A model in floating point, the images that decide, and the core that computes.
+
+    Parameters
+    ----------
+    model : OnnxModel
+        The model.
+    calibration : Calibration
+        Its tensors' ranges.
+    options : ImportOptions
+        How it is read; of the images only what :attr:`calibration` has of them counts.
+    images : Images
+        What accuracies are of.
+    config : CoreConfig
+        The core.
+    """
+
+    model: OnnxModel
+    calibration: Calibration
+    options: ImportOptions
+    images: Images
+    config: CoreConfig
+
+    def space(self, bits: tuple[int, ...]) -> Space:
+        """All assignments of these widths; raises :class:`InputError` for a model without weights.
+
+        Layers that read the samples of images have no choice of these, and of the weights only where it makes a
+        difference to the design: kernels for images have weights of 8 bits in any case.
+        """
+        weighted = [reader for reader in self.model.readers if reader.weights]
+        if not weighted:
+            raise InputError("model must have layers with weights, not none")
+        ladder = tuple(sorted(bits))
+        samples = Choices(weights=ladder, activations=(SAMPLE_BITS,))
+        free = Choices(weights=ladder, activations=ladder)
+        space = Space(layers=tuple(samples if reader.is_first else free for reader in weighted))
+        widest = space.uniform()[0]
+        alike = replace(samples, weights=ladder[-1:])
+        return Space(
+            layers=tuple(
+                alike if choices is samples and self._same(widest, number, ladder[0]) else choices
+                for number, choices in enumerate(space.layers)
+            )
+        )
+
+    def _same(self, widths: Assignment, number: int, bits: int) -> bool:
+        """Whether weights of so many bits make no difference to the design in a layer."""
+        other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
+        first, second = (
+            [(str(stage.layer), str(stage.precision)) for stage in self.described(one).network.stages]
+            for one in (widths, other)
+        )
+        return first == second
+
+    def described(self, widths: Assignment, name: str | None = None) -> Described:
+        """The network with these bits; raises what an import raises."""
+        options = self.options if name is None else replace(self.options, name=name)
+        return self.model.network(options, self.calibration.policy(Request(listed=widths)))
+
+    def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
+        """A run for an image on the design."""
+        return NetworkCase(
+            network=described.network,
+            image=described.inputs(samples),
+            config=self.config,
+            machine=Machine(),
+            checked=False,
+        )
+
+    def right(self, widths: Assignment) -> int:
+        """How many images the reference classifies as labelled."""
+        described = self.described(widths)
+        labels = self.images.known(described.classes)
+        scores = run_scores(described.network, described.batch(self.images.samples))
+        return int((scores.argmax(axis=1) == labels).sum())
+
+    def study(self, widths: Assignment) -> Studied:
+        """Accuracy and layers of an assignment."""
+        right = self.right(widths)
+        try:
+            case = self.case(self.described(widths), self.images.samples[0])
+            build_network(case)
+        except LayerError as error:
+            return Studied(right=right, problem=str(error))
+        return Studied(right=right, layers=tuple(_keys(case)))
+
+    def measure(self, widths: Assignment, image: int = 0) -> Measured:
+        """Run it on the design, the results of every layer compared with the reference."""
+        case = self.case(self.described(widths), self.images.samples[image])
+        result = build_network(case).run(case)
+        layers = tuple(
+            (key, layer["cycles"], layer["weight_bytes"])
+            for key, layer in zip(_keys(case), result.record["layers"], strict=True)
+        )
+        return Measured(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of all that accuracies depend on besides the bits."""
+        digest = hashlib.sha256(self.model.proto.SerializeToString())
+        options = (self.options.low, self.options.high, self.options.wide)
+        digest.update(f"{options} {sources_digest(_SHOWS_ONLY)}".encode())
+        labels = self.images.labels
+        assert labels is not None
+        for array in (*self.calibration.samples.values(), self.images.samples, labels):
+            digest.update(f"{array.shape} {array.dtype}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def design(self) -> str:
+        """What else the cycles of a layer depend on."""
+        config = json.dumps(asdict(self.config), default=lambda values: sorted(map(str, values)), sort_keys=True)
+        return f"{config} {sources_digest(_SHOWS_ONLY)}"
+
+    def study_key(self, widths: Assignment) -> str:
+        """What its study is kept as."""
+        return f"{self.identity} {self.design} {text_of(widths)}"
+
+
+def _keys(case: NetworkCase) -> list[str]:
+    return [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
+
+
+def _key(stage: Stage, variant: str) -> str:
+    """All that the cycles of a layer depend on but the core."""
+    own = stage.tensors
+    rule = getattr(getattr(own, "requantisation", None), "rule", None)
+    folded = getattr(own, "folded", False) if not is_folding(stage) else "folding"
+    biased = getattr(own, "bias", None) is not None
+    parts = (stage.kind.name, stage.layer, stage.precision, variant, rule and rule.value, folded, biased, stage.pad)
+    return " ".join(map(str, parts))

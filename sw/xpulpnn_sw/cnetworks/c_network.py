@@ -1,0 +1,189 @@
+"""A network ready to be written as C: its layers with their functions, and its memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xpulpnn_sw.clibrary.functions import library_run
+from xpulpnn_sw.cnetworks.input_layout import InputLayout
+from xpulpnn_sw.cnetworks.names import identifier, identifiers
+from xpulpnn_sw.cnetworks.plan import MemoryPlan, buffer_name, planned, results_name, weights_name
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.layout import Ints, Words
+from xpulpnn_sw.networks.kernels import ARGUMENTS, OUTPUT, buffer_of, edges, input_pieces, kernels, length, weight_bytes
+from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.whole_words import filled_input
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CLayer:
+    """A layer.
+
+    Parameters
+    ----------
+    stage : Stage
+        What it computes.
+    run : KernelRun
+        The function of the library, with the layer's operands.
+    name : str
+        What it is called in C.
+    places : dict of str to str
+        The piece of memory of each symbol that its function shares with others.
+    """
+
+    stage: Stage
+    run: KernelRun
+    name: str
+    places: dict[str, str]
+
+    @property
+    def macs(self) -> int:
+        """Multiplications with weights."""
+        return self.stage.layer.macs if self.stage.multiplies else 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CNetwork:
+    """A network.
+
+    Parameters
+    ----------
+    network : Network
+        Its layers, as they are computed.
+    layers : tuple of CLayer
+        These with their functions.
+    plan : MemoryPlan
+        Its memory.
+    cores : int or None
+        Of the cluster that it is for; None: one core.
+    input : dict of str to array of uint32
+        An example of the input in memory, by piece.
+    input_layouts : tuple of InputLayout
+        Where elements of the input are in each of these; empty: that is not known.
+    results : tuple of int
+        Shape of the results of the last layer that have a meaning.
+    """
+
+    network: Network
+    layers: tuple[CLayer, ...]
+    plan: MemoryPlan
+    cores: int | None
+    input: dict[str, Words]
+    input_layouts: tuple[InputLayout, ...]
+    results: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called in C."""
+        return c_name(self.network.name)
+
+    @cached_property
+    def piece_names(self) -> dict[str, str]:
+        """What pieces of memory are called in C."""
+        layers = {layer.stage.name: layer.name for layer in self.layers}
+        found: dict[str, str] = {}
+        for piece in (*self.plan.pieces, *self.plan.outside):
+            owner, dot, what = piece.name.rpartition(".")
+            found[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
+        return found
+
+    def place(self, piece: str) -> str:
+        """The address of a piece of memory."""
+        name = self.piece_names[piece]
+        return f"L2({name})" if piece in self.plan.outside_places else f"AT({name})"
+
+    @property
+    def outside(self) -> list[str]:
+        """What stays outside the TCDM for want of room, with its bytes."""
+        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
+        maps = [(piece.name, piece.size) for piece in self.plan.outside]
+        return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
+
+    @property
+    def _left(self) -> list[CLayer]:
+        return [self.layers[number] for number in self.plan.left]
+
+    @property
+    def functions(self) -> list[KernelRun]:
+        """The functions of the library that it calls, each once."""
+        found: dict[str, KernelRun] = {}
+        for layer in self.layers:
+            known = found.setdefault(layer.run.name, layer.run)
+            assert (known.function.words == layer.run.function.words).all(), layer.run.name
+        return list(found.values())
+
+
+def c_name(name: str) -> str:
+    """What a network is called in C."""
+    found = identifier(name)
+    return found if found[:1].isalpha() else f"net_{found}"
+
+
+def c_network(
+    original: Network,
+    network: Network,
+    image: Ints,
+    variants: Sequence[str],
+    *,
+    cores: int | None = None,
+    memory: int | None = None,
+    specialise: bool = False,
+) -> CNetwork:
+    """The network with ``image`` as an example of its inputs, each layer by a variant.
+
+    Parameters
+    ----------
+    original, network : Network
+        Its layers, and these as they are computed: maybe with more channels.
+    image : array of int
+        An input of the original.
+    variants : sequence of str
+        How each layer is computed.
+    cores, memory : int, optional
+        Cores of a cluster and bytes of its TCDM for the network, the arguments of its functions among them.
+    specialise : bool
+        Whether every layer has a function of its own, which knows all its arguments but addresses.
+
+    Raises
+    ------
+    LayerError
+        Layers that do not find their inputs in memory as they need them.
+    """
+    filled = filled_input(image, network)
+    names = identifiers(stage.name for stage in network.stages)
+    built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
+    runs = [
+        replace(run, name=f"{c_name(network.name)}_{names[stage.name]}_function") if specialise else library_run(run)
+        for stage, run in zip(network.stages, built, strict=True)
+    ]
+    arguments = sum(length(run, ARGUMENTS) for run in runs)
+    plan = planned(network, runs, None if memory is None else max(memory - arguments, 0))
+    pieces = input_pieces(network, runs)
+    brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
+    places: list[dict[str, str]] = [{OUTPUT: results_name(stage.name)} for stage in network.stages]
+    for edge in edges(network, runs):
+        own = brought.get((edge.reader, edge.symbol))
+        places[edge.reader][edge.symbol] = own or results_name(edge.source)
+    for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
+        buffer = buffer_of(run)
+        if buffer is not None and length(run, buffer):
+            places[number][buffer] = buffer_name(stage.name)
+    layers = tuple(
+        CLayer(stage=stage, run=run, name=names[stage.name], places=own)
+        for stage, run, own in zip(network.stages, runs, places, strict=True)
+    )
+    layouts = [
+        InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])
+        for _, readers in pieces.values()
+        for edge in [max(readers, key=lambda one: length(runs[one.reader], one.symbol))]
+    ]
+    known = all(layout.describes(image, words) for layout, (words, _) in zip(layouts, pieces.values(), strict=True))
+    return CNetwork(
+        network=network,
+        layers=layers,
+        plan=plan,
+        cores=cores,
+        input={name: words for name, (words, _) in pieces.items()},
+        input_layouts=tuple(layouts) if known else (),
+        results=original.stages[-1].output_shape,
+    )

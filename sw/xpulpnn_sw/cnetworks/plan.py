@@ -1,0 +1,208 @@
+"""Memory of a network that is a C program: maps, buffers and, on a cluster, weights, each for the time it is needed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, map_bytes, weight_bytes
+from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
+from xpulpnn_sw.networks.network import Network
+
+_ANYTIME = -1
+"""Of a layer whose weights are where they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStep:
+    """What happens between two barriers.
+
+    Parameters
+    ----------
+    layer : int or None
+        Number of the layer that is computed.
+    load : int or None
+        Number of the layer whose weights are brought meanwhile.
+    """
+
+    layer: int | None = None
+    load: int | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MemoryPlan:
+    """Where everything is when.
+
+    Parameters
+    ----------
+    steps : tuple of PlanStep
+        What happens one after the other.
+    pieces : tuple of Piece
+        What needs memory in which of the steps.
+    places : dict of str to int
+        Where, in bytes from the beginning of that memory on.
+    outside : tuple of Piece
+        Maps and buffers for which there is no room in it.
+    outside_places : dict of str to int
+        Where these are, in a piece of memory outside.
+    left : tuple of int
+        Numbers of the layers whose weights stay outside for want of room.
+    """
+
+    steps: tuple[PlanStep, ...]
+    pieces: tuple[Piece, ...]
+    places: dict[str, int]
+    outside: tuple[Piece, ...] = ()
+    outside_places: dict[str, int] = field(default_factory=dict[str, int])
+    left: tuple[int, ...] = ()
+
+    @property
+    def extent(self) -> int:
+        """Bytes of the memory in use."""
+        return extent(self.pieces, self.places)
+
+    @property
+    def outside_extent(self) -> int:
+        """Bytes of the memory outside in use."""
+        return extent(self.outside, self.outside_places)
+
+    def demand(self, step: int) -> int:
+        """Bytes that are needed in a step."""
+        return demand(self.pieces, step)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The plan for machines."""
+        steps = [
+            {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
+            for number, step in enumerate(self.steps)
+        ]
+        return {
+            "bytes": self.extent,
+            "outside_bytes": self.outside_extent,
+            "steps": steps,
+            "pieces": [_record(piece, self.places[piece.name]) for piece in self.pieces],
+            "outside": [_record(piece, self.outside_places[piece.name]) for piece in self.outside],
+            "weights_outside": list(self.left),
+        }
+
+
+def _record(piece: Piece, place: int) -> dict[str, Any]:
+    return {"name": piece.name, "offset": place, "bytes": piece.size, "first": piece.first, "last": piece.last}
+
+
+def results_name(layer: str) -> str:
+    """The piece with the results of a layer."""
+    return f"{layer}.output"
+
+
+def buffer_name(layer: str) -> str:
+    """The piece with the buffers that a layer needs while it is computed."""
+    return f"{layer}.buffer"
+
+
+def weights_name(layer: str) -> str:
+    """The piece with the weights of a layer and what goes with them."""
+    return f"{layer}.weights"
+
+
+def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
+    """The plan for layers with these kernels.
+
+    Parameters
+    ----------
+    network : Network
+        The layers.
+    runs : sequence of KernelRun
+        Their kernels.
+    memory : int, optional
+        Bytes of the memory of a cluster, into which weights are brought while the layer with weights before is
+        computed; where there is no room for them yet, during a later layer, or between the layers. Where there is not
+        enough room for what a layer needs, the largest of it is in memory outside. Without it there is one memory, and
+        weights stay where they are.
+    """
+    outside: set[str] = set()
+    while True:
+        left = [number for number, stage in enumerate(network.stages) if weights_name(stage.name) in outside]
+        loads = [
+            _ANYTIME if memory is None or number in left else _soonest(runs, number) for number in range(len(runs))
+        ]
+        while True:
+            steps = _steps(loads, is_brought=memory is not None)
+            pieces = tuple(_pieces(network, runs, steps))
+            inside = tuple(piece for piece in pieces if piece.name not in outside)
+            found = MemoryPlan(steps=steps, pieces=inside, places=arranged(inside), left=tuple(left))
+            late = None if memory is None or found.extent <= memory else _later(network, found, loads)
+            if late is None:
+                break
+            loads[late] += 1
+        if memory is None or found.extent <= memory:
+            others = tuple(piece for piece in pieces if piece.name in outside)
+            return replace(found, outside=others, outside_places=arranged(others))
+        outside.add(_largest(found))
+
+
+def _soonest(runs: Sequence[KernelRun], number: int) -> int:
+    """The layer during which weights come: the one with weights before; before the first 0, as for those of it."""
+    if not weight_bytes(runs[number]):
+        return _ANYTIME
+    before = [other for other in range(number) if weight_bytes(runs[other])]
+    return before[-1] if before else 0
+
+
+def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
+    """A step for each layer, and one before it for weights that come during no other; ``loads`` says when they do.
+
+    Where the input ``is_brought``, it comes in a step before all layers.
+    """
+    during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
+    steps: list[PlanStep] = []
+    for number, when in enumerate(loads):
+        if when == number:
+            steps.append(PlanStep(load=number))
+        elif is_brought and not steps:
+            steps.append(PlanStep())
+        steps.append(PlanStep(layer=number, load=during.get(number)))
+    return tuple(steps)
+
+
+def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanStep]) -> Iterator[Piece]:
+    computed = [number for number, step in enumerate(steps) if step.layer is not None]
+    loaded = {step.load: number for number, step in enumerate(steps) if step.load is not None}
+    for name, (words, readers) in input_pieces(network, runs).items():
+        last = max(computed[edge.reader] for edge in readers)
+        yield Piece(name=name, size=words.nbytes, first=0, last=last)
+    sizes = map_bytes(network, runs)
+    last_use = {stage.name: computed[-1] for stage in network.stages[-1:]}
+    for edge in edges(network, runs):
+        last_use[edge.source] = computed[edge.reader]
+    for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
+        here = computed[number]
+        yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=here, last=last_use[stage.name])
+        buffer = buffer_of(run)
+        if buffer is not None:
+            yield Piece(name=buffer_name(stage.name), size=length(run, buffer), first=here, last=here)
+        if number in loaded:
+            yield Piece(name=weights_name(stage.name), size=weight_bytes(run), first=loaded[number], last=here)
+
+
+def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | None:
+    """The layer whose weights come too early where most memory is needed; None: all come as late as they can."""
+    pieces = {piece.name: piece for piece in found.pieces}
+    early = {
+        number: pieces[weights_name(network.stages[number].name)]
+        for number, when in enumerate(loads)
+        if when not in (_ANYTIME, number)
+    }
+    for step in sorted(range(len(found.steps)), key=found.demand, reverse=True):
+        for number, piece in early.items():
+            if piece.first <= step < piece.last:
+                return number
+    return None
+
+
+def _largest(found: MemoryPlan) -> str:
+    """The largest of what is needed when most memory is."""
+    most = max(range(len(found.steps)), key=found.demand)
+    needed = [piece for piece in found.pieces if piece.first <= most <= piece.last]
+    return max(needed, key=lambda piece: piece.size).name

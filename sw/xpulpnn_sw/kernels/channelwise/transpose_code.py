@@ -1,0 +1,189 @@
+"""Transposition: input ``[row][column][channel]``, output ``[channel][row][column]``, rows of whole words.
+
+A turn takes a word of each of a few neighbouring pixels. Elements of pixels that come to lie in a byte are put there
+first, two words at a time exchanging what is in the wrong one. Then bytes of several words are put together, four to a
+word or two to a half of one, or leave by themselves. Cores share rows of the channels that are in a word.
+"""
+
+from collections.abc import Mapping
+
+from xpulpnn_sw.kernels.arguments import Structure
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, Code
+from xpulpnn_sw.kernels.channelwise.levels import ElementLevel
+from xpulpnn_sw.kernels.channelwise.packed import repeated
+from xpulpnn_sw.kernels.channelwise.run import piece
+from xpulpnn_sw.kernels.frame import FREE, Registers
+from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+
+_GROUPS = {8: 4, 4: 4, 2: 2}
+"""Bytes of a row that a turn makes, by the width of the elements: as many as there are registers for."""
+
+_LOWER, _UPPER = 0x05010400, 0x07030602
+"""Selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns."""
+
+_UPPER_HALVES = 0x00030001
+"""Selector of ``pv.shuffle2.h`` for the upper halves of two words."""
+
+_SCRATCH = 8
+"""Registers for words, the first there are."""
+
+
+def _groups(level: ElementLevel, bits: int) -> int:
+    return _GROUPS[bits] if level.xpulp else 1
+
+
+def turn_pixels(level: ElementLevel, bits: int) -> int:
+    """Pixels of a turn."""
+    return _groups(level, bits) * BYTE_BITS // bits
+
+
+class TransposeCode:
+    """Writes the function.
+
+    Parameters
+    ----------
+    level : ElementLevel
+        Instructions there are.
+    bits : int
+        Width of the elements.
+    structure : Structure
+        Arguments.
+    known : mapping of str to int
+        Those that are constants.
+    """
+
+    def __init__(self, level: ElementLevel, bits: int, structure: Structure, known: Mapping[str, int]) -> None:
+        """Assign the registers."""
+        self._code, self._bits = Code(level), bits
+        # words of a group of pixels whose elements share bytes
+        self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
+        self._pixels = turn_pixels(level, bits)
+        registers = Registers()
+        # the arguments are no longer needed when these are; what is over serves to compute the numbers
+        self._words = registers.take(_SCRATCH)[: self._pixels]
+        assert set(ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
+        self._work, self._counter, self._rows = registers.take(3)
+        self._source, self._target, self._left = registers.take(3)
+        self._masks = registers.take(self._lanes.bit_length() - 1)
+        self._selectors = registers.take({4: 3, 2: 2, 1: 0}[self._groups])
+        steps = ("pixel", "plane", "back", "next_row", "source_row")
+        self._steps = dict(zip(steps, registers.take(len(steps)), strict=True))
+        homes = {**self._steps, "source": self._source, "target": self._target, "left": self._left}
+        wanted = ("turns", "height", "source_wrap", "target_wrap")
+        self._frame = self._code.frame(structure, known, self._terms(), homes, registers, wanted)
+
+    def _terms(self) -> dict[str, Term]:
+        height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))
+        turns, plane, channels = Name("turns"), Name("plane"), WORD_BITS // self._bits
+        line, begun = Name("line"), Name("begun")
+        return {
+            "turns": (width + (self._pixels - 1)) // self._pixels,
+            "line": width * pixel,
+            "height": height,
+            **piece((pixel // WORD) * height),
+            "rows": Name("count"),
+            "first_word": Name("begin") // height,
+            "begun": Name("begin") - Name("first_word") * height,
+            "left": height - begun,
+            "pixel": pixel,
+            "plane": height * row,
+            # from the last channel's bytes of a turn to the first one's of the next
+            "back": plane * (1 - channels) + self._groups,
+            "source_row": line - turns * self._pixels * pixel,
+            "next_row": row - turns * self._groups,
+            "source_wrap": Number(WORD) - height * line,
+            "target_wrap": plane * (channels - 1),
+            "source": Argument("input") + Name("first_word") * WORD + begun * line,
+            "target": Argument("output") + Name("first_word") * plane * channels + begun * row,
+        }
+
+    def write(self) -> Program:
+        """The function."""
+        b, frame = self._code.b, self._frame
+        frame.begin()
+        with b.region("body"):
+            for distance, mask in enumerate(self._masks):
+                width = self._bits << distance
+                b.li(mask, repeated((1 << width) - 1, 2 * width))
+            for selector, value in zip(self._selectors, (_LOWER, _UPPER, _UPPER_HALVES), strict=False):
+                b.li(selector, value)
+            self._code.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
+        frame.end()
+        return b.finish()
+
+    def _row(self) -> None:
+        """A row of the channels in a word, those of the next word if the last row was the map's."""
+        b, frame, same = self._code.b, self._frame, Label()
+        b.branch("bne", self._left, ZERO, same)
+        b.add(self._source, frame.value("source_wrap", self._work), self._work)
+        b.add(self._target, frame.value("target_wrap", self._work), self._work)
+        frame.load("height", self._left)
+        b.place(same)
+        b("addi", self._left, self._left, -1)
+        with b.loop(frame.value("turns", self._counter), self._counter, level=0):
+            self._turn()
+        b("add", self._source, self._source, self._steps["source_row"])
+        b("add", self._target, self._target, self._steps["next_row"])
+
+    def _turn(self) -> None:
+        for word in self._words:
+            self._code.load(word, self._source, Held(self._steps["pixel"]))
+        for distance, mask in enumerate(self._masks):
+            for number, word in enumerate(self._words):
+                if not number >> distance & 1:
+                    self._exchange(word, self._words[number + (1 << distance)], self._bits << distance, mask)
+        # by place of the word in a group; what is no longer needed is free for the next
+        free, made = self._work, list[list[int]]()
+        for number in range(self._lanes):
+            results, free = self._together(self._words[number :: self._lanes], free)
+            made.append(results)
+        parts = WORD // self._groups
+        bits, places = WORD_BITS // parts, WORD // len(made[0])
+        last = made[-1][-1], places - 1
+        for together in zip(*made, strict=True):
+            for place in range(places):
+                for word in together:
+                    if place:
+                        self._code.b("srli", word, word, bits)
+                    step = "back" if (word, place) == last else "plane"
+                    self._code.store(word, self._target, Held(self._steps[step]), bits=bits)
+
+    def _exchange(self, one: int, other: int, width: int, mask: int) -> None:
+        """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
+        b, work = self._code.b, self._work
+        b("srli", work, one, width)
+        b("xor", work, work, other)
+        b("and", work, work, mask)
+        b("xor", other, other, work)
+        b("slli", work, work, width)
+        b("xor", one, one, work)
+
+    def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
+        """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""
+        b = self._code.b
+        if len(words) == 1:
+            return words, free
+        if len(words) == 2:
+            one, other = words
+            self._interleave(one, other, free)
+            return [one, free], other
+        a, second, c, d = words
+        halves = self._selectors[2]
+        self._interleave(a, second, free)
+        self._interleave(c, d, second)
+        results: list[int] = []
+        for lower, upper, spare in ((a, c, d), (free, second, c)):
+            b("pv.pack.h", spare, upper, lower)
+            b("pv.shuffle2.h", lower, upper, halves)
+            results += [spare, lower]
+        return results, second
+
+    def _interleave(self, even: int, odd: int, copy: int) -> None:
+        """The bytes of ``even`` and ``odd`` by turns: the lower ones in ``even``, the upper ones in ``copy``."""
+        b = self._code.b
+        b.mv(copy, even)
+        b("pv.shuffle2.b", even, odd, self._selectors[0])
+        b("pv.shuffle2.b", copy, odd, self._selectors[1])

@@ -1,0 +1,37 @@
+"""npz files that may be damaged."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+
+
+def npz_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file of ``numpy.savez``.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    what : str
+        What error messages call it.
+
+    Raises
+    ------
+    InputError
+        What is no such file, or not a whole one, or has objects.
+    """
+    if not path.is_file():
+        raise InputError(f"{what} must be an existing file, not {path}")
+    try:
+        # a file of its own, which is closed whatever numpy makes of it
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+            return {name: np.asarray(file[name]) for name in file.files}
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, BadZipFile, zlib.error, RuntimeError):
+        # a single array has neither names nor an end; zip has compressions and versions that nobody knows
+        raise InputError(f"{what} must be a file of numpy.savez with numbers, not {path}") from None

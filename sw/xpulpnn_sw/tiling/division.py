@@ -1,0 +1,121 @@
+"""Layers of networks in tiles, whatever their kernel: what a tile needs, what is moved for it, how it is called."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.layout import Words
+from xpulpnn_sw.tiling.operands import Outside, Transfer
+from xpulpnn_sw.tiling.plan import Demand, Footprint, Plan, Rates, planned
+from xpulpnn_sw.tiling.schedule import Move, Operand
+from xpulpnn_sw.tiling.shape import Shape, Tile
+
+BUFFER = "buffer"
+"""Argument of all kernels that need memory only while they run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a layer in tiles has what.
+
+    Parameters
+    ----------
+    sources : tuple of int
+        Maps outside, as many as the layer has inputs.
+    output : int
+        Its results outside.
+    buffers : dict of Operand to tuple of int
+        In the cluster.
+    buffer : int or None
+        What the kernel needs while it runs, in the cluster.
+    """
+
+    sources: tuple[int, ...]
+    output: int
+    buffers: Mapping[Operand, tuple[int, ...]]
+    buffer: int | None
+
+
+class Placed(ABC):
+    """A layer in tiles whose operands have addresses."""
+
+    @abstractmethod
+    def transfers(self, move: Move) -> Sequence[Transfer]:
+        """What a move means."""
+
+    @abstractmethod
+    def arguments(self, tile: Tile, slots: dict[Operand, int]) -> dict[str, int]:
+        """Fields of the argument structure for a tile with operands in these buffers."""
+
+
+class Division(ABC):
+    """How the layer of a kernel divides.
+
+    Parameters
+    ----------
+    run : KernelRun
+        The kernel, a function for layers of any size.
+    """
+
+    def __init__(self, run: KernelRun) -> None:
+        """Keep the kernel."""
+        self.run = run
+
+    def planned(self, cores: int, memory: int, fixed: int) -> Plan:
+        """The tiles that take ``cores`` cores the least time in ``memory`` bytes, ``fixed`` of which are taken.
+
+        Data are moved while tiles are computed if there is room for that. Raises :class:`LayerError` if no tile is
+        small enough.
+        """
+        try:
+            return self._planned(cores, memory, fixed, overlap=True)
+        except LayerError:
+            return self._planned(cores, memory, fixed, overlap=False)
+
+    def _planned(self, cores: int, memory: int, fixed: int, *, overlap: bool) -> Plan:
+        """The best division for every number of lines for which something different is fixed."""
+        plans: list[Plan] = []
+        refused: LayerError | None = None
+        for lines in self.heights:
+            demand = Demand(lines=lines, overlap=overlap)
+            footprint = self.footprint(fixed + self.buffer_bytes(lines))
+            try:
+                plans.append(planned(self.shape, footprint, self.rates, cores, memory, demand))
+            except LayerError as error:
+                refused = error
+        if plans:
+            return min(plans, key=lambda plan: plan.estimate)
+        raise refused or AssertionError
+
+    @property
+    def heights(self) -> Sequence[int | None]:
+        """Lines of a tile to try one by one; None: as it suits."""
+        return (None,)
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """What is divided."""
+
+    @property
+    @abstractmethod
+    def rates(self) -> Rates:
+        """About how fast the kernel is."""
+
+    @abstractmethod
+    def footprint(self, fixed: int) -> Footprint:
+        """Bytes that tiles take beside ``fixed``."""
+
+    @abstractmethod
+    def buffer_bytes(self, lines: int | None) -> int:
+        """Of what the kernel needs while it runs, for tiles of so many lines, or of any."""
+
+    @abstractmethod
+    def place(self, name: str, outside: Outside, plan: Plan, addresses: Addresses) -> Placed:
+        """Put filters and parameters outside, under names that begin with ``name``."""
+
+    @abstractmethod
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Words:
+        """Code of a function for these argument structures."""
