@@ -10,7 +10,7 @@ from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.faulty.core import CORE_FAULTS
+from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.seeded import with_fault
 from xpulpnn_sim.riscv_formal.suite import Check
@@ -131,8 +131,9 @@ def test_faults_have_their_place():
     assert len(CORE_FAULTS) >= 20
     for fault in CORE_FAULTS:
         assert with_fault(design, fault).text != design.text
+    wrong = CoreFault("nothing", "lsu", "no such text", "", "data")
     with pytest.raises(ToolError, match=r"^lsu must have no such text once, not 0 times$"):
-        with_fault(design, replace(CORE_FAULTS[4], right="no such text"))
+        with_fault(design, wrong)
 
 
 def test_more_than_the_suite_knows():
