@@ -1,4 +1,4 @@
-"""The trained network in floating point as an ONNX model, for `xpulpnn net explore` and `xpulpnn net import --quantise`."""
+"""The trained network in floating point as an ONNX model, which `xpulpnn net explore` takes."""
 
 import numpy as np
 import torch

@@ -46,6 +46,8 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     assert max(point["right"] for point in found["points"]) == found["front"][-1]["right"]
     fast = next(point for point in found["front"] if point["right"] >= 27)
     assert found["chosen"] == fast["bits"]
+    # the widest one is there as well, whether it is on the front or not
+    assert "8,8,8" in [point["bits"] for point in [*found["front"], *([found["widest"]] if found["widest"] else [])]]
     for point in found["front"]:
         assert abs(point["prediction_error"]) < 0.02
         name = point["bits"].replace(",", "_").replace("/", "a")
@@ -83,6 +85,7 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
         (["--bits", "8,3"], "--bits must be a list out of 8,4,2, not 3"),
         (["--test-limit", "4"], "--test-limit must come with --test, not alone"),
         (["--test", "other.npz"], "--test must be of the size of --images (8, 8), not (4, 4)"),
+        (["--cores", "0"], "--cores must be 1 to 16, not 0"),
         (["--jobs", "0"], "--jobs must be at least 1, not 0"),
         (["--preset", "none"], None),
     ],

@@ -1,13 +1,16 @@
 """``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
 
 import argparse
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn_sim.commands import cosim_cluster
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -84,7 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOW:HIGH",
         help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1)",
     )
-    add_configuration(parser)
+    parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="1 for one core by itself, more for a cluster (default 1, or the cluster of the preset)",
+    )
+    add_configuration(parser, clusters=True)
     add_exact(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write the networks of the front as net run reads them"
@@ -96,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Search, show and write; fails if a run on the design does."""
     _check(arguments)
-    config = simulated_configuration(arguments)
+    config = _target(arguments)
     bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
     calibrating, deciding, test = _images(arguments)
     subject = _subject(arguments.model, calibrating, deciding, samples_range(arguments.samples), config)
@@ -118,6 +127,19 @@ def run(arguments: argparse.Namespace) -> int:
     _show(found, deciding, test, arguments.floor)
     _write(arguments, subject, found)
     return FAILED if found.reports else OK
+
+
+def _target(arguments: argparse.Namespace) -> CoreConfig | ClusterConfig:
+    """The core, or the cluster of so many."""
+    cores: int | None = arguments.cores
+    if cores is None and arguments.preset not in CLUSTER_PRESETS:
+        return simulated_configuration(arguments)
+    cluster = cosim_cluster.configured(arguments)
+    if cores is None:
+        return cluster
+    if not 1 <= cores <= MAX_CORES:
+        raise InputError(f"--cores must be 1 to {MAX_CORES}, not {cores}")
+    return cluster.core if cores == 1 else replace(cluster, cores=cores)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -161,7 +183,11 @@ def _images(arguments: argparse.Namespace) -> tuple[Images, Images, Images]:
 
 
 def _subject(
-    path: Path, calibrating: Images, deciding: Images, samples: tuple[Fraction, Fraction], config: CoreConfig
+    path: Path,
+    calibrating: Images,
+    deciding: Images,
+    samples: tuple[Fraction, Fraction],
+    config: CoreConfig | ClusterConfig,
 ) -> Subject:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
     options = ImportOptions(name=path.stem, samples=samples, images=calibrating.samples)
@@ -194,6 +220,9 @@ def _show(found: Exploration, deciding: Images, test: Images, floor: float | Non
         table.add_column(heading, justify="right")
     for best in found.best:
         table.add_row(*_row(best, found.tested))
+    if found.widest is not None:
+        table.add_section()
+        table.add_row(*_row(found.widest, found.tested))
     console.print(table)
     refused = [point for point in found.points if point.problem]
     if refused:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.widths.point import Assignment, Point
 from xpulpnn_sim.widths.store import keep, kept
@@ -85,7 +86,8 @@ class Evaluation:
     def _measure(self, wanted: Sequence[Assignment]) -> list[Measured]:
         if wanted:
             # compiled once, before several processes need it
-            model_library("core", self.subject.config)
+            config = self.subject.config
+            model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
         found: list[Measured] = []
         for measured in self._workers.each(self.subject, "measure", wanted):
             self._learn(measured)

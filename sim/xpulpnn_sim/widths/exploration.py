@@ -38,7 +38,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """A point of the front.
+    """A point that is looked at more closely.
 
     Parameters
     ----------
@@ -72,6 +72,8 @@ class Exploration:
         All that was evaluated.
     best : tuple of Best
         The front, the fastest first.
+    widest : Best or None
+        The assignment with most bits, unless it is on the front or cannot run.
     tested : int
         Images of :attr:`Best.right`.
     chosen : Point or None
@@ -83,6 +85,7 @@ class Exploration:
     layers: tuple[str, ...]
     points: tuple[Point, ...]
     best: tuple[Best, ...]
+    widest: Best | None
     tested: int
     chosen: Point | None
     reports: tuple[str, ...]
@@ -92,6 +95,7 @@ class Exploration:
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else text_of(self.chosen.widths),
+            "widest": None if self.widest is None else _best_record(self.widest, self.tested),
             "front": [_best_record(one, self.tested) for one in self.best],
             "points": [point.record() for point in self.points],
             "reports": list(self.reports),
@@ -121,16 +125,20 @@ def explore(
     evaluation = Evaluation(subject, workers, progress)
     points = search(space, evaluation.points, settings.trials, settings.floor)
     found = front(points)
-    chosen = cheapest(points, settings.floor)
+    chosen = cheapest(points, settings.floor) if settings.floor else None
+    widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
+    shown = list(dict.fromkeys([*found, *widest]))
     measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(found, chosen, settings.runs))}
-    tested = _tested(subject, test, workers, [point.widths for point in found])
+    tested = _tested(subject, test, workers, [point.widths for point in shown])
+    closely = [
+        Best(point=point, right=right, measured=measured.get(point.widths))
+        for point, right in zip(shown, tested, strict=True)
+    ]
     return Exploration(
         layers=tuple(reader.name for reader in subject.model.readers if reader.weights),
         points=tuple(points),
-        best=tuple(
-            Best(point=point, right=right, measured=measured.get(point.widths))
-            for point, right in zip(found, tested, strict=True)
-        ),
+        best=tuple(closely[: len(found)]),
+        widest=next(iter(closely[len(found) :]), None),
         tested=len(test.samples),
         chosen=chosen,
         reports=tuple(evaluation.reports),

@@ -8,7 +8,7 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.widths.exploration import Best, Exploration
-from xpulpnn_sim.widths.point import Point, text_of
+from xpulpnn_sim.widths.point import Point, front, text_of
 
 _INK, _GRID = "#1c2430", "#e6e9ee"
 _FRONT, _CHOSEN = "#0072b2", "#d55e00"
@@ -29,7 +29,7 @@ tr.chosen td {{ font-weight: bold; }}
 <body><h1>{model}: bits of the layers</h1>
 <p>{note}</p>
 {plots}
-<h2>The front</h2>
+<h2>The front, and the most bits</h2>
 <table><thead><tr>{headings}</tr></thead>
 <tbody>
 {rows}
@@ -73,7 +73,7 @@ def write_page(path: Path, model: str, found: Exploration) -> None:
         note=escape(note),
         plots="\n".join(plots),
         headings="".join(f"<th>{escape(heading)}</th>" for heading in headings),
-        rows="\n".join(_row(best, found) for best in found.best),
+        rows="\n".join(_row(best, found) for best in (*found.best, *([found.widest] if found.widest else ()))),
     )
     write_text(path, text)
 
@@ -131,11 +131,14 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
 
 
 def weights_figure(found: Exploration) -> dict[str, Any]:
-    """Accuracy over the memory of the weights."""
+    """Accuracy over the memory of the weights, with a front of its own."""
     runnable = [point for point in found.points if not point.problem]
     best = [one.point for one in found.best]
+    lightest = front(runnable, lambda point: point.weight_bytes)
     traces = [
         _dots("assignments", runnable, [point.weight_bytes / _KIB for point in runnable], "#9aa5b1", 6),
+        _dots("front by memory", lightest, [point.weight_bytes / _KIB for point in lightest], _CHOSEN, 9)
+        | {"mode": "lines+markers", "line": {"shape": "hv", "color": _CHOSEN, "width": 2}},
         _dots("front by cycles", best, [point.weight_bytes / _KIB for point in best], _FRONT, 9),
     ]
     return {"data": traces, "layout": _layout("Accuracy over memory", "KiB of weights and parameters")}

@@ -1,6 +1,6 @@
 """Bits of all layers of a network, what comes of them, and which of several are worth having."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,14 +53,16 @@ class Point:
         return figures | {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
 
 
-def front(points: Iterable[Point]) -> list[Point]:
-    """The points that no other is better than in images and in cycles, the fastest first.
+def front(points: Iterable[Point], cost: Callable[[Point], int] | None = None) -> list[Point]:
+    """The points that no other is better than in images and in what they cost, the cheapest first.
 
-    Of points that are alike in both the one with the fewest bytes is there, and of these the first.
+    That is cycles unless said. Of points that are alike in both the one with the fewest bytes is there, and of these
+    the first.
     """
+    price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
     found: list[Point] = []
-    for point in sorted(runnable, key=lambda one: (one.cycles, -one.right, one.weight_bytes)):
+    for point in sorted(runnable, key=lambda one: (price(one), -one.right, one.weight_bytes)):
         if not found or point.right > found[-1].right:
             found.append(point)
     return found

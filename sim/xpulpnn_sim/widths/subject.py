@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.golden.network import run_scores
 from xpulpnn_sim.harness.machine import Machine
@@ -83,15 +83,15 @@ class Subject:
         How it is read; of the images only what :attr:`calibration` has of them counts.
     images : Images
         What accuracies are of.
-    config : CoreConfig
-        The core.
+    config : CoreConfig or ClusterConfig
+        The core, or the cluster all of whose cores share each layer.
     """
 
     model: OnnxModel
     calibration: Calibration
     options: ImportOptions
     images: Images
-    config: CoreConfig
+    config: CoreConfig | ClusterConfig
 
     def space(self, bits: tuple[int, ...]) -> Space:
         """All assignments of these widths; raises :class:`InputError` for a model without weights.
@@ -154,17 +154,27 @@ class Subject:
             build_network(case)
         except LayerError as error:
             return Studied(right=right, problem=str(error))
-        return Studied(right=right, layers=tuple(_keys(case)))
+        return Studied(right=right, layers=tuple(self._keys(case)))
 
     def measure(self, widths: Assignment, image: int = 0) -> Measured:
         """Run it on the design, the results of every layer compared with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run(case)
-        layers = tuple(
-            (key, layer["cycles"], layer["weight_bytes"])
-            for key, layer in zip(_keys(case), result.record["layers"], strict=True)
-        )
+        found = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
+        # on a cluster there is what is moved before the first layer and behind the last
+        rest = [(result.record["cycles"] - sum(cycles for cycles, _ in found), 0)] if self._moves else []
+        pairs = zip(self._keys(case), [*found, *rest], strict=True)
+        layers = tuple((key, cycles, size) for key, (cycles, size) in pairs)
         return Measured(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the input has to be moved to where it is computed with."""
+        return isinstance(self.config, ClusterConfig)
+
+    def _keys(self, case: NetworkCase) -> list[str]:
+        found = [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
+        return [*found, f"around {found[0]} {found[-1]}"] if self._moves else found
 
     @cached_property
     def identity(self) -> str:
@@ -188,10 +198,6 @@ class Subject:
     def study_key(self, widths: Assignment) -> str:
         """What its study is kept as."""
         return f"{self.identity} {self.design} {text_of(widths)}"
-
-
-def _keys(case: NetworkCase) -> list[str]:
-    return [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
 
 
 def _key(stage: Stage, variant: str) -> str:
