@@ -158,7 +158,7 @@ HOUSE = (
     ),
     Layer(
         ("xpulpnn_sim.harness", "xpulpnn_sim.farm", "xpulpnn_sim.riscv_formal"),
-        "compiled models; processes and machines; riscv-formal",
+        "models; processes, machines; riscv-formal",
     ),
     Layer(
         ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),
