@@ -206,7 +206,8 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
             (("map", "maxpool", f"2x2x{channels}:2x2", "8xu8x8"), {}, {}),
         )
 
-    compared(network(4), np.arange(24).reshape(3, 8))
+    wide = compared(network(4), np.arange(24).reshape(3, 8))
+    kernels(wide, np.arange(8), ["x2_4x1", "xpulpnn"], cores=1)
     with pytest.raises(LayerError, match=r"^channels that map reads must fill whole words, not 3 of row$"):
         in_whole_words(network(3))
 

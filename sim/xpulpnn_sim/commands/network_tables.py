@@ -45,7 +45,7 @@ def layer_table(record: Record) -> Table:
     for layer in layers:
         table.add_row(
             *(layer[name] for name in ("name", "layer", "precision")),
-            _manner(layer),
+            _manner(layer, record["cores"]),
             str(layer["cycles"]),
             *(str(layer[name]) for name in ("cycles_least", "cycles_most") if differ),
             *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
@@ -66,10 +66,11 @@ def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
     return [cause for cause in occur if cause in own], [cause for cause in occur if cause not in own]
 
 
-def _manner(layer: dict[str, Any]) -> str:
-    """How a layer is computed."""
-    tiles = layer.get("tiles", 0)
-    return f"{layer['variant']}{', folded' * layer['folded']}{f', {tiles} tiles' if tiles else ''}"
+def _manner(layer: Record, cores: int) -> str:
+    """How a layer is computed, on fewer cores than there are or in tiles."""
+    tiles, used = layer.get("tiles", 0), layer.get("cores", cores)
+    parts = (f", {tiles} tiles" if tiles else "", f", {used} cores" if used < cores else "")
+    return f"{layer['variant']}{', folded' * layer['folded']}{''.join(parts)}"
 
 
 def memory_table(record: Record) -> Table:

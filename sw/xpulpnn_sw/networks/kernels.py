@@ -188,6 +188,9 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     is_dense = distance * BYTE_BITS == channels * before.precision.y
     if isinstance(stage.layer, LinearLayer):
         fits = is_dense or (pixels == 1 and before.precision.y != SIGN_BITS)
+    elif (taken := stage.input_shapes[inputs_of(read).index(symbol)][-1]) != channels:
+        # a row that is read as a map
+        fits = is_dense and _distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
     else:
         # channels that fill a word up have no part in what is read but for single bits, of which each is a number
         fits = distance == _distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
