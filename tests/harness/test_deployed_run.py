@@ -125,12 +125,10 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
 def test_a_network_that_does_not_fit():
     network, image = random_network(8, seed=8)
     case = NetworkCase(network=network, image=image, config=FULL, machine=Machine())
+    # even a row of four channels by a single core
     with pytest.raises(LayerError) as error:
-        network_program(case, replace(case.sharing(8).config, tcdm_bytes=1 << 15))
-    # the im2col rows of eight cores alone are 26688
-    assert str(error.value) == (
-        "conv2: tiles must be at most the TCDM's 32768 bytes with buffers and stacks, not 37584"
-    )
+        network_program(case, replace(case.sharing(8).config, tcdm_bytes=1 << 13))
+    assert str(error.value) == "conv3: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not 9136"
 
 
 @pytest.mark.unit

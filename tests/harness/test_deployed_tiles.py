@@ -121,6 +121,15 @@ def test_most_layers_in_tiles(within):
     assert all(0 <= piece["first"] <= piece["last"] <= last for piece in record["plan"])
 
 
+@pytest.mark.cosim
+def test_fewer_cores_where_the_rows_of_all_are_too_large(within):
+    """A core copies four pixels of 576 bytes each."""
+    within(12_200)
+    record = run_network(case_of((("conv", "5x5x64:8x3x3", "8x8x8"), ("linear", "200:4:raw", "8x8x8")))).record
+    assert record["mismatches"] == 0
+    assert [layer["cores"] for layer in record["layers"]] == [2, 4]
+
+
 RESIDUAL = (
     ("conv", "8x8x16:16x3x3", "8x8x8"),
     ("conv", "8x8x16:32x3x3", "8x8x8"),
@@ -147,6 +156,14 @@ def test_a_map_leaves_and_comes_back():
     require_apart(program, LEAVING)
     assert wrong_on_the_simulator(case, program) == [0] * len(RESIDUAL)
     assert not any("conv0.output" in step.stores for step in planned(case, LEAVING * 2).deployment.steps)
+
+
+@pytest.mark.cosim
+def test_a_map_that_comes_back_from_slow_memory(within):
+    within(LEAVING)
+    record = run_network(case_of(RESIDUAL, l2_latency=100)).record
+    assert record["mismatches"] == 0
+    assert [step["name"] for step in record["steps"]].count("load") > 1
 
 
 @pytest.mark.unit

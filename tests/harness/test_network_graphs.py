@@ -19,8 +19,10 @@ from xpulpnn_sim.harness.random_graphs import random_graph
 from xpulpnn_sim.images import read_images
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import import_model
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.layers.image import ImageConvLayer
 from xpulpnn_sw.networks import chain
+from xpulpnn_sw.networks.kernels import input_pieces, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import Precision
 
@@ -74,6 +76,41 @@ def test_another_input_for_all_that_read_it():
     first, second = built.run(case), built.run(other)
     assert (first.record["mismatches"], second.record["mismatches"]) == (0, 0)
     assert first.scores.tolist() != second.scores.tolist()
+
+
+def image_stage(name: str, layer: str, precision: str) -> Stage:
+    parsed, widths = ImageConvLayer.parse(layer), Precision.parse(precision)
+    tensors = kind_of(parsed).tensors(parsed, widths, np.random.default_rng(0))
+    return Stage(name=name, layer=parsed, precision=widths, tensors=tensors, sources=(NETWORK_INPUT,))
+
+
+@pytest.mark.cosim
+def test_an_input_in_several_orders():
+    """With margins, without, and channel by channel."""
+    stages = (
+        image_stage("margins", "5x6x4:4x3x3:image", "8x8x8"),
+        stage("without", "pointwise", "5x6x4:4", "8x8x8", NETWORK_INPUT),
+        stage("apart", "depthwise", "5x6x4:3x3", "8x8x8", NETWORK_INPUT),
+        stage("two", "add", "5x6x4", "8xu8x8", "margins", "without"),
+        stage("three", "add", "5x6x4", "8xu8x8", "two", "apart"),
+    )
+    case = case_of(Network(name="orders", stages=stages), np.random.default_rng(2).integers(0, 256, (5, 6, 4)))
+    assert len(input_pieces(case.computed, kernels(case.computed, case.given, case.variants, cores=1))) == 3
+    built = build_network(case)
+    for image in (case.image, case.image[::-1]):
+        assert built.run(replace(case, image=image)).record["mismatches"] == 0
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("others", [0, 1])
+def test_results_are_folded_for_a_pooling_alone(others):
+    wide = stage("wide", "conv", "8x8x16:16x3x3", "8x8x8")
+    pool = stage("pool", "maxpool", "8x8x16:3x3:s=2,p=0x1x0x1", "8xu8x8", "wide")
+    other = stage("other", "maxpool", "8x8x16:2x2:s=2", "8xu8x8", "wide")
+    both = stage("both", "add", "4x4x16", "8xu8x8", "pool", "other" if others else "pool")
+    network = Network(name="pools", stages=(wide, pool, *[other] * others, both))
+    result = run_network(case_of(network, np.random.default_rng(3).integers(0, 256, (8, 8, 16))))
+    assert (result.record["mismatches"], result.record["layers"][0]["folded"]) == (0, not others)
 
 
 @pytest.mark.cosim

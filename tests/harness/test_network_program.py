@@ -106,7 +106,9 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     config = PRESETS["xpulpnn-full"]
     described = read_network(DIGITS / "digits4.json")
     values = described.random_input(3)[np.newaxis]
-    program = network_program(described.network, Inputs(values=values), config, core="", settings="")
+    program = network_program(
+        described.network, Inputs(values=values), config, core="", settings="", classes=described.labels
+    )
     path = built(program, tmp_path, config, compiler)
     text: list[bytes] = []
     result = run_program(
@@ -117,7 +119,8 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     )
     assert result.exit.ok, result.exit.text
     answer = int(run_reference(described.network, values)[-1].argmax())
-    assert re.search(rf"^example 0: {answer}, \d+ cycles, 0 wrong scores$", b"".join(text).decode(), re.MULTILINE)
+    line = rf"^example 0: {answer} \({described.labels[answer]}\), \d+ cycles, 0 wrong scores$"
+    assert re.search(line, b"".join(text).decode(), re.MULTILINE)
 
 
 FAULTS = {
@@ -176,6 +179,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (["--cores", "17"], "cores must be"),
         (["--images", "nowhere"], "nowhere"),
         (["--compiler", "tcc", "--build"], "compiler must be one of gcc, zig, not tcc"),
+        (["--compiler", "gcc"], "--compiler must come with --build, not alone with gcc"),
         (["--preset", "none"], "preset must be one of"),
     ],
 )

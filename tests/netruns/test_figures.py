@@ -78,6 +78,17 @@ def test_memory_by_step():
     assert figure["layout"]["title"]["text"] == "10.0 of 16 KiB of TCDM, by step"
 
 
+def test_buffers_of_tiles_are_known_by_what_is_in_them():
+    names = {"a.weights1": "weights", "a.input0": "activations", "b.output.1": "activations", "a.calls0": "stacks"}
+    pieces = [{"name": name, "address": 0x1000_0000, "bytes": 8, "first": 0, "last": 1} for name in names]
+    drawn = {
+        piece[0]: trace["name"]
+        for trace in memory_figure({**RECORD, "plan": pieces})["data"]
+        for piece in trace["customdata"]
+    }
+    assert {name: kind.split(",")[0] for name, kind in drawn.items()} == names
+
+
 def test_memory_outside_by_transfer():
     pieces = [{"name": "conv.weights", "address": 0x1C00_1000, "bytes": 3072, "first": 0, "last": 0}]
     figure = memory_figure({**RECORD, "outside": pieces}, outside=True)

@@ -16,6 +16,7 @@ from xpulpnn_sim.commands.common import (
     add_json,
     core_title,
     output,
+    progress_bar,
     remark,
     require_folder,
     require_writable,
@@ -66,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the program, and maybe build it."""
     if arguments.seed < 0:
         raise InputError(f"--seed must be at least 0, not {arguments.seed}")
+    if arguments.compiler is not None and not arguments.build:
+        raise InputError(f"--compiler must come with --build, not alone with {arguments.compiler}")
     config = described(arguments)
     require_writable(arguments.json)
     network = read_network(arguments.network)
@@ -73,14 +76,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.build:
         find(arguments.compiler)
     settings = " ".join([f"--preset {arguments.preset}", *(f"--set {text}" for text in arguments.settings)])
-    program = network_program(
-        network.network,
-        inputs,
-        config,
-        core=core_title(arguments),
-        settings=settings,
-        specialise=arguments.specialise,
-    )
+    with progress_bar("kernels and reference", None):
+        program = network_program(
+            network.network,
+            inputs,
+            config,
+            core=core_title(arguments),
+            settings=settings,
+            specialise=arguments.specialise,
+            classes=network.labels,
+        )
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = arguments.output
@@ -94,12 +99,13 @@ def run(arguments: argparse.Namespace) -> int:
             config, core=core_title(arguments), include=(folder / "include",), extra=("-Wall", "-Wextra")
         )
         try:
-            printed = build(
-                [folder / name for name in program.sources],
-                folder / _PROGRAM,
-                compiler=arguments.compiler,
-                options=options,
-            )
+            with progress_bar("compiling", None):
+                printed = build(
+                    [folder / name for name in program.sources],
+                    folder / _PROGRAM,
+                    compiler=arguments.compiler,
+                    options=options,
+                )
         except CompileError as error:
             sys.stderr.write(error.messages)
             return FAILED

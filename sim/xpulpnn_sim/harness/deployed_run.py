@@ -103,6 +103,7 @@ def _result(case: NetworkCase, cluster: ClusterConfig, program: DeployedProgram,
         layers.append(
             layer_record(stage, run.variant.name, own["cycles"], accounts)
             | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
+            | {"cores": plan.cores(layer) or cluster.cores}
             | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
         )
     executed = program.starts[-1] - program.text_base

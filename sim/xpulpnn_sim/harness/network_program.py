@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,7 @@ def network_program(
     core: str,
     settings: str,
     specialise: bool = False,
+    classes: Sequence[str] = (),
 ) -> NetworkProgram:
     """The program that computes a network for examples and compares what comes of them with the reference's results.
 
@@ -97,6 +98,8 @@ def network_program(
         What the core is called, and the options that describe it on the command line.
     specialise : bool
         Whether every layer has a function of its own, instead of those of the library.
+    classes : sequence of str
+        What the results of the last layer stand for, if that is known.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def network_program(
         Layers that no kernel of this core computes, that do not fit together, or too much for the memory.
     """
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
+    network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
     tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
     target = Target(core=core, settings=settings, tcdm=tcdm)

@@ -62,6 +62,8 @@ class CNetwork:
         Where elements of the input are in each of these; empty: that is not known.
     results : tuple of int
         Shape of the results of the last layer that have a meaning.
+    classes : tuple of str
+        What these stand for; empty: that is not known.
     """
 
     network: Network
@@ -71,6 +73,7 @@ class CNetwork:
     input: dict[str, Words]
     input_layouts: tuple[InputLayout, ...]
     results: tuple[int, ...]
+    classes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

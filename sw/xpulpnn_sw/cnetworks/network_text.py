@@ -36,7 +36,7 @@ def title(network: CNetwork) -> str:
 
 def header(network: CNetwork) -> str:
     """``network.h``."""
-    known = network.input_layouts
+    known, names = network.input_layouts, _class_names(network)
     cluster = network.cores is not None
     return template("network.h").substitute(
         title=title(network),
@@ -47,6 +47,7 @@ def header(network: CNetwork) -> str:
         input_bytes=sum(words.nbytes for words in network.input.values()),
         who=f" on {network.cores} cores; core 0 calls it outside of a fork" if cluster else "",
         declaration=f"{input_declaration(network.name, known[0])}\n\n" if known else "",
+        classes=f"/* What the results stand for. */\nextern const char *const {names};\n\n" if network.classes else "",
         made=f", as {network.name}_input makes it" if known else "",
         meaning=": from barrier to barrier, with what\n   has been brought for it alone" if cluster else "",
     )
@@ -55,6 +56,7 @@ def header(network: CNetwork) -> str:
 def source(network: CNetwork) -> str:
     """``network.c``."""
     is_cluster = network.cores is not None
+    texts = ", ".join(map(literal, network.classes))
     return template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
@@ -64,6 +66,7 @@ def source(network: CNetwork) -> str:
         functions="\n\n".join(_function(network, layer) for layer in network.layers),
         descriptions="\n".join(f"    {{{_description(layer)}}}," for layer in network.layers),
         calls="\n".join(f"    layer_{layer.name}," for layer in network.layers),
+        classes=f"const char *const {_class_names(network)} = {{{texts}}};\n\n" if texts else "",
         results="\n".join(
             f"    (const uint32_t *){network.place(results_name(layer.stage.name))}," for layer in network.layers
         ),
@@ -89,6 +92,10 @@ def _reads_signed(network: CNetwork) -> bool:
             if layer.places[symbol] in network.input:
                 return signed
     raise AssertionError(network.name)
+
+
+def _class_names(network: CNetwork) -> str:
+    return f"{network.name}_class[{network.name}_results]"
 
 
 def weights_header(network: CNetwork) -> str:
@@ -268,24 +275,20 @@ def _brought(network: CNetwork) -> Iterator[str]:
 def _score(network: CNetwork) -> str:
     """The function that takes a result of the last layer out of memory."""
     output, shape = network.layers[-1].run.output, network.results
-    channels = shape[-1]
+    channels, results = shape[-1], f"results_of[{network.name}_layers - 1]"
     bit = f"number * {output.bits}"
     if prod(shape[:-1]) > 1:
         bit = f"number / {channels} * {output.pixel_bytes * 8} + number % {channels} * {output.bits}"
-    word = f"results_of[{network.name}_layers - 1][bit / 32]"
-    half = 1 << (output.bits - 1)
-    value = "(int32_t)element"
+    half, mask = 1 << (output.bits - 1), (1 << output.bits) - 1
+    lines = [f"    const uint32_t bit = {bit}, element = {results}[bit / 32] >> bit % 32 & 0x{mask:X};"]
     if output.bits == SIGN_BITS:
-        value = "element ? 1 : -1"
-    elif output.signed and output.bits < WORD_BITS:
-        value = f"(int32_t)(element ^ 0x{half:X}) - 0x{half:X}"
-    element = word if output.bits == WORD_BITS else f"{word} >> bit % 32 & 0x{(1 << output.bits) - 1:X}"
-    return "\n".join(
-        [
-            "/* A result of the last layer. */",
-            "static int32_t score(uint32_t number) {",
-            f"    const uint32_t bit = {bit}, element = {element};",
-            f"    return {value};",
-            "}",
-        ]
-    )
+        lines.append("    return element ? 1 : -1;")
+    elif output.bits == WORD_BITS:
+        lines = [f"    return (int32_t){results}[{bit.replace(f' * {WORD_BITS}', '')}];"]
+        if prod(shape[:-1]) > 1:
+            lines = [f"    const uint32_t bit = {bit};", f"    return (int32_t){results}[bit / 32];"]
+    elif output.signed:
+        lines.append(f"    return (int32_t)(element ^ 0x{half:X}) - 0x{half:X};")
+    else:
+        lines.append("    return (int32_t)element;")
+    return "\n".join(["/* A result of the last layer. */", "static int32_t score(uint32_t number) {", *lines, "}"])

@@ -30,7 +30,10 @@ def picture(network: CNetwork) -> str:
     plan = network.plan
     width, height = _LEFT + _STEP * len(plan.steps) + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     whole = max(plan.extent, 1)
-    title = f"{network.network.name}: {plan.extent} bytes of memory over the steps"
+    where = "memory" if network.cores is None else "TCDM"
+    title = f"{network.network.name}: {plan.extent} bytes of {where} over the steps"
+    if network.outside:
+        title += f", {len(network.outside)} pieces outside"
     lines = [_HEAD.format(width=max(width, 420), height=height, text=_TEXT, left=_LEFT, title=escape(title))]
     lines += _axes(network, whole)
     for piece in plan.pieces:

@@ -9,6 +9,9 @@ from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces, length, 
 from xpulpnn_sw.networks.lifetimes import Piece, arranged, demand, extent
 from xpulpnn_sw.networks.network import Network
 
+_USED = ("", "weights", "buffer")
+"""What names of pieces end in, from those used least on; of maps in anything."""
+
 _ANYTIME = -1
 """Of a layer whose weights are where they are."""
 
@@ -118,7 +121,7 @@ def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = No
     memory : int, optional
         Bytes of the memory of a cluster, into which weights are brought while the layer with weights before is
         computed; where there is no room for them yet, during a later layer, or between the layers. Where there is not
-        enough room for what a layer needs, the largest of it is in memory outside. Without it there is one memory, and
+        enough room for what a layer needs, maps or weights are in memory outside. Without it there is one memory, and
         weights stay where they are.
     """
     outside: set[str] = set()
@@ -139,7 +142,7 @@ def planned(network: Network, runs: Sequence[KernelRun], memory: int | None = No
         if memory is None or found.extent <= memory:
             others = tuple(piece for piece in pieces if piece.name in outside)
             return replace(found, outside=others, outside_places=arranged(others))
-        outside.add(_largest(found))
+        outside.add(_least_used(found, memory))
 
 
 def _soonest(runs: Sequence[KernelRun], number: int) -> int:
@@ -201,8 +204,22 @@ def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | N
     return None
 
 
-def _largest(found: MemoryPlan) -> str:
-    """The largest of what is needed when most memory is."""
+def _least_used(found: MemoryPlan, memory: int) -> str:
+    """The piece to have outside, out of those needed when most memory is.
+
+    Maps are used less than weights, and these less than buffers, which are written and read for every pixel. The
+    smallest of its kind that makes room enough, or the largest where none does; no buffer unless there is nothing else.
+    """
     most = max(range(len(found.steps)), key=found.demand)
-    needed = [piece for piece in found.pieces if piece.first <= most <= piece.last]
-    return max(needed, key=lambda piece: piece.size).name
+    missing = max(found.demand(most), found.extent if found.demand(most) <= memory else 0) - memory
+    kinds: list[list[Piece]] = [[], [], []]
+    for piece in found.pieces:
+        if piece.first <= most <= piece.last:
+            ending = piece.name.rpartition(".")[2]
+            kinds[_USED.index(ending) if ending in _USED else 0].append(piece)
+    for kind in kinds[:-1]:
+        enough = [piece for piece in kind if piece.size >= missing]
+        if enough:
+            return min(enough, key=lambda piece: piece.size).name
+    others = [*kinds[0], *kinds[1]] or kinds[2]
+    return max(others, key=lambda piece: piece.size).name

@@ -97,6 +97,8 @@ def files(network: CNetwork, examples: Sequence[Example], target: Target, scalin
             id=network.name,
             name=comment(network.network.name),
             prepare=prepare,
+            name_format=" (%s)" if network.classes else "",
+            name_argument=f", {network.name}_class[answer]" if network.classes else "",
             includes="" if made else "#include <string.h>\n",
         ),
         "Makefile": _makefile(network, target),
@@ -132,6 +134,7 @@ def _makefile(network: CNetwork, target: Target) -> str:
         input=" input.c" if network.input_layouts else "",
         cluster=cluster,
         cores=cores,
+        kernels=" \\\n".join(f"    kernels/{run.name}.s" for run in network.functions),
     )
 
 

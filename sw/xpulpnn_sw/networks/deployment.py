@@ -84,6 +84,10 @@ class Deployment:
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 
+    def cores(self, layer: int) -> int | None:
+        """Cores that compute a layer; None: all."""
+        return self.tiled[layer].cores if layer in self.tiled else None
+
     @property
     def report_slots(self) -> int:
         """Places for what the cores report of a step: one for each, or two that are emptied by turns."""

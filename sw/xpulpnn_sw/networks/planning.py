@@ -4,7 +4,7 @@ Where too much is needed, filters and maps are fetched later; then maps that a l
 then the layer is computed in tiles, which become smaller until there is room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xpulpnn.errors import LayerError
@@ -45,7 +45,7 @@ class _Planner:
         self._runs = kernels(network, image, variants, cores=cores)
         self._choices = Choices([0 for _ in self._runs])
         self._tiled: dict[int, TiledLayer] = {}
-        self._general: dict[int, KernelRun] = {}
+        self._general: dict[tuple[int, int], KernelRun] = {}
         self._always = {ARGUMENTS, *fixed(1)}
         self._refused: LayerError | None = None
 
@@ -157,17 +157,33 @@ class _Planner:
         budget, is_smaller = self._memory, layer in self._tiled
         if is_smaller:
             budget = min(int(self._choices.budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
-        if layer not in self._general:
-            self._general[layer] = stage.kind.build(
-                stage.layer, stage.precision, self._variants[layer], stage.tensors, cores=self._cores
+        refused: LayerError | None = None
+        for cores in _fewer(self._cores):
+            try:
+                self._tiled[layer] = tiled_layer(stage, self._kernel(layer, cores), cores, budget, always)
+            except LayerError as error:
+                refused = error
+                continue
+            self._choices.budgets[layer] = budget
+            return True
+        self._refused = self._refused if is_smaller else refused
+        return False
+
+    def _kernel(self, layer: int, cores: int) -> KernelRun:
+        """A kernel for tiles of any size, with buffers for so many cores."""
+        if (layer, cores) not in self._general:
+            stage = self._network.stages[layer]
+            self._general[layer, cores] = stage.kind.build(
+                stage.layer, stage.precision, self._variants[layer], stage.tensors, cores=cores
             )
-        try:
-            self._tiled[layer] = tiled_layer(stage, self._general[layer], self._cores, budget, always)
-        except LayerError as error:
-            self._refused = self._refused if is_smaller else error
-            return False
-        self._choices.budgets[layer] = budget
-        return True
+        return self._general[layer, cores]
+
+
+def _fewer(cores: int) -> Iterator[int]:
+    """All cores, and fewer of them, whose buffers take less."""
+    while cores:
+        yield cores
+        cores //= 2
 
 
 def _too_much(found: Deployment, memory: int) -> str:

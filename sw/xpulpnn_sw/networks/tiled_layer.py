@@ -35,12 +35,15 @@ class TiledLayer:
         The tiles.
     steps : tuple of Step
         What happens from barrier to barrier.
+    cores : int
+        That compute; the others wait.
     """
 
     name: str
     division: Division
     plan: Plan
     steps: tuple[Step, ...]
+    cores: int
 
     @property
     def call_bytes(self) -> int:
@@ -86,7 +89,7 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
-    return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps)
+    return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps, cores=cores)
 
 
 def can_be_tiled(run: KernelRun) -> bool:

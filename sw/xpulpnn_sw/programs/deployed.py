@@ -94,6 +94,14 @@ _WORK = """
     jal ra, kernel{layer}
 """
 
+_SOME = """
+    li t0, {cores}
+    bge s2, t0, idle{number}
+    {work}
+idle{number}:
+"""
+"""Work for the first cores only."""
+
 _WAIT = """
     li t0, 1
     sll t0, t0, s8
@@ -279,7 +287,7 @@ class _Writer:
                     barrier=barrier,
                     tell=tell,
                     commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
-                    work=self._work(step) if self.plan.computes(step) else "",
+                    work=self._work(number, step) if self.plan.computes(step) else "",
                     wait=_WAIT.format(number=number, status=int(Dma.STATUS)) if words else "",
                     advance=self._advance(number),
                 )
@@ -293,8 +301,11 @@ class _Writer:
         )
         return "\n".join([*parts, end])
 
-    def _work(self, step: DeployedStep) -> str:
-        return _WORK.format(arguments=self.memory.arguments(step), cores=self.cores, layer=step.layer)
+    def _work(self, number: int, step: DeployedStep) -> str:
+        assert step.layer is not None
+        cores = self.plan.cores(step.layer) or self.cores
+        work = _WORK.format(arguments=self.memory.arguments(step), cores=cores, layer=step.layer)
+        return work if cores == self.cores else _SOME.format(number=number, cores=cores, work=work)
 
     def _advance(self, step: int) -> str:
         """Go to where the next step is reported, if there is one: one place further, or back to the first of two."""

@@ -55,7 +55,7 @@ int main(void) {
         for (int j = 0; j < ${id}_results; ++j)
             different += scores[j] != current->scores[j];
         wrong += different;
-        printf("example %d: %d", i, answer);
+        printf("example %d: %d$name_format", i, answer$name_argument);
         if (current->label >= 0)
             printf(" of %d", current->label);
         printf(", %u cycles, %u wrong scores\n", (unsigned)total, different);

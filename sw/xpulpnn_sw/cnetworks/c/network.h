@@ -10,12 +10,12 @@ enum {
     ${id}_input_bytes = $input_bytes, // with what is read ahead
 };
 
-$declaration/* Computes the network$who. The input is at an address that is a multiple of
+${declaration}/* Computes the network$who. The input is at an address that is a multiple of
    four$made; scores get the results of the last layer. Returns the number of the greatest of
    them, the first if there are several. Maps lie in static memory: one call at a time. */
 int ${id}_run(const void *input, int32_t *scores);
 
-/* What there is to know of a layer. Of every pixel of its results so many words have elements, the last of them in the
+${classes}/* What there is to know of a layer. Of every pixel of its results so many words have elements, the last of them in the
    bits of a mask. */
 struct ${id}_layer {
     const char *name;

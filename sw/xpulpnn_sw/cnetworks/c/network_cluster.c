@@ -24,7 +24,7 @@ TCDM static uint32_t memory[MEMORY_BYTES / 4] = {0};
 $outside
 $functions
 
-const struct ${id}_layer ${id}_layer[${id}_layers] = {
+${classes}const struct ${id}_layer ${id}_layer[${id}_layers] = {
 $descriptions
 };
 

@@ -18,7 +18,7 @@ static uint32_t memory[MEMORY_BYTES / 4];
 
 $functions
 
-const struct ${id}_layer ${id}_layer[${id}_layers] = {
+${classes}const struct ${id}_layer ${id}_layer[${id}_layers] = {
 $descriptions
 };
 
