@@ -156,7 +156,10 @@ HOUSE = (
         ),
         "programs, unit benches, proofs, synthesis, IP",
     ),
-    Layer(("xpulpnn_sim.harness", "xpulpnn_sim.farm"), "compiled models; runs on many processes and machines"),
+    Layer(
+        ("xpulpnn_sim.harness", "xpulpnn_sim.farm", "xpulpnn_sim.riscv_formal"),
+        "models; processes, machines; riscv-formal",
+    ),
     Layer(
         ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),
         "simulator; what is proved of the gates; gates that fail",

@@ -137,6 +137,34 @@ def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -
     ]
 
 
+def test_integers_of_fewer_bits_than_their_type(tmp_path: Path) -> None:
+    """QDQ with a clip between, as Brevitas writes 4 and 3 bits: weights and maps of that width."""
+    rng = np.random.default_rng(23)
+    model = Model((1, 3, 6, 5))
+
+    def clipped(scale: Any, kind: Any, low: int, high: int, source: str | None = None, **attributes: Any) -> str:
+        numbers = (model.constant(scale), model.constant(np.zeros(np.shape(scale)), kind))
+        model.node("QuantizeLinear", *numbers, source=source, **attributes)
+        model.node("Clip", model.constant(low, kind), model.constant(high, kind))
+        return model.node("DequantizeLinear", *numbers, **attributes)
+
+    def weights(shape: tuple[int, ...]) -> str:
+        last = model.last
+        scales = 2.0 ** rng.integers(-3, 0, shape[0])
+        values = rng.normal(0, 1, shape)
+        found = clipped(scales, np.int8, -7, 7, model.constant(values), axis=0)
+        model.last = last
+        return found
+
+    clipped(17.37, np.uint8, 0, 15)
+    model.node("Conv", weights((8, 3, 3, 3)), pads=[1, 1, 1, 1])
+    clipped(22.31, np.int8, -4, 3)
+    model.node("Conv", weights((4, 8, 2, 2)))
+    clipped(9.73, np.int8, -128, 127)
+    described = check(model, tmp_path, 9.73, rng)
+    assert [str(stage.precision) for stage in described.network.stages] == ["4x4xi4", "i4x4xi8"]
+
+
 def test_gaps_and_groups(tmp_path: Path) -> None:
     """Convolutions with gaps, depthwise too, of groups, and of several filters for each channel."""
     rng = np.random.default_rng(13)
