@@ -98,13 +98,16 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
 def test_pieces_of_graphs_run():
     config = simulated(preset("xpulpnn2"))
     library, kinds = model_library("core", config), set()
-    for seed in range(4, 7):
+    wanted = {"conv", "depthwise", "add", "linear"}
+    for seed in range(20):
+        if wanted <= kinds:
+            break
         graph, inputs = random_graph(seed, images=1)
         one = NetworkCase(network=graph, image=inputs[0], config=config, machine=Machine(), checked=False)
         for stage, maps, variant in energy.layers(one):
             piece_workload(piece_of(stage, maps, 0.4), variant, config).prepare()(library)
             kinds.add(stage.kind.name)
-    assert {"conv", "depthwise", "add", "linear"} <= kinds
+    assert wanted <= kinds
 
 
 def result(per_cycle: float) -> EnergyResult:

@@ -79,7 +79,7 @@ def memory_table(record: Record) -> Table:
     title = (
         "bytes in memory"
         + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored")
-        + (f"; energy, {record['energy_nj']:.4g} nJ together" if "energy_nj" in record else "")
+        + (f"; energy, {record['energy_nj']:.1f} nJ together" if "energy_nj" in record else "")
     )
     table = Table(box=None, title=title, title_justify="left")
     table.add_column("layer", no_wrap=True)
@@ -105,7 +105,7 @@ def memory_table(record: Record) -> Table:
 def _energy(layer: Record) -> tuple[str, str]:
     """Energy of a layer, and of a multiplication if it has any."""
     joules = layer["energy_nj"]
-    return f"{joules:.4g}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
+    return f"{joules:.1f}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
 
 
 def class_table(classes: Sequence[ClassRecord]) -> Table:

@@ -143,7 +143,10 @@ class Layer(NamedTuple):
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
     Layer(("xpulpnn_sim.papers",), "the papers' tables"),
-    Layer(("xpulpnn_sim.api",), "the same as Python functions"),
+    Layer(
+        ("xpulpnn_sim.api", "xpulpnn_sim.netruns", "xpulpnn_sim.widths"),
+        "the same as Python functions; networks",
+    ),
     Layer(
         (
             "xpulpnn_sim.verify",
