@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DOTP,
         help="dotp (default): each structure of the dot-product unit against its definition; emitter: each module of "
         "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset; mult: "
-        "every operation of the multiplier; compressed: the decoder of compressed instructions for all of them; all: "
-        "both of these, in one table",
+        "every operation of the multiplier; decoder: every 32-bit word against the instruction table; compressed: "
+        "every 16-bit word; all: these three in one table",
     )
     add_configuration(parser)
     equivalence_emitter.add_arguments(parser)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig, Multiplier
 from xpulpnn_sim.commands.common import FAILED, OK, configuration, output, progress_bar, write_json
-from xpulpnn_sim.formal import compressed, multiplier
+from xpulpnn_sim.formal import compressed, decoder, multiplier
 from xpulpnn_sim.formal.elaborate import clocked_gates
 from xpulpnn_sim.formal.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
 from xpulpnn_sim.harness.models import cached_emission
@@ -41,8 +41,17 @@ def _compressed(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
     yield Subject(name="compressed decoder", claims=compressed.claims(gates), broken=compressed.broken(gates))
 
 
+def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    verilog, manifest = cached_emission("decoder", config)
+    gates, ports = clocked_gates(verilog, manifest["top"]), manifest["ports"]
+    yield Subject(
+        name="decoder", claims=decoder.claims(gates, ports, config), broken=decoder.broken(gates, ports, config)
+    )
+
+
 UNITS: dict[str, Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]] = {
     "mult": _multipliers,
+    "decoder": _decoder,
     "compressed": _compressed,
 }
 """Subjects of each unit, given a configuration and its fields that are fixed."""
