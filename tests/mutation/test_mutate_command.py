@@ -76,11 +76,14 @@ def test_bad_input_is_told_in_one_line(words: list[str], message: str, capsys: p
 
 
 @pytest.mark.bench
-def test_the_bench_of_the_nn_rf_finds_its_mutants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bench_of_the_nn_rf_finds_its_mutants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not available("verilator"):
         pytest.skip("verilator is not installed")
+    monkeypatch.chdir(tmp_path)
     report = tmp_path / "report.json"
-    words = ["mutate", "nnrf-4", "--mutants", "30", "--proof", "0", "-o", str(tmp_path / "out"), "--json", str(report)]
+    words = ["mutate", "nnrf-4", "--mutants", "30", "--proof", "0", "-o", "out", "--json", str(report)]
     assert main(words) == 0
     found = json.loads(report.read_text())["units"]["nnrf-4"]
     assert found["check"] >= 25

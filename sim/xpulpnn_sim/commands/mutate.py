@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
                     def told(what: str, done: int, total: int, unit: str = unit) -> None:
                         progress.update(task, description=f"{unit}: {what}", completed=done, total=total)
 
-                    place = arguments.output / unit
+                    place = arguments.output.resolve() / unit
                     found[unit] = campaign(unit, settings, place, yosys, resume=arguments.resume, told=told)
         except KeyboardInterrupt:
             stopped = True
