@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xpulpnn_sim import cli
+from xpulpnn_sim.netruns import job
+from xpulpnn_sim.netruns.job import Job
 
 LAYERS = [
     {"name": "first", "kernel": "conv", "layer": "4x4x3:4x3x3:image", "precision": "8x8x8", "requantise": "shift"},
@@ -64,6 +66,49 @@ def test_answers_and_record(network, tmp_path, capsys):
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
     assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
+
+
+@pytest.mark.cosim
+def test_an_interrupt_leaves_what_the_same_command_goes_on_from(network, tmp_path, capsys, monkeypatch):
+    images = np.zeros((4, 4, 4, 3), np.uint8)
+    # four that differ: two bright ones on each side
+    images[:2, :, :2] = images[2:, :, 2:] = np.array([60, 90]).reshape(2, 1, 1, 1)
+    np.savez(tmp_path / "some.npz", images=images, labels=np.array([0, 0, 1, 1]))
+    words = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path / "some.npz"), "--jobs", "1"]
+    words += ["--json", str(tmp_path / "record.json"), "--check", "none"]
+    ran, run = [], Job.run
+
+    def interrupted(self, item):
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(item.image)
+        return run(self, item)
+
+    monkeypatch.setattr(Job, "run", interrupted)
+    assert cli.main(words) == 130
+    assert "INCOMPLETE: interrupted after 2 of 4 runs; the same command goes on from there" in capsys.readouterr().out
+    (record,) = json.loads((tmp_path / "record.json").read_text())
+    assert (record["images"], record["right"], record["complete"]) == (2, 2, False)
+    ran.clear()
+    monkeypatch.setattr(Job, "run", lambda self, item: ran.append(item.image) or run(self, item))
+    assert cli.main(words) == 0
+    (record,) = json.loads((tmp_path / "record.json").read_text())
+    assert (ran, record["images"], record["right"], record["complete"]) == ([2, 3], 4, 4, True)
+    assert record["checked_images"] == 0
+
+
+@pytest.mark.cosim
+def test_a_difference_fails(network, capsys, monkeypatch):
+    right = job.run_reference
+
+    def wrong(*operands):
+        *before, last = right(*operands)
+        return [*before, last ^ 1]
+
+    monkeypatch.setattr(job, "run_reference", wrong)
+    assert cli.main(["net", str(network), "--preset", "xpulpnn-full"]) == 1
+    shown = capsys.readouterr().out
+    assert "sides, image 0\nlast[0]: expected " in shown
 
 
 @pytest.mark.unit

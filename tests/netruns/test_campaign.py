@@ -1,6 +1,8 @@
 """Runs of many images: nothing is run twice after an interrupt, nothing of another job is taken."""
 
 import json
+import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.farm.remote_call import Answer
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.netruns import spread
 from xpulpnn_sim.netruns.campaign import run_job
@@ -139,6 +142,38 @@ def test_a_call_on_another_machine_runs_its_images():
     told = []
     found = spread.run_remotely(told.append, one, [Item(0, 0, 1), Item(0, 0, 4)])
     assert ([outcome.record["cycles"] for outcome in found], told) == ([101, 104], [1, 4])
+
+
+class FakePool:
+    """Workers of another machine, the last call first."""
+
+    threads = 1
+
+    def __init__(self) -> None:
+        self.calls, self.fails_at = [], None
+
+    def share(self, part):
+        return part
+
+    def submit(self, label, function, *parts, timeout_s, tag):
+        self.calls.append((tag, function, parts))
+
+    def next_answer(self):
+        tag, function, parts = self.calls.pop()
+        if self.fails_at in [item.image for item in tag]:
+            return tag, Answer(why="its process must end by itself, not be killed by SIGKILL")
+        return tag, Answer(returned=True, value=function(lambda message: None, *map(pickle.loads, parts)))
+
+
+def test_machines_may_answer_in_any_order(monkeypatch):
+    pool = FakePool()
+    monkeypatch.setattr(spread, "dask_pool", lambda address, versions: nullcontext(pool))
+    found = run(job(), dask="somewhere:1")
+    assert [one.record["cycles"] for one in found.outcomes.values()] == [100, 101, 102, 103, 104]
+    found.journal.remove()
+    pool.fails_at = 0
+    with pytest.raises(ToolError, match=r"^images 0 to 1: its process must end by itself, not be killed by SIGKILL$"):
+        run(job(), dask="somewhere:1")
 
 
 def test_what_was_found_before_an_error_stays(cache):

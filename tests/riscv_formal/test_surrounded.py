@@ -10,7 +10,7 @@ from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.faulty.core import CORE_FAULTS
+from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.seeded import with_fault
 from xpulpnn_sim.riscv_formal.suite import Check
@@ -83,16 +83,19 @@ class Memories:
         """What the port says of each retirement."""
         found: list[dict[str, int]] = []
         names = [name for name in self.core.signature.members if name.startswith(("rvfi_", "csr_"))]
+        wrong = ("data_wrong", "register_wrong", "obi_wrong")
 
         async def bench(ctx):
             core = self.core
             ctx.set(core.boot_addr, 0x100)
+            ctx.set(core.watched_register, 1)
             for name in ("instr_gnt", "instr_answer", "data_gnt", "data_answer"):
                 ctx.set(getattr(core, name), 1)
             for cycle in range(cycles):
                 ctx.set(core.instr_rdata, self.program.get(ctx.get(core.bus_addr) & 0xFFFF_FFFF, 0x13))
                 ctx.set(core.data_rdata, 0x8000_0000)
                 ctx.set(core.data_err, cycle >= fault_at >= 0)
+                assert not any(ctx.get(getattr(core, name)) for name in wrong)
                 if ctx.get(core.rvfi_valid):
                     found.append({name: ctx.get(getattr(core, name)) for name in names})
                 await ctx.tick()
@@ -128,8 +131,9 @@ def test_faults_have_their_place():
     assert len(CORE_FAULTS) >= 20
     for fault in CORE_FAULTS:
         assert with_fault(design, fault).text != design.text
+    wrong = CoreFault("nothing", "lsu", "no such text", "", "data")
     with pytest.raises(ToolError, match=r"^lsu must have no such text once, not 0 times$"):
-        with_fault(design, replace(CORE_FAULTS[4], right="no such text"))
+        with_fault(design, wrong)
 
 
 def test_more_than_the_suite_knows():

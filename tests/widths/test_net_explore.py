@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xpulpnn.config import preset
 from xpulpnn_sim import cli
 from xpulpnn_sim.golden.network import run_reference
+from xpulpnn_sim.images import read_images
 from xpulpnn_sim.widths.subject import Measured, Subject
-from xpulpnn_sw.importers.onnx_file import import_onnx
+from xpulpnn_sim.widths.workers import Workers
+from xpulpnn_sw.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.widths import request_of
 from xpulpnn_sw.networks.form import read_network
@@ -36,7 +39,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
     images = np.load(folder / "images.npz")
     options = {"name": "small", "images": images["images"][:10]}
-    for point in found["points"]:
+    for point in found["points"][::3]:
         described = import_onnx(model, ImportOptions(**options, quantise=request_of(point["bits"])))
         scores = run_reference(described.network, described.batch(images["images"][10:40]))[-1]
         assert point["right"] == (scores.reshape(30, -1).argmax(axis=1) == images["labels"][10:40]).sum()
@@ -61,6 +64,25 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     again = folder / "again.json"
     assert cli.main([*command, "--verify", "0", "--json", str(again)]) == 0
     assert json.loads(again.read_text())["points"] == found["points"]
+
+
+@pytest.mark.unit
+def test_processes_give_what_one_gives(model: Path) -> None:
+    proto = OnnxModel.read(model)
+    images = read_images(model.parent / "images.npz")
+    options = ImportOptions(name="small", images=images.samples[:10])
+    subject = Subject(
+        model=proto,
+        calibration=proto.calibration(options),
+        options=options,
+        images=images,
+        config=preset("xpulpnn-full"),
+    )
+    wanted = subject.space((4, 8)).uniform()
+    with Workers(2) as workers:
+        found = list(workers.each(subject, "study", wanted))
+    assert found == [subject.study(one) for one in wanted]
+    assert len({studied.layers for studied in found}) == 2
 
 
 @pytest.mark.unit

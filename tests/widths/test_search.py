@@ -57,6 +57,17 @@ def test_a_search_finds_most_of_the_front() -> None:
     assert cheapest(points, 0.98) == cheapest(whole, 0.98)
 
 
+def test_a_descent_takes_what_costs_the_fewest_images_for_a_cycle() -> None:
+    """A few points of 19,683 are enough for the fastest ones; without a sense of price they would not be."""
+    points = search(space(5), Bowl(), trials=40, floor=0.9)
+    whole = [Bowl.point(one) for one in space(5)]
+    for floor in (0.98, 0.985, 0.99):
+        found, best = cheapest(points, floor), cheapest(whole, floor)
+        assert found is not None
+        assert best is not None
+        assert found.cycles == best.cycles
+
+
 def test_a_search_ends_with_its_trials() -> None:
     bowl = Bowl()
     assert len(search(space(5), bowl, trials=17, floor=0.0)) == len(bowl.asked) == 17

@@ -128,7 +128,8 @@ def _run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check])
             stopped = True
     console = output()
     found = [(check, outcomes[check.name]) for check in checks if check.name in outcomes]
-    console.print(_table(core_title(arguments), found))
+    console.print(f"riscv-formal on {core_title(arguments)}, grants and answers at any time")
+    console.print(_table(found))
     console.print(_FOOT, soft_wrap=True)
     for check, outcome in found:
         if outcome.trace:
@@ -166,8 +167,8 @@ def _listing(checks: list[Check]) -> Table:
     return table
 
 
-def _table(title: str, found: list[tuple[Check, Outcome]]) -> Table:
-    table = Table(box=None, title=f"riscv-formal on {title}, grants and answers at any time", title_justify="left")
+def _table(found: list[tuple[Check, Outcome]]) -> Table:
+    table = Table(box=None)
     for heading in ("check", "cycle", "seconds", "verdict", "assumed"):
         table.add_column(heading, justify="right" if heading in ("cycle", "seconds") else "left")
     for check, outcome in found:

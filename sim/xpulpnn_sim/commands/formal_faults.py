@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace, campaign: Campaign, checks: list[Check]) 
         except KeyboardInterrupt:
             stopped = True
     console = output()
-    console.print(_table(core_title(arguments), found))
+    console.print(f"faults seeded into {core_title(arguments)}")
+    console.print(_table(found))
     seen = sum(_is_found(each) for each in found)
     console.print(f"{seen} of {len(faults)} faults found")
     write_json(arguments.json, {"complete": not stopped, "faults": [_record(each) for each in found]})
@@ -43,8 +44,8 @@ def _is_found(each: FaultOutcome) -> bool:
     return each.outcome.verdict == model_check.FAILED
 
 
-def _table(title: str, found: list[FaultOutcome]) -> Table:
-    table = Table(box=None, title=f"faults seeded into {title}", title_justify="left")
+def _table(found: list[FaultOutcome]) -> Table:
+    table = Table(box=None)
     for heading in ("fault", "module", "check", "cycle", "seconds", "verdict"):
         table.add_column(heading, justify="right" if heading in ("cycle", "seconds") else "left")
     for each in found:

@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 from rich.table import Table
@@ -25,7 +24,7 @@ from xpulpnn_sim.commands.common import (
     simulated_configuration,
     write_json,
 )
-from xpulpnn_sim.commands.net_import import samples_range
+from xpulpnn_sim.commands.network_samples import add_samples, normalisation_of, samples_of
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sim.images import FORMS, Images, read_images
 from xpulpnn_sim.widths.exploration import Best, Exploration, Settings, explore
@@ -81,12 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="choose the fastest point that classifies so much of the images as labelled",
     )
-    parser.add_argument(
-        "--samples",
-        default="0:1",
-        metavar="LOW:HIGH",
-        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1)",
-    )
+    add_samples(parser)
     parser.add_argument(
         "--cores",
         type=int,
@@ -108,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = _target(arguments)
     bits = tuple(int(name) for name in comma_list(arguments.bits, _KNOWN, "--bits"))
     calibrating, deciding, test = _images(arguments)
-    subject = _subject(arguments.model, calibrating, deciding, samples_range(arguments.samples), config)
+    subject = _subject(arguments, calibrating, deciding, config)
     space = subject.space(bits)
     classes = subject.described(space.uniform()[0]).classes
     for one in (deciding, test):
@@ -183,14 +177,16 @@ def _images(arguments: argparse.Namespace) -> tuple[Images, Images, Images]:
 
 
 def _subject(
-    path: Path,
-    calibrating: Images,
-    deciding: Images,
-    samples: tuple[Fraction, Fraction],
-    config: CoreConfig | ClusterConfig,
+    arguments: argparse.Namespace, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
 ) -> Subject:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
-    options = ImportOptions(name=path.stem, samples=samples, images=calibrating.samples)
+    path: Path = arguments.model
+    options = ImportOptions(
+        name=path.stem,
+        samples=samples_of(arguments),
+        normalisation=normalisation_of(arguments),
+        images=calibrating.samples,
+    )
     with packages_for(path) as reader:
         if reader.function != import_onnx.__name__:
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")

@@ -1,7 +1,6 @@
 """``xpulpnn net import``: a model of a training framework as a network of integer layers."""
 
 import argparse
-from fractions import Fraction
 from pathlib import Path
 
 from rich.table import Table
@@ -9,6 +8,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import OK, add_json, output, require_folder, require_writable, write_json
 from xpulpnn_sim.commands.network_images import add_images, images_of
+from xpulpnn_sim.commands.network_samples import add_samples, normalisation_of, samples_of
 from xpulpnn_sim.files import write_bytes, write_text
 from xpulpnn_sw.importers.options import ImportOptions
 from xpulpnn_sw.importers.registry import READERS, import_model
@@ -30,18 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the network; its weights go to the npz file of the same name beside it",
     )
     parser.add_argument("--name", metavar="NAME", help="of the network (default: that of the output)")
-    parser.add_argument(
-        "--samples",
-        metavar="LOW:HIGH",
-        help="what the model takes for the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the "
-        "codes of the input as they are)",
-    )
-    parser.add_argument(
-        "--mean",
-        metavar="LIST",
-        help="numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it",
-    )
-    parser.add_argument("--std", metavar="LIST", help="numbers that it is divided by then, as many (default 1)")
+    add_samples(parser)
     parser.add_argument(
         "--quantise",
         metavar="BITS",
@@ -62,12 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.quantise is None) != (arguments.images is None):
         has, lacks = ("--images", "--quantise") if arguments.quantise is None else ("--quantise", "--images")
         raise InputError(f"{has} must come with {lacks}, not alone")
-    samples = None if arguments.samples is None else samples_range(arguments.samples)
     notes: list[str] = []
     options = ImportOptions(
         name=arguments.name or path.stem,
-        samples=samples,
-        normalisation=_normalisation(arguments.mean, arguments.std),
+        samples=samples_of(arguments),
+        normalisation=normalisation_of(arguments),
         quantise=None if arguments.quantise is None else request_of(arguments.quantise),
         images=None if arguments.images is None else images_of(arguments).samples,
         wide=arguments.wide,
@@ -89,35 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
     write_json(arguments.json, record | {"files": [str(path), str(weights)]})
     return OK
-
-
-def samples_range(text: str) -> tuple[Fraction, Fraction]:
-    """What is meant by ``LOW:HIGH``."""
-    try:
-        low, high = map(Fraction, text.split(":"))
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"--samples must be LOW:HIGH, two numbers, not {text}") from None
-    if low >= high:
-        raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {text}")
-    return low, high
-
-
-def _normalisation(mean: str | None, std: str | None) -> list[tuple[Fraction, Fraction]]:
-    """What is meant by both lists."""
-    lists: list[list[Fraction]] = []
-    for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
-        try:
-            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in text.split(",")])
-        except (ValueError, ZeroDivisionError):
-            raise InputError(f"{option} must be numbers with commas between, not {text}") from None
-    means, deviations = lists
-    if mean is None and std is None:
-        return []
-    count = max(map(len, lists))
-    means, deviations = (one * count if len(one) == 1 else one for one in (means, deviations))
-    if len(means) != len(deviations):
-        raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
-    return [*zip(means, deviations, strict=True)]
 
 
 def _layers(described: Described) -> Table:

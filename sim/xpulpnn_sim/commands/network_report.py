@@ -152,16 +152,15 @@ def _add_energies(arguments: argparse.Namespace, job: Job, shown: Sequence[dict[
     """Energies of the layers of networks on one core, of the first image."""
     emitted = targets(argparse.Namespace(**{**vars(arguments), "exact": True}))
     alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
-    layers = sum(len(task.network.stages) for task in job.tasks) * len(alone)
-    with progress_bar("energy", layers) as (progress, bar):
+    with progress_bar("energy", None) as (progress, bar):
         for number, config in alone:
             for place, task in enumerate(job.tasks):
                 title = job.targets[number].title
                 (record,) = (one for one in shown if (one["kernel"], one["target"]) == (task.network.name, title))
                 cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
 
-                def told(name: str) -> None:
-                    progress.update(bar, advance=1, description=f"energy of {name}")
+                def told(name: str, done: int, total: int) -> None:
+                    progress.update(bar, description=f"energy of {name}", completed=done, total=total)
 
                 case = job.case(Item(place, number, 0))
                 add_energies(record, layer_energies(case, config, cycles, library, told))

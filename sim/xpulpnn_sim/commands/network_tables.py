@@ -11,13 +11,16 @@ _MILLION = 1e6
 _KIB = 1024
 _FJ_PER_NJ = 1e6
 
+_MOST_CAUSES = 8
+"""Of lost cycles that fit into a table."""
+
 Record = dict[str, Any]
 
 
 def layer_table(record: Record) -> Table:
     """Cycles of the layers and what they are lost to."""
     layers = record["layers"]
-    causes = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in layers)]
+    causes, others = _causes(layers)
     mean = f", means of {record['images']} images" if record["images"] > 1 else ""
     title = f"{record['kernel']}: cycles{mean}, those without a retirement by cause"
     if record["cores"] > 1:
@@ -29,7 +32,15 @@ def layer_table(record: Record) -> Table:
     for heading in ("layer", "size", "precision", "variant"):
         table.add_column(heading, no_wrap=True)
     differ = any(layer["cycles_least"] != layer["cycles_most"] for layer in layers)
-    for heading in ("cycles", *["least", "most"] * differ, "MAC", "MAC/cyc", *causes, "errors"):
+    for heading in (
+        "cycles",
+        *["least", "most"] * differ,
+        "MAC",
+        "MAC/cyc",
+        *causes,
+        *["others"] * bool(others),
+        "errors",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for layer in layers:
         table.add_row(
@@ -39,9 +50,20 @@ def layer_table(record: Record) -> Table:
             *(str(layer[name]) for name in ("cycles_least", "cycles_most") if differ),
             *((str(layer["macs"]), f"{layer['macs_per_cycle']:.2f}") if layer["macs"] else ("-", "-")),
             *(str(layer["stalls"][cause]) for cause in causes),
+            *[str(sum(layer["stalls"][cause] for cause in others))] * bool(others),
             str(layer["mismatches"]),
         )
     return table
+
+
+def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
+    """Causes of lost cycles that have columns of their own, and those that share one, if there are many."""
+    totals = {cause: sum(layer["stalls"][cause] for layer in layers) for cause in layers[0]["stalls"]}
+    occur = [cause for cause, total in totals.items() if total]
+    if len(occur) <= _MOST_CAUSES:
+        return occur, []
+    own = sorted(occur, key=lambda cause: -totals[cause])[: _MOST_CAUSES - 1]
+    return [cause for cause in occur if cause in own], [cause for cause in occur if cause not in own]
 
 
 def _manner(layer: Record, cores: int) -> str:
@@ -57,7 +79,7 @@ def memory_table(record: Record) -> Table:
     title = (
         "bytes in memory"
         + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored")
-        + (f"; energy, {record['energy_nj']:.4g} nJ together" if "energy_nj" in record else "")
+        + (f"; energy, {record['energy_nj']:.1f} nJ together" if "energy_nj" in record else "")
     )
     table = Table(box=None, title=title, title_justify="left")
     table.add_column("layer", no_wrap=True)
@@ -83,7 +105,7 @@ def memory_table(record: Record) -> Table:
 def _energy(layer: Record) -> tuple[str, str]:
     """Energy of a layer, and of a multiplication if it has any."""
     joules = layer["energy_nj"]
-    return f"{joules:.4g}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
+    return f"{joules:.1f}", f"{joules * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
 
 
 def class_table(classes: Sequence[ClassRecord]) -> Table:

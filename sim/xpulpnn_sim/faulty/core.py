@@ -43,6 +43,13 @@ CORE_FAULTS = (
         "no wait for a value being loaded", "operand_read", "~(ex_late_we & (ex_late_addr == addr))", "1'b1", "reg"
     ),
     CoreFault(
+        "the third operand is the second",
+        "id_stage",
+        ".addr(insn__payload__word[11:7])",
+        ".addr(insn__payload__word[24:20])",
+        "registers",
+    ),
+    CoreFault(
         "x0 keeps what is written",
         "reg_file",
         "(rs1_addr == 5'h0) ? 32'h0 : x[rs1_addr]",

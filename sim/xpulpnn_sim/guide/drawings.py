@@ -143,7 +143,10 @@ class Layer(NamedTuple):
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
     Layer(("xpulpnn_sim.papers",), "the papers' tables"),
-    Layer(("xpulpnn_sim.api",), "the same as Python functions"),
+    Layer(
+        ("xpulpnn_sim.api", "xpulpnn_sim.netruns", "xpulpnn_sim.widths"),
+        "the same as Python functions; networks",
+    ),
     Layer(
         (
             "xpulpnn_sim.verify",
@@ -156,7 +159,10 @@ HOUSE = (
         ),
         "programs, unit benches, proofs, synthesis, IP",
     ),
-    Layer(("xpulpnn_sim.harness", "xpulpnn_sim.farm"), "compiled models; runs on many processes and machines"),
+    Layer(
+        ("xpulpnn_sim.harness", "xpulpnn_sim.farm", "xpulpnn_sim.riscv_formal"),
+        "models; processes, machines; riscv-formal",
+    ),
     Layer(
         ("xpulpnn_sim.iss", "xpulpnn_sim.properties", "xpulpnn_sim.faulty"),
         "simulator; what is proved of the gates; gates that fail",

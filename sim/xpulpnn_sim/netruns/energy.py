@@ -54,7 +54,7 @@ def layer_energies(
     config: CoreConfig,
     cycles: Mapping[str, int],
     library: Library,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
     """The energy of each layer, by name.
 
@@ -69,7 +69,7 @@ def layer_energies(
     library : Library
         Its cells.
     progress : callable
-        Told the name of each layer before it is simulated.
+        Told the name of each layer before it is simulated, how many were, and of how many.
 
     Raises
     ------
@@ -77,9 +77,10 @@ def layer_energies(
         If a tool fails, or the netlist computes something wrong.
     """
     found: dict[str, LayerEnergy] = {}
+    total = len(case.computed.stages)
     for stage, inputs, variant in layers(case):
         if progress is not None:
-            progress(stage.name)
+            progress(stage.name, len(found), total)
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
         result = estimate_energy(config, workload, library, WINDOW_CYCLES)

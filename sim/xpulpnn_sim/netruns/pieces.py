@@ -61,7 +61,7 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:
 
 def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:
     """Whole rows of results without those at the edge, or a part of one."""
-    layer = stage.layer
+    layer: Any = stage.layer
     rows, columns = max(1, int(layer.out_height * share)), layer.out_width
     least = min(_PIXELS, columns)
     if rows == 1:
@@ -93,12 +93,13 @@ def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
 
 def _with_outputs(stage: Stage, count: int) -> Stage:
     """The layer with its first outputs only."""
-    channels = stage.layer.out_channels
+    layer: Any = stage.layer
+    channels = layer.out_channels
     if count >= channels:
         return stage
-    name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
+    name = "outputs" if isinstance(layer, LinearLayer) else "out_channels"
     tensors = replace(_first_of(stage.tensors, channels, count), activations=stage.tensors.activations)
-    return replace(stage, layer=replace(stage.layer, **{name: count}), tensors=tensors)
+    return replace(stage, layer=replace(layer, **{name: count}), tensors=tensors)
 
 
 def _first_of(value: Any, channels: int, count: int) -> Any:

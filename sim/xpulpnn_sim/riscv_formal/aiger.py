@@ -119,20 +119,17 @@ def output_bits(text: str) -> Mapping[str, Mapping[int, int]]:
 
 
 def read_witness(text: str, inputs: int) -> list[list[int]]:
-    """Inputs of each cycle of an example in the AIGER witness format.
+    """Inputs of each cycle of an example as ABC writes it: a line with the state at reset, then one for each cycle.
 
     Raises :class:`ToolError` if it has another number of inputs.
     """
+    _state, *lines = text.splitlines() or [""]
     frames: list[list[int]] = []
-    lines = iter(text.splitlines())
     for line in lines:
-        if line.startswith("b"):
-            next(lines, "")
+        bits = line.partition("#")[0].strip()
+        if not bits or bits.startswith("."):
             break
-    for line in lines:
-        if line.startswith("."):
-            break
-        if len(line) != inputs:
-            raise ToolError(f"the example must have {inputs} inputs in each cycle, not {len(line)}")
-        frames.append([int(bit == "1") for bit in line])
+        if len(bits) != inputs:
+            raise ToolError(f"the example must have {inputs} inputs in each cycle, not {len(bits)}")
+        frames.append([int(bit == "1") for bit in bits])
     return frames

@@ -98,8 +98,9 @@ def build_graph(
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
     (folder / "check.sv").write_text(top_text(check, manifest))
-    if not (folder / GATES).exists():
-        (folder / GATES).symlink_to(gates)
+    # the wheel does not follow links out of the folder that it runs in
+    (folder / GATES).unlink(missing_ok=True)
+    (folder / GATES).hardlink_to(gates)
     script = _SCRIPT.format(
         includes="-I.", gates=GATES, module=MODULE, top=_TOP, lower=_LOWER if keeps_triggers(yosys) else ""
     )

@@ -54,7 +54,8 @@ class Check:
     Parameters
     ----------
     name : str
-        What it is called, as in the suite: ``insn_add``, ``reg``, ``csrw_mscratch``; of our own ``obi`` and ``data``.
+        What it is called, as in the suite: ``insn_add``, ``reg``, ``csrw_mscratch``; of our own ``obi``,
+        ``registers`` and ``data``.
     checker : str
         Its checker: the file ``rvfi_CHECKER_check.sv``, or :data:`OWN`.
     cycle : int
@@ -147,6 +148,7 @@ class Suite:
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
             *(Check(name=name, checker=name, cycle=depth, defines=_bus_defines()) for name in _BUS),
             Check(name="obi", checker=OWN, cycle=depth, wrong="obi_wrong"),
+            Check(name="registers", checker=OWN, cycle=depth, wrong="register_wrong"),
             Check(name="data", checker=OWN, cycle=depth, wrong="data_wrong", assumed=(TRUE_DATA,)),
             *(
                 Check(

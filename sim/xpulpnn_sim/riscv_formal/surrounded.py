@@ -90,6 +90,11 @@ class SurroundedCore(wiring.Component):
         A load that retires has another byte from there than the last older store put there.
     obi_wrong : Out(2)
         A request of the instruction port, or of the data port, is pending or changed before its grant.
+    watched_register : In(5)
+        Number of a register, always the same.
+    register_wrong : Out(1)
+        An instruction that retires, as rs1, rs2 or rd, has another value of it than was written last: as rd, or by an
+        increment; 0 after reset.
     loops : Out(1)
         The instruction retiring sets up a hardware loop, or writes one of its CSRs.
     two_writes : Out(1)
@@ -111,6 +116,7 @@ class SurroundedCore(wiring.Component):
         ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
         ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
         ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_true": Out(1), "data_wrong": Out(1)}
+        ports |= {"watched_register": In(5), "register_wrong": Out(1)}
         ports |= {"obi_wrong": Out(2), "loops": Out(1), "two_writes": Out(1)}
         super().__init__(ports)
 
@@ -133,7 +139,26 @@ class SurroundedCore(wiring.Component):
         self._faults(m, core, expander.expanded)
         self._csrs(m, core, expander.expanded)
         self._watch(m, core)
+        self._watch_register(m, core, expander.expanded)
         return m
+
+    def _watch_register(self, m, core, word):
+        """A register: what the instructions retired made of it, and what they read."""
+        value, takes_effect = Signal(XLEN), Signal()
+        m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
+        addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
+        wrong = [
+            self._matches(word, lambda row, name=name: name in row.reads)
+            & (address == self.watched_register)
+            & (getattr(core, f"rvfi_{name}_rdata") != value)
+            for name, address in addresses.items()
+        ]
+        m.d.comb += self.register_wrong.eq(takes_effect & Cat(*wrong).any())
+        # of both writes of one register that of rd stays
+        for name in ("base", "rd"):
+            written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
+            with m.If(takes_effect & written):
+                m.d.sync += value.eq(getattr(core, f"rvfi_{name}_wdata"))
 
     def _watch(self, m, core):
         """A byte of the data memory: what the bus makes of it, and what the instructions retired do."""

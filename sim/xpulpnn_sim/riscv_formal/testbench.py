@@ -10,7 +10,7 @@ from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, NO_LOOPS, NO_TRAPS, NO_W
 MODULE = "surrounded_core"
 """Module of the core between its memories."""
 
-_CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first")
+_CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_register")
 _COMMON = (
     "RISCV_FORMAL",
     "RISCV_FORMAL_NRET 1",

@@ -128,7 +128,7 @@ def explore(
     chosen = cheapest(points, settings.floor) if settings.floor else None
     widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
     shown = list(dict.fromkeys([*found, *widest]))
-    measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(found, chosen, settings.runs))}
+    measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(shown, chosen, settings.runs))}
     tested = _tested(subject, test, workers, [point.widths for point in shown])
     closely = [
         Best(point=point, right=right, measured=measured.get(point.widths))
@@ -146,7 +146,7 @@ def explore(
 
 
 def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[Point]:
-    """So many points of a front: the chosen one, and others from end to end."""
+    """So many of some points: the chosen one, and others from end to end."""
     first = [] if chosen is None else [chosen]
     spread = [found[round(place)] for place in np.linspace(len(found) - 1, 0, count)] if found else []
     return list(dict.fromkeys([*first, *spread, *found]))[:count]

@@ -180,7 +180,7 @@ class Subject:
     def identity(self) -> str:
         """Hash of all that accuracies depend on besides the bits."""
         digest = hashlib.sha256(self.model.proto.SerializeToString())
-        options = (self.options.low, self.options.high, self.options.wide)
+        options = (self.options.low, self.options.high, [*self.options.normalisation], self.options.wide)
         digest.update(f"{options} {sources_digest(_SHOWS_ONLY)}".encode())
         labels = self.images.labels
         assert labels is not None

@@ -1,7 +1,8 @@
 """ONNX models: the file, the nodes in their order, constants computed beforehand."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,14 @@ class OnnxModel:
         image = self.input.value(options, assembly, quantises=policy is not None)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
+        clips = _clips_of_codes(nodes)
         for node in nodes:
-            _compute(node, values, context, self.proto)
+            if node.inputs[:1] in clips:
+                # the quantiser itself clips
+                values[node.outputs[0]] = values[node.inputs[0]]
+                continue
+            clip = clips.get(node.outputs[:1])
+            _compute(node if clip is None else _clipping(node, clip, values), values, context, self.proto)
         if output not in values:
             raise InputError(f"output of the model must be that of a node, not {output}")
         return _finished(values[output], context, output)
@@ -123,6 +130,29 @@ _WEIGHTED = ("Conv", "Gemm", "MatMul")
 _AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 _SUMS = ("Add", "Sub")
 """Operators that read maps: with constant weights, without any, and if they have two maps."""
+
+
+def _clips_of_codes(nodes: Sequence[Node]) -> dict[tuple[str, ...], Node]:
+    """``Clip`` nodes that alone read what a ``QuantizeLinear`` gives, by that: fewer bits than the type has."""
+    quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
+    readers = Counter(name for node in nodes for name in {*node.inputs})
+    return {
+        node.inputs[:1]: node
+        for node in nodes
+        if node.operator == "Clip" and node.inputs[:1] in quantised and readers[node.inputs[0]] == 1 and node.outputs
+    }
+
+
+def _clipping(node: Node, clip: Node, values: Mapping[str, Value]) -> Node:
+    """A quantiser with the ends of a ``Clip`` behind it."""
+    ends: dict[str, int] = {}
+    for place, name in ((1, "min"), (2, "max")):
+        constant = values.get(clip.inputs[place]) if len(clip.inputs) > place else None
+        if isinstance(constant, np.ndarray) and constant.size == 1 and constant.dtype.kind in "iu":
+            ends[name] = int(constant.ravel()[0])
+        elif len(clip.inputs) > place and clip.inputs[place]:
+            raise InputError(f"{clip}: {name} behind a quantiser must be a constant and an integer, not another value")
+    return replace(node, attributes={**node.attributes, **ends})
 
 
 def _without_end(nodes: Sequence[Node], output: str, note: Callable[[str], None]) -> tuple[Sequence[Node], str]:
@@ -158,6 +188,7 @@ def _finished(result: Value, context: Context, output: str) -> Described:
 
 def _compute(node: Node, values: dict[str, Value], context: Context, model: Any) -> None:
     """The outputs of a node."""
+    node.check(model)
     for name in node.inputs:
         if name and name not in values:
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
@@ -204,9 +235,12 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
     from onnx import numpy_helper
 
     try:
-        return np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
+        values = np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
     except Exception as error:
         raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        raise InputError(f"tensor {tensor.name} must have numbers only, not nan")
+    return values
 
 
 def _text(name: Any) -> str:

@@ -229,7 +229,11 @@ def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
 def quantise(context: Context, node: Node, given: Given) -> Value:
     """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
     value, scale = given[:2]
-    low, high = _limits(node, given[2] if len(given) > 2 else None)
+    least, most = _limits(node, given[2] if len(given) > 2 else None)
+    # of a Clip behind it
+    low, high = max(least, node.number("min", least)), min(most, node.number("max", most))
+    if low >= high:
+        raise InputError(f"integers must be clipped to two at least, not to {low}..{high}")
     zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
     if isinstance(value, np.ndarray):
         axis = node.number("axis", 1)

@@ -137,6 +137,34 @@ def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -
     ]
 
 
+def test_integers_of_fewer_bits_than_their_type(tmp_path: Path) -> None:
+    """QDQ with a clip between, as Brevitas writes 4 and 3 bits: weights and maps of that width."""
+    rng = np.random.default_rng(23)
+    model = Model((1, 3, 6, 5))
+
+    def clipped(scale: Any, kind: Any, low: int, high: int, source: str | None = None, **attributes: Any) -> str:
+        numbers = (model.constant(scale), model.constant(np.zeros(np.shape(scale)), kind))
+        model.node("QuantizeLinear", *numbers, source=source, **attributes)
+        model.node("Clip", model.constant(low, kind), model.constant(high, kind))
+        return model.node("DequantizeLinear", *numbers, **attributes)
+
+    def weights(shape: tuple[int, ...]) -> str:
+        last = model.last
+        scales = 2.0 ** rng.integers(-3, 0, shape[0])
+        values = rng.normal(0, 1, shape)
+        found = clipped(scales, np.int8, -7, 7, model.constant(values), axis=0)
+        model.last = last
+        return found
+
+    clipped(17.37, np.uint8, 0, 15)
+    model.node("Conv", weights((8, 3, 3, 3)), pads=[1, 1, 1, 1])
+    clipped(22.31, np.int8, -4, 3)
+    model.node("Conv", weights((4, 8, 2, 2)))
+    clipped(9.73, np.int8, -128, 127)
+    described = check(model, tmp_path, 9.73, rng)
+    assert [str(stage.precision) for stage in described.network.stages] == ["4x4xi4", "i4x4xi8"]
+
+
 def test_gaps_and_groups(tmp_path: Path) -> None:
     """Convolutions with gaps, depthwise too, of groups, and of several filters for each channel."""
     rng = np.random.default_rng(13)
@@ -421,6 +449,15 @@ REFUSED = {
         refused(("ReduceMean", (([1], np.int64),), {})),
         "ReduceMean reducemean1: axes must be rows and columns, 2 and 3 of four, not 1",
     ),
+    "channels last": (
+        refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
+        "Conv conv1: domain of the operator must be that of ONNX, not qonnx.custom_op.channels_last",
+    ),
+    "no weights": (refused(("Conv", (), {})), "Conv conv1: inputs must be 2 at least, not 1"),
+    "no number": (
+        refused(("Mul", ((np.nan, np.float32),), {})),
+        "tensor constant3 must have numbers only, not nan",
+    ),
     "codes": (codes_without_scale(), "Relu relu1: inputs must be those of DequantizeLinear, not integers with a scale"),
     "16 bits": (
         refused(("QuantizeLinear", ((1, np.float32), (0, np.int16)), {})),
@@ -437,6 +474,13 @@ def test_what_no_layer_stands_for_is_named(tmp_path: Path, case: str) -> None:
     with pytest.raises(InputError, match=f"^{message}") as found:
         imported(model, tmp_path)
     assert "\n" not in str(found.value)
+
+
+def test_nodes_without_results_are_named(tmp_path: Path) -> None:
+    model = refused(("Conv", (ONES,), {}), ("Relu", (), {}))
+    model.nodes[1].ClearField("output")
+    with pytest.raises(InputError, match=r"^Conv conv1: outputs must be one at least, not none$"):
+        imported(model, tmp_path)
 
 
 def test_types_of_inputs(tmp_path: Path) -> None:
