@@ -21,7 +21,7 @@ from typing import Any
 from xpulpnn_sim.formal import algebra
 from xpulpnn_sim.formal.algebra import GaveUpError, Polynomial
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare, shown
 
 _MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
@@ -162,9 +162,9 @@ class _Multiplier:
         """The results of the half-word operations: that sum shifted."""
 
         def decide(_timeout_s: float) -> str:
-            for signed, upper, places in product((False, True), (False, True), range(1 << _SHIFT_BITS)):
+            for places in range(1 << _SHIFT_BITS):
                 amount = [TRUE if places >> bit & 1 else FALSE for bit in range(_SHIFT_BITS)]
-                run, _, fields = self._half_run(_HALF_PRODUCT, signed=signed, upper=upper, amount=amount)
+                run, _, fields = self._half_run(_HALF_PRODUCT, amount=amount)
                 other = {**fields, "op": _code(_BEFORE_SHIFT)}
                 before = _Run(
                     run.graph,
@@ -179,22 +179,25 @@ class _Multiplier:
                 total = before.cycle().port("result")
                 if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
                     return "the operation must be done in one cycle, and the unit idle after it"
-                if cycle.port("result") != extended(total[places:], _WORD, signed=signed):
+                filling = run.graph.and_(total[-1], fields["a_signed"][0])
+                if cycle.port("result") != [*total[places:], *[filling] * places]:
                     return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
             return ""
 
         return Claim(what="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
 
     def _half_run(
-        self, op: list[int], *, signed: bool, upper: bool, amount: Sequence[int] = ()
+        self, op: list[int], *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
     ) -> tuple[_Run, list[int], dict[str, list[int]]]:
-        """A run with any accumulator and any rounding, and unless given any amount."""
+        """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
         graph = GateGraph(adders=not amount)
         places = list(amount) or graph.inputs(_SHIFT_BITS)
-        known = {"a_signed": signed, "b_signed": signed, "upper": upper}
+        signs, halves = ([graph.input() if one is None else TRUE if one else FALSE] for one in (signed, upper))
         fields = {
             "op": op,
-            **{name: [TRUE if value else FALSE] for name, value in known.items()},
+            "a_signed": signs,
+            "b_signed": signs,
+            "upper": halves,
             "accumulate": [graph.input()],
             "round": [graph.input()],
         }
