@@ -49,9 +49,10 @@ def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
 
 @pytest.mark.flow
 def test_booth_multiplier():
-    found = outcomes(multiplier.claims(*unit("mult")))
-    assert {one.what for one in found if one.verdict != EQUAL} == set()
-    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in found}
+    claims = multiplier.claims(*unit("mult"))
+    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in claims}
+    # all of them are proved by xpulpnn equivalence mult; here one of each manner
+    assert verdicts([claim for claim in claims if claim.what in ("mul", "p.mac", "mulh")]) == {EQUAL}
 
 
 @pytest.mark.flow
