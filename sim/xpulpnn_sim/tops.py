@@ -15,7 +15,9 @@ from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
+from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.core import Core
+from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.simd_alu import SimdAlu
@@ -49,6 +51,12 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 }
 """Builders of the components of a core."""
 
+UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
+    "compressed-decoder": lambda _config: CompressedDecoder(),
+    "decoder": Decoder,
+}
+"""Builders of parts of a core that are proved, but not generated, on their own."""
+
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
     "tcdm": lambda config: Tcdm(config, config.masters),
@@ -69,7 +77,7 @@ ALL_TOPS = (*TOPS, *CLUSTER_TOPS)
 def _component(name: str, config: CoreConfig | ClusterConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):
         return CLUSTER_TOPS[name](config)
-    return TOPS[name](config)
+    return (TOPS[name] if name in TOPS else UNIT_TOPS[name])(config)
 
 
 def emit_top(
@@ -82,7 +90,8 @@ def emit_top(
     command: str = "",
     both_edges: bool = False,
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS` or :data:`CLUSTER_TOPS`.
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS` or
+    :data:`CLUSTER_TOPS`.
 
     Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other options.
     """

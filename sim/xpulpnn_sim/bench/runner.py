@@ -194,6 +194,7 @@ def run_bench(
     results: Path,
     seed: int,
     data: Mapping[str, Any],
+    module: str = "",
 ) -> None:
     """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails.
 
@@ -212,6 +213,8 @@ def run_bench(
     data : mapping
         JSON values handed to the bench (:func:`xpulpnn_sim.bench.handover.bench_data`), beside the unit's name and
         ports.
+    module : str
+        The bench is ``bench_<module>``; named after the top module unless given.
     """
     folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
@@ -220,7 +223,7 @@ def run_bench(
     data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
     try:
         _make_runner(simulator, folder).test(
-            test_module=f"xpulpnn_sim.bench.bench_{top}",
+            test_module=f"xpulpnn_sim.bench.bench_{module or top}",
             hdl_toplevel=top,
             hdl_toplevel_lang="verilog",
             build_dir=folder,

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.commands import equivalence_emitter
+from xpulpnn_sim.commands import equivalence_emitter, equivalence_units
 from xpulpnn_sim.commands.common import (
     FAILED,
     OK,
@@ -25,7 +25,8 @@ from xpulpnn_sim.formal.dotp import ALL_SIGNS
 from xpulpnn_sim.formal.equivalence import DIFFERENT, METHODS, UNDECIDED, Comparison, check, structures
 from xpulpnn_sim.harness.models import cached_emission
 
-DOTP, EMITTER = WHAT = ("dotp", "emitter")
+DOTP, EMITTER = "dotp", "emitter"
+WHAT = (DOTP, EMITTER, *equivalence_units.UNITS, "all")
 """What can be proved."""
 
 _TITLE = "each structure against rd * accumulate + the sum of sign or zero extended products"
@@ -40,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=WHAT,
         default=DOTP,
         help="dotp (default): each structure of the dot-product unit against its definition; emitter: each module of "
-        "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset",
+        "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset; mult: "
+        "every operation of the multiplier; decoder: every 32-bit word against the instruction table; compressed: "
+        "every 16-bit word; all: these three in one table",
     )
     add_configuration(parser)
     equivalence_emitter.add_arguments(parser)
@@ -78,6 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         _require_defaults(arguments, ("formats", "all"), ("method", ""), ("all_widths", False))
         return equivalence_emitter.run(arguments)
     _require_defaults(arguments, *equivalence_emitter.DEFAULTS)
+    if arguments.what != DOTP:
+        _require_defaults(arguments, ("formats", "all"), ("method", ""), ("all_widths", False))
+        return equivalence_units.run(arguments)
     config = configuration(arguments)
     methods = comma_list(arguments.method, METHODS, "--method") if arguments.method else []
     suffixes = comma_list(arguments.formats, [fmt.suffix for fmt in config.dotp.formats], "--formats")

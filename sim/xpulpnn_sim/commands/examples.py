@@ -109,6 +109,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn formal --preset ri5cy --jobs 4 --resume", "all checks, those of an earlier run as they came out"),
         ("xpulpnn formal --checks 'insn_c_*' --depth 12", "the compressed instructions, to cycle 12"),
     ),
+    "mutate": (
+        ("xpulpnn mutate --list", "the units that have a bench"),
+        ("xpulpnn mutate dotp-shared --mutants 200", "faults in the dot-product unit, and those that nothing finds"),
+        ("xpulpnn mutate alu mult --mutants 1000 --resume --json build/mutants.json", "going on where a run ended"),
+    ),
     "completion": (
         ('eval "$(xpulpnn completion bash)"', "in ~/.bashrc"),
         ("xpulpnn completion zsh > ~/.zfunc/_xpulpnn", "in a folder of fpath"),

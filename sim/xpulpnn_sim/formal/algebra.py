@@ -26,7 +26,9 @@ Polynomial = dict[Monomial, int]
 
 _WORD_BITS = 32
 _MODULO = 1 << _WORD_BITS
-_MOST_TERMS = 6_000
+MOST_TERMS = 6_000
+"""Terms that the dot products need."""
+
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
 """Half adders, with upright or inverted carries, that are preferred to full ones."""
@@ -91,7 +93,9 @@ class _Reduction:
         *,
         constants: Mapping[int, int],
         halves: tuple[bool, ...],
+        most_terms: int,
     ) -> None:
+        self._most_terms = most_terms
         self._constants = constants
         self._products = _known_products(graph, constants)
         self._halves = halves
@@ -109,7 +113,7 @@ class _Reduction:
             having = self._having.pop(node)
             if not having:
                 continue
-            if len(self.terms) > _MOST_TERMS or time.monotonic() > self._deadline:
+            if len(self.terms) > self._most_terms or time.monotonic() > self._deadline:
                 raise GaveUpError
             replacement = self._replacement(node)
             for monomial in having:
@@ -195,8 +199,23 @@ def _known_products(graph: GateGraph, constants: Mapping[int, int]) -> dict[tupl
     return found
 
 
-def prove(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float) -> Inequality | None:
+def prove(
+    graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
+) -> Inequality | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not.
+
+    Parameters
+    ----------
+    graph : GateGraph
+        Holds the word.
+    bits : sequence of int
+        Its literals, lowest bit first.
+    wanted : Polynomial
+        What it is to be, in nodes of the graph.
+    timeout_s : float
+        For the whole proof.
+    most_terms : int
+        For each way to read the adders: how large the polynomial may grow.
 
     Raises
     ------
@@ -209,7 +228,9 @@ def prove(graph: GateGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_
     for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
         start = plus([(1, word(variant)), (-1, wanted)])
         try:
-            rest = _Reduction(graph, start, 1 << len(bits), deadline, constants=constants, halves=halves).run()
+            rest = _Reduction(
+                graph, start, 1 << len(bits), deadline, constants=constants, halves=halves, most_terms=most_terms
+            ).run()
         except GaveUpError:
             continue
         return Inequality(frozenset(node << 1 for node in min(rest, key=len))) if rest else None

@@ -188,6 +188,7 @@ def _finished(result: Value, context: Context, output: str) -> Described:
 
 def _compute(node: Node, values: dict[str, Value], context: Context, model: Any) -> None:
     """The outputs of a node."""
+    node.check(model)
     for name in node.inputs:
         if name and name not in values:
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
@@ -234,9 +235,12 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
     from onnx import numpy_helper
 
     try:
-        return np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
+        values = np.asarray(numpy_helper.to_array(tensor, base_dir=str(path.parent)))
     except Exception as error:
         raise InputError(f"tensor {tensor.name} must be readable, not broken: {reason_of(error)}") from None
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        raise InputError(f"tensor {tensor.name} must have numbers only, not nan")
+    return values
 
 
 def _text(name: Any) -> str:

@@ -41,6 +41,23 @@ class Node:
         """Operator and name."""
         return f"{self.operator} {self.name}"
 
+    def check(self, model: Any) -> None:
+        """Raise :class:`InputError` unless it is as onnx defines its operator, if it does, in a ``ModelProto``."""
+        from onnx import defs
+
+        if not self.outputs:
+            raise InputError(f"{self}: outputs must be one at least, not none")
+        # without a version the newest
+        versions = [one.version for one in model.opset_import if one.domain in _STANDARD] or [defs.onnx_opset_version()]
+        if not defs.has(self.operator):
+            return
+        if (domain := self.proto.domain) not in (*_STANDARD, _RUNTIME):
+            raise InputError(f"{self}: domain of the operator must be that of ONNX, not {domain}")
+        if defs.has(self.operator, max_inclusive_version=versions[0], domain=""):
+            least = defs.get_schema(self.operator, versions[0]).min_input
+            if len(self.inputs) < least:
+                raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
+
     def text(self, name: str, default: str) -> str:
         """An attribute that is a text."""
         value = self.attributes.get(name, default)
@@ -71,6 +88,12 @@ class Node:
             raise InputError(f"{name} must be a whole number below {_MOST}, not {value}")
         return value
 
+
+_STANDARD = ("", "ai.onnx")
+_RUNTIME = "com.microsoft"
+"""Domains of ONNX's operators; of ONNX Runtime's, which has some of them for more types. QONNX has a domain where
+``Conv`` and others take channels last.
+"""
 
 _MOST = 1 << 31
 """Of attributes that are whole numbers."""

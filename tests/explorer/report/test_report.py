@@ -13,7 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.explorer.report import comparison, tables
 from xpulpnn_sim.explorer.report.csv_file import write_csv
 from xpulpnn_sim.explorer.report.headlines import best_table, headline_table
-from xpulpnn_sim.explorer.report.html import write_report
+from xpulpnn_sim.explorer.report.html import plotly_script, write_report
 from xpulpnn_sim.explorer.report.plot_data import report_data
 from xpulpnn_sim.explorer.report.terminal import TerminalTable
 
@@ -287,6 +287,7 @@ def test_plotly_missing(points, info, tmp_path, monkeypatch):
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr("importlib.resources.files", missing)
+    plotly_script.cache_clear()
     with pytest.raises(ToolError, match=re.escape("plotly must be installed for the HTML report: pip install plotly")):
         write_report(tmp_path / "report.html", points, info)
     assert list(tmp_path.iterdir()) == []

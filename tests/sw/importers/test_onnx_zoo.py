@@ -449,6 +449,15 @@ REFUSED = {
         refused(("ReduceMean", (([1], np.int64),), {})),
         "ReduceMean reducemean1: axes must be rows and columns, 2 and 3 of four, not 1",
     ),
+    "channels last": (
+        refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
+        "Conv conv1: domain of the operator must be that of ONNX, not qonnx.custom_op.channels_last",
+    ),
+    "no weights": (refused(("Conv", (), {})), "Conv conv1: inputs must be 2 at least, not 1"),
+    "no number": (
+        refused(("Mul", ((np.nan, np.float32),), {})),
+        "tensor constant3 must have numbers only, not nan",
+    ),
     "codes": (codes_without_scale(), "Relu relu1: inputs must be those of DequantizeLinear, not integers with a scale"),
     "16 bits": (
         refused(("QuantizeLinear", ((1, np.float32), (0, np.int16)), {})),
@@ -465,6 +474,13 @@ def test_what_no_layer_stands_for_is_named(tmp_path: Path, case: str) -> None:
     with pytest.raises(InputError, match=f"^{message}") as found:
         imported(model, tmp_path)
     assert "\n" not in str(found.value)
+
+
+def test_nodes_without_results_are_named(tmp_path: Path) -> None:
+    model = refused(("Conv", (ONES,), {}), ("Relu", (), {}))
+    model.nodes[1].ClearField("output")
+    with pytest.raises(InputError, match=r"^Conv conv1: outputs must be one at least, not none$"):
+        imported(model, tmp_path)
 
 
 def test_types_of_inputs(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""``xpulpnn mutate``: what the benches of the hardware units would miss."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.bench.runner import available
+from xpulpnn_sim.bench.units import UNITS
+from xpulpnn_sim.commands.common import (
+    INTERRUPTED,
+    OK,
+    add_json,
+    output,
+    progress_bar,
+    require_folder,
+    require_writable,
+    write_json,
+)
+from xpulpnn_sim.folder_lock import folder_lock
+from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.mutation.campaign import Judged, Settings, campaign
+from xpulpnn_sim.mutation.equivalence import EQUIVALENT
+from xpulpnn_sim.verilator import require_verilator
+from xpulpnn_sim.yosys import CHOICES, find_yosys
+
+_FOOT = (
+    "killed by a check of the bench, by its limit of time, by the simulator's own checks; "
+    "equivalent: proved to do what the unit does"
+)
+_NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "alive")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the subcommand."""
+    parser.add_argument(
+        "units", nargs="*", metavar="UNIT", help="units with a bench, such as dotp-shared (--list shows them)"
+    )
+    parser.add_argument("--list", action="store_true", help="show the units, and go")
+    for name, default, text in (
+        ("mutants", 200, "mutants of each unit"),
+        ("seed", 1, "which mutants"),
+        ("bench-seed", 1, "seed of the benches"),
+        ("jobs", 2, "mutants side by side"),
+        ("limit", 60, "seconds for each test on a mutant"),
+        ("proof", 20, "seconds to prove a mutant equivalent that its bench does not find, 0 for no proofs"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            default=default,
+            metavar="S" if name in ("limit", "proof") else "N",
+            help=f"{text} (default {default})",
+        )
+    parser.add_argument("--resume", action="store_true", help="take verdicts of an earlier run in the same folder")
+    parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        default=Path("build", "mutate"),
+        help="folder for models and verdicts (default build/mutate)",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table and the survivors; survivors are no failure."""
+    require_writable(arguments.json)
+    console = output()
+    if arguments.list:
+        console.print("\n".join(UNITS))
+        return OK
+    units = _units(arguments.units)
+    for name, low in (("mutants", 1), ("jobs", 1), ("limit", 1), ("proof", 0), ("seed", 0), ("bench_seed", 0)):
+        if getattr(arguments, name) < low:
+            raise InputError(f"--{name.replace('_', '-')} must be at least {low}, not {getattr(arguments, name)}")
+    if not available("verilator"):
+        require_verilator()
+    yosys = find_yosys(arguments.yosys)
+    require_folder(arguments.output, "--output")
+    settings = Settings(
+        count=arguments.mutants,
+        seed=arguments.seed,
+        bench_seed=arguments.bench_seed,
+        jobs=arguments.jobs,
+        limit_s=arguments.limit,
+        proof_s=arguments.proof,
+    )
+    found: dict[str, list[Judged]] = {}
+    stopped = False
+    with folder_lock(arguments.output, "--output"), progress_bar("mutants", None) as (progress, task):
+        try:
+            with single_interrupt():
+                for unit in units:
+
+                    def told(what: str, done: int, total: int, unit: str = unit) -> None:
+                        progress.update(task, description=f"{unit}: {what}", completed=done, total=total)
+
+                    place = arguments.output.resolve() / unit
+                    found[unit] = campaign(unit, settings, place, yosys, resume=arguments.resume, told=told)
+        except KeyboardInterrupt:
+            stopped = True
+    console.print(_table(found))
+    console.print(_FOOT, soft_wrap=True)
+    for unit, judged in found.items():
+        for each in judged:
+            if each.alive:
+                console.print(_survivor(unit, each), markup=False, soft_wrap=True)
+    units_found = {
+        unit: {
+            **_counts(judged),
+            "mutants": [
+                {**asdict(each.mutant), "killed": each.killed, "test": each.test, "proof": each.proof}
+                for each in judged
+            ],
+        }
+        for unit, judged in found.items()
+    }
+    write_json(arguments.json, {"complete": not stopped, "units": units_found})
+    if stopped:
+        console.print(f"INCOMPLETE: interrupted after {len(found)} of {len(units)} units; --resume goes on")
+        return INTERRUPTED
+    return OK
+
+
+def _units(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in UNITS:
+            raise InputError(f"UNIT must be one that --list shows, not {name}")
+    if not names:
+        raise InputError("UNIT must be given, one or more that --list shows")
+    return list(dict.fromkeys(names))
+
+
+def _counts(judged: Sequence[Judged]) -> dict[str, int]:
+    counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
+    for each in judged:
+        counts[each.killed or ("alive" if each.alive else EQUIVALENT)] += 1
+    return counts
+
+
+def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
+    table = Table(box=None)
+    for heading in ("unit", *_NUMBERS):
+        table.add_column(heading, justify="left" if heading == "unit" else "right")
+    rows = {unit: _counts(judged) for unit, judged in found.items()}
+    for unit, counts in rows.items():
+        table.add_row(unit, *(str(counts[name]) for name in _NUMBERS))
+    if len(rows) > 1:
+        table.add_row("all", *(str(sum(counts[name] for counts in rows.values())) for name in _NUMBERS))
+    return table
+
+
+def _survivor(unit: str, each: Judged) -> str:
+    """A line on a mutant that nothing found."""
+    mutant = each.mutant
+    where = f"{mutant.source or 'no source'}: {unit} mutant {mutant.number}"
+    proof = f" ({each.proof})" if each.proof else ""
+    return f"{where}: {mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}] {mutant.change}{proof}"

@@ -1,0 +1,114 @@
+"""What a proof about a unit of the core found, and the fault that each proof meets first."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xpulpnn_sim.formal.algebra import GaveUpError
+from xpulpnn_sim.formal.gate_graph import GateGraph
+
+EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
+"""Verdicts: proved for all inputs, refuted, not finished."""
+
+Ports = Mapping[str, Sequence[int]]
+"""Literals of each port, lowest bit first."""
+
+Fault = Callable[[GateGraph, dict[str, list[int]]], None]
+"""Changes the literals that a unit gets at its ports; its definition keeps the true ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One equality of a unit with its definition.
+
+    Parameters
+    ----------
+    what : str
+        The operations, or what is equal.
+    method : str
+        How it is proved.
+    decide : callable
+        Given the seconds it may take: an empty text if it is proved, else a case in which it is wrong. Raises
+        :class:`~xpulpnn_sim.formal.algebra.GaveUpError` if it cannot tell.
+    """
+
+    what: str
+    method: str
+    decide: Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitProof:
+    """What became of a claim.
+
+    Parameters
+    ----------
+    unit : str
+        The unit, with its structure if it has several.
+    what, method : str
+        See :class:`Claim`.
+    seconds : float
+        How long it took.
+    verdict : str
+        See :data:`EQUAL`.
+    example : str
+        With the verdict ``different``: inputs, and what is wrong with them.
+    """
+
+    unit: str
+    what: str
+    method: str
+    seconds: float
+    verdict: str
+    example: str = ""
+
+
+def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[UnitProof]:
+    """Decide each claim in turn."""
+    for claim in claims:
+        began = time.monotonic()
+        example, verdict = "", UNDECIDED
+        try:
+            example = claim.decide(timeout_s)
+            verdict = DIFFERENT if example else EQUAL
+        except GaveUpError:
+            pass
+        yield UnitProof(
+            unit=unit,
+            what=claim.what,
+            method=claim.method,
+            seconds=time.monotonic() - began,
+            verdict=verdict,
+            example=example,
+        )
+
+
+def none(_graph: GateGraph, _ports: dict[str, list[int]]) -> None:
+    """No fault."""
+
+
+def rare(port: str, others: int, bit: int = 0) -> Fault:
+    """Bit ``bit`` of ``port`` arrives inverted if its other bits are those of ``others``, and else as it is.
+
+    Random operands do not find it: one word of 32 bits in ``2**31`` has it.
+    """
+
+    def apply(graph: GateGraph, ports: dict[str, list[int]]) -> None:
+        literals = ports[port]
+        rest = [one ^ (others >> place & 1) ^ 1 for place, one in enumerate(literals) if place != bit]
+        found = rest[0]
+        for literal in rest[1:]:
+            found = graph.and_(found, literal)
+        ports[port] = [*literals[:bit], graph.xor(literals[bit], found), *literals[bit + 1 :]]
+
+    return apply
+
+
+def shown(graph: GateGraph, ports: Ports, ones: frozenset[int]) -> str:
+    """Values of the ports where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
+    given = dict.fromkeys(ones, 1)
+    values = {
+        name: sum(bit << place for place, bit in enumerate(graph.evaluate(given, literals)))
+        for name, literals in ports.items()
+    }
+    return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"

@@ -1,0 +1,1 @@
+"""Mutants of hardware units: how many of them their benches find."""

@@ -1,0 +1,147 @@
+"""Mutants of a unit, all in one design: an input of it says which of them it is."""
+
+import re
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+import xpulpnn
+from xpulpnn.errors import ToolError
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.bench.benched import BenchedUnit
+from xpulpnn_sim.yosys import Yosys
+
+SELECT = "mutant_select"
+"""Input of the design: number of the mutant, or 0 for none."""
+
+BASE = "base.il"
+"""File that holds the unit itself as Yosys understands it; the mutants are changes of it."""
+
+_LIST, _DESIGN = "mutants.ys", "mutants.v"
+_PREPARE = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+write_rtlil {base}
+mutate -list {count} -seed {seed} -ctrl {select} {width} 1 -o {mutants}
+"""
+_APPLY = """read_rtlil {base}
+script {mutants}
+write_verilog -noattr -norename {design}
+"""
+
+# A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
+_LINT_OFF = "/* verilator lint_off UNOPTFLAT */"
+
+MODES = {
+    "inv": "inverted",
+    "const0": "always 0",
+    "const1": "always 1",
+    "cnot0": "inverted while bit {ctrl} of the port is 0",
+    "cnot1": "inverted while bit {ctrl} of the port is 1",
+}
+"""What Yosys does to a bit of a cell's port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A change of one bit of a port of a cell.
+
+    Parameters
+    ----------
+    number : int
+        Value of the select input.
+    module, cell, port : str
+        Where it is: instance path of the module, name of the cell and of its port.
+    bit : int
+        Bit of the port.
+    change : str
+        What becomes of it.
+    source : str
+        File and line of the description, such as ``xpulpnn/dotp/shared.py:71``.
+    command : str
+        Command of Yosys that makes this change for good.
+    """
+
+    number: int
+    module: str
+    cell: str
+    port: str
+    bit: int
+    change: str
+    source: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutatedUnit:
+    """The design that holds all mutants of a unit, beside the unit itself."""
+
+    design: EmittedVerilog
+    inputs: tuple[str, ...]
+    mutants: tuple[Mutant, ...]
+
+
+def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedUnit:
+    """Make the mutants of a unit.
+
+    Parameters
+    ----------
+    unit : BenchedUnit
+        The unit.
+    count : int
+        How many; Yosys makes fewer if there are no more.
+    seed : int
+        Which ones.
+    folder : Path
+        Gets the files of Yosys.
+    yosys : Yosys
+        Makes them.
+
+    Raises
+    ------
+    ToolError
+        If Yosys fails, or makes no mutant.
+    """
+    emitted = unit.emit()
+    top, width = emitted.manifest["top"], count.bit_length()
+    names = {"top": top, "base": BASE, "mutants": _LIST, "design": _DESIGN, "select": SELECT}
+    (folder / "unit.il").write_text(rtlil.convert(unit.make(), name=top))
+    prepare = _PREPARE.format(**names, count=count, seed=seed, width=width)
+    yosys.run(prepare, folder, what=f"mutants of {top}", results=[BASE, _LIST], name="prepare")
+    mutants = tuple(_mutant(line) for line in (folder / _LIST).read_text().splitlines())
+    if not mutants:
+        raise ToolError(f"yosys must find places for mutants in {top}, but found none")
+    yosys.run(_APPLY.format(**names), folder, what=f"mutants of {top}", results=[_DESIGN], name="apply")
+    ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
+    text = f"{_LINT_OFF}\n{(folder / _DESIGN).read_text()}"
+    design = replace(emitted, modules={top: text}, manifest={**emitted.manifest, "ports": ports})
+    inputs = tuple(port["name"] for port in emitted.manifest["ports"] if port["direction"] == "input")
+    return MutatedUnit(design=design, inputs=inputs, mutants=mutants)
+
+
+def _mutant(line: str) -> Mutant:
+    words = shlex.split(line.replace("\\", "\\\\"))
+    fields = {name: words[place + 1] for place, name in enumerate(words) if name.startswith("-") and name != "-ctrl"}
+    number = words.index("-ctrl") + 3
+    sources = [words[place + 1] for place, name in enumerate(words) if name == "-src"]
+    ctrl = fields.get("-ctrlbit", "")
+    return Mutant(
+        number=int(words[number]),
+        module=fields["-module"].removeprefix("\\"),
+        cell=fields["-cell"].removeprefix("\\"),
+        port=fields["-port"].removeprefix("\\"),
+        bit=int(fields["-portbit"]),
+        change=MODES[fields["-mode"]].format(ctrl=ctrl),
+        source=_place(sources),
+        command=re.sub(rf"-ctrl {SELECT} \d+ \d+ ", "", line),
+    )
+
+
+def _place(sources: list[str]) -> str:
+    """File, from the package on, and line of the first source in the package, else of the first one."""
+    root = f"{Path(xpulpnn.__file__).parent.parent}/"
+    ours = [source.removeprefix(root) for source in sources if source.startswith(root)]
+    return ours[0] if ours else sources[0] if sources else ""

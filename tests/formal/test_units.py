@@ -1,0 +1,138 @@
+"""Units of the core are proved equal to their definitions, and broken ones are found."""
+
+import json
+import re
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands import equivalence as command
+from xpulpnn_sim.commands import equivalence_units
+from xpulpnn_sim.formal import compressed, decoder, multiplier
+from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.formal.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
+from xpulpnn_sim.golden.compressed import expanded
+from xpulpnn_sim.harness.models import cached_emission
+
+CONFIG = preset("xpulpnn2")
+
+Unit = tuple[ClockedGates, list[dict[str, Any]]]
+
+
+@cache
+def unit(top: str, *change: str) -> Unit:
+    """A unit of the configuration, with one place of its text changed."""
+    verilog, manifest = cached_emission(top, CONFIG)
+    if change:
+        old, new = change
+        assert verilog.count(old) == 1
+        verilog = verilog.replace(old, new)
+    return clocked_gates(verilog, manifest["top"]), manifest["ports"]
+
+
+def outcomes(claims: Sequence[Claim], *wanted: str) -> list[UnitProof]:
+    """What becomes of the claims that begin with one of the words, of all without them."""
+    chosen = [claim for claim in claims if claim.what.startswith(wanted or "")]
+    assert len(chosen) >= len(wanted)
+    return list(proofs("unit", chosen, timeout_s=120))
+
+
+def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
+    return {one.verdict for one in outcomes(claims, *wanted)}
+
+
+@pytest.mark.flow
+def test_booth_multiplier():
+    found = outcomes(multiplier.claims(*unit("mult")))
+    assert {one.what for one in found if one.verdict != EQUAL} == set()
+    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in found}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(
+    ("old", "new", "operation"),
+    [
+        ("carried_signed <= half_adder_result[31:16]", "carried_signed <= half_adder_result[31:17]", "mulhu"),
+        ("carried <= half_adder_result[15:0]", "carried <= half_adder_result[31:16]", "mulhsu"),
+    ],
+)
+def test_broken_multiplier_is_found(old: str, new: str, operation: str):
+    (found,) = [one for one in outcomes(multiplier.claims(*unit("mult", old, new)), operation) if one.what == operation]
+    assert found.verdict == DIFFERENT
+    assert re.match(r"sum \d: .*must be 0x\w{8}, not 0x\w{8}", found.example)
+
+
+@pytest.mark.flow
+def test_wrong_shift_is_found():
+    claims = multiplier.claims(*unit("mult", ">> result_part;", ">> (result_part & ~5'd16);"))
+    (found,) = outcomes(claims, "mulN mac")
+    assert found.example == "a shift by 16 places must be one of the sum's bits, but its gates are others"
+
+
+@pytest.mark.flow
+def test_rare_faults_of_the_multiplier_are_found():
+    broken = multiplier.broken(*unit("mult"))
+    assert [[one.verdict for one in outcomes(claims)] for claims in broken] == [[DIFFERENT]] * 2
+
+
+@pytest.mark.flow
+def test_every_compressed_word():
+    gates, _ = unit("compressed-decoder")
+    assert verdicts(compressed.claims(gates)) == {EQUAL}
+    (wrong, _) = outcomes(compressed.broken(gates)[0])
+    assert wrong.example == "0x4500 must become 0x00852403, not 0x00000513"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("half", "word"), [(0x4501, 0x0000_0513), (0xFD7D, 0xFE05_1FE3), (0x8002, None), (0, None)])
+def test_expansion_by_the_manual(half: int, word: int | None):
+    assert expanded(half) == word
+
+
+@pytest.mark.flow
+def test_every_word():
+    gates, ports = unit("decoder")
+    assert verdicts(decoder.claims(gates, ports, CONFIG)) == {EQUAL}
+    opcode, width = decoder.broken(gates, ports, CONFIG)
+    (illegal,) = outcomes(opcode)
+    assert illegal.example == "word=0x8067 must be legal" or illegal.example == "word=0x8066 must be illegal"
+    (size,) = outcomes(width)
+    assert re.search("lsu.size must be [01], not [01]", size.example)
+
+
+@pytest.mark.flow
+def test_decoder_of_another_configuration_is_found():
+    gates, ports = unit("decoder")
+    illegal, control = outcomes(decoder.claims(gates, ports, preset("ri5cy")))
+    assert (illegal.verdict, control.verdict) == (DIFFERENT, EQUAL)
+
+
+def run(*options: str) -> int:
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(options))
+
+
+@pytest.mark.flow
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    target = tmp_path / "found.json"
+    assert run("compressed", "--preset", "xpulpnn2", "--json", str(target)) == 0
+    found = json.loads(target.read_text())
+    assert [one["verdict"] for one in found["proofs"]] == [EQUAL, EQUAL]
+    assert found["faults"] == [{"unit": "compressed decoder", "found": True}]
+    assert "2 of 2 proved" in capsys.readouterr().out
+    monkeypatch.setattr(equivalence_units.compressed, "broken", lambda gates: [compressed.claims(gates)])
+    assert run("compressed", "--preset", "xpulpnn2") == 1
+    assert "0 of 1 injected faults were found" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_options_of_other_proofs_are_refused():
+    with pytest.raises(InputError, match=r"^--formats must be left out for mult, not given$"):
+        run("mult", "--formats", "b")
