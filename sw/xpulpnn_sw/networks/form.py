@@ -15,7 +15,7 @@ than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +40,7 @@ from xpulpnn_sw.layout import Ints
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.described import Described as Described
 from xpulpnn_sw.networks.described import Scaling as Scaling
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.precision import ACCUMULATOR_BITS
 
 VERSION = 2
@@ -70,10 +70,8 @@ def read_network(path: Path) -> Described:
     arrays = read_arrays(path.parent / _text(entries, "arrays", "network"))
     names: set[str] = set()
     for number, entry in enumerate(cast("list[Any]", layers)):
-        name = _add(builder, entry, f"layers[{number}]", _LAYER if is_first else (*_LAYER, *_LAYER_2), arrays)
-        if name in names:
-            raise InputError(f"names of layers must be different, not {name} twice")
-        names.add(name)
+        where, keys = f"layers[{number}]", _LAYER if is_first else (*_LAYER, *_LAYER_2)
+        names.add(_add(builder, entry, where, keys, arrays, names))
     strange = [one for one in arrays if one.rpartition(".")[0] not in names]
     if strange:
         raise InputError(f"arrays must be called LAYER.NAME, not {strange[0]}")
@@ -155,10 +153,16 @@ def _of_maps(stage: Stage) -> dict[str, Any]:
             return {}
 
 
-def _add(builder: NetworkBuilder, content: Any, where: str, known: Sequence[str], arrays: Arrays) -> str:
-    """Add what a layer is described as, and return its name."""
+def _add(
+    builder: NetworkBuilder, content: Any, where: str, known: Sequence[str], arrays: Arrays, taken: Collection[str]
+) -> str:
+    """Add what a layer is described as, and return its name, which must not be one of those ``taken``."""
     entry = _object(content, where, known, optional=("requantise", *_LAYER_2))
     name, pad = _text(entry, "name", where), entry.get("pad", 0)
+    # before the arrays, which two layers of one name have in common
+    if name in taken or name == NETWORK_INPUT:
+        twice = f"{name} twice" if name in taken else f"{name}, the input of the network"
+        raise InputError(f"names of layers must be different, not {twice}")
     if not isinstance(pad, int) or isinstance(pad, bool):
         raise InputError(f"pad of {name} must be a whole number, not {pad}")
     builder.add(
