@@ -7,12 +7,6 @@ function draw() {
   );
 }
 
-async function unpack(id) {
-  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
-
 unpack("plotly")
   .then((text) => {
     const script = document.createElement("script");

@@ -58,12 +58,6 @@ for (const table of document.querySelectorAll("table.sortable")) {
   );
 }
 
-async function unpack(id) {
-  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
-
 unpack("plotly")
   .then((text) => {
     const script = document.createElement("script");
