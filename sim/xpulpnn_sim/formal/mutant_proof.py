@@ -9,6 +9,7 @@ from xpulpnn_sim.abc_tool import NEVER, SOMETIMES, run_abc
 from xpulpnn_sim.formal.aiger_text import write_aiger
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateKind
 from xpulpnn_sim.formal.mutated_gates import NEXT, Machine, MutatedGates
+from xpulpnn_sim.formal.word_cells import conjunction
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
@@ -40,6 +41,25 @@ class Situation:
 
     values: Mapping[str, Collection[int]]
     outputs: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Inputs that stay as they are during an operation.
+
+    Parameters
+    ----------
+    words : collection of str
+        Names of the inputs.
+    during : str
+        Word of one bit that is 1 from the first to the last cycle of the operation; earlier if it is given up.
+    until : collection of str
+        Words of one bit that are all 1 in its last cycle.
+    """
+
+    words: Collection[str]
+    during: str
+    until: Collection[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +98,15 @@ class Judge:
         Seconds for each question.
     situations : sequence of Situation
         Those that occur; none for all.
+    held : sequence of Held
+        What stays as it is in later cycles.
     """
 
     gates: MutatedGates
     abc: str
     timeout_s: float
     situations: Sequence[Situation] = ()
+    held: Sequence[Held] = ()
     _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
     def compare(self, number: int) -> Comparison:
@@ -123,11 +146,13 @@ class Judge:
         graph = self.gates.graph
         differs = self._seen(machine.outputs)
         latches = dict(machine.latches)
-        if self.situations:
+        if self.situations or self.held:
             # what came before must have occurred, too
-            occurred = graph.input()
-            so_far = graph.and_(occurred ^ 1, self._any(self._holds(one) for one in self.situations))
-            latches[occurred] = (so_far ^ 1, 0)
+            violated = graph.input()
+            stays = self._conjunction(self._stays(one, latches) for one in self.held)
+            occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
+            so_far = self._conjunction((violated ^ 1, occurs, stays))
+            latches[violated] = (so_far ^ 1, 0)
             differs = graph.and_(differs, so_far)
         if differs == FALSE:
             return Comparison(verdict=EQUIVALENT, scope=REACHED)
@@ -148,6 +173,20 @@ class Judge:
                     signal=self._last_wrong(machine, cycles),
                 )
         return Comparison(verdict=UNDECIDED)
+
+    def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
+        """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
+        graph = self.gates.graph
+        went_on = graph.input()
+        (during,) = self._word(held.during)
+        ends = self._conjunction(literal for name in held.until for literal in self._word(name))
+        latches[went_on] = (graph.and_(during, ends ^ 1), 0)
+        same = TRUE
+        for literal in (literal for name in held.words for literal in self._word(name)):
+            before = graph.input()
+            latches[before] = (literal, 0)
+            same = graph.and_(same, graph.xor(literal, before) ^ 1)
+        return self._any((same, went_on ^ 1, during ^ 1))
 
     def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
         """Output that is different in the last of some cycles after reset."""
@@ -203,20 +242,21 @@ class Judge:
 
     def _holds(self, situation: Situation) -> int:
         """Literal of the inputs being those of a situation."""
-        graph = self.gates.graph
-        all_hold = TRUE
-        for name, values in situation.values.items():
-            word = self.gates.words.get(name)
-            if word is None:
-                raise ToolError(f"situations must name words of the unit, not {name}")
-            all_hold = graph.and_(all_hold, self._any(self._is(word, value) for value in sorted(values)))
-        return all_hold
+        return self._conjunction(
+            self._any(self._is(self._word(name), value) for value in sorted(values))
+            for name, values in situation.values.items()
+        )
 
     def _is(self, word: Sequence[int], value: int) -> int:
-        found = TRUE
-        for place, literal in enumerate(word):
-            found = self.gates.graph.and_(found, literal ^ (value >> place & 1) ^ 1)
-        return found
+        return self._conjunction(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
+
+    def _word(self, name: str) -> Sequence[int]:
+        if name not in self.gates.words:
+            raise ToolError(f"situations must name words of the unit, not {name}")
+        return self.gates.words[name]
+
+    def _conjunction(self, literals: Iterable[int]) -> int:
+        return conjunction(self.gates.graph, list(literals))
 
     def _any(self, literals: Iterable[int]) -> int:
         found = FALSE
