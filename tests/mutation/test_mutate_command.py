@@ -91,8 +91,8 @@ def test_what_is_proved_about_mutants(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "UNIT must be one that --list shows, not nothing"),
-        ([], "UNIT must be given, one or more that --list shows"),
+        (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
+        ([], "UNIT must be given: all, or one or more that --list shows"),
         (["--summary", "-o", "nowhere"], "--output must hold results of campaigns, not none: nowhere"),
         (["regfile", "--mutants", "0"], "--mutants must be at least 1, not 0"),
     ],

@@ -39,7 +39,7 @@ _NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "ali
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument(
-        "units", nargs="*", metavar="UNIT", help="units with a bench, such as dotp-shared (--list shows them)"
+        "units", nargs="*", metavar="UNIT", help="units with a bench, such as dotp-shared (--list shows them), or all"
     )
     parser.add_argument("--list", action="store_true", help="show the units, and go")
     parser.add_argument(
@@ -123,12 +123,19 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+_ALL = "all"
+_WHOLE = ("core", "backend", "cluster_axi")
+"""Benches of several units together, which have benches of their own."""
+
+
 def _units(names: Sequence[str]) -> list[str]:
+    if list(names) == [_ALL]:
+        return [name for name, unit in UNITS.items() if "verilator" in unit.simulators and unit.bench not in _WHOLE]
     for name in names:
         if name not in UNITS:
-            raise InputError(f"UNIT must be one that --list shows, not {name}")
+            raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")
     if not names:
-        raise InputError("UNIT must be given, one or more that --list shows")
+        raise InputError(f"UNIT must be given: {_ALL}, or one or more that --list shows")
     return list(dict.fromkeys(names))
 
 

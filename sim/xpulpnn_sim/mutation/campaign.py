@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import xpulpnn_sim.bench
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.bench.benched import BenchedUnit
 from xpulpnn_sim.bench.runner import run_bench
@@ -69,7 +70,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     settings : Settings
         How.
     folder : Path
-        Gets the files of Yosys, the model, verdicts and proofs.
+        Gets the files of Yosys, verdicts and proofs; models are kept beside it, since they have parts in common.
     yosys : Yosys
         Makes the mutants, and proves.
     resume : bool
@@ -101,17 +102,25 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     gates = make_gates(mutated.design.manifest["top"], folder, yosys) if settings.proof_s else None
     same = set(_identical(gates, mutated.mutants, told)) if gates else set[int]()
     judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
-    known = {row["mutant"]: row for row in _rows(verdicts)}
+    benches = _digest(Path(xpulpnn_sim.bench.__file__).parent)
+    # a bench that has changed since then may find what it did not find
+    known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
     waiting = [number for number in judged if number not in known]
     if waiting:
-        work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}
+        work = {
+            "mutants": waiting,
+            "jobs": settings.jobs,
+            "limit_s": settings.limit_s,
+            "select": SELECT,
+            "benches": benches,
+        }
         data = {**told_bench, **work, "verdicts": str(verdicts.absolute())}
         with _Watched(verdicts, lambda number: told("benches", number, len(judged))):
             run_bench(
                 mutated.design,
                 unit,
                 "verilator",
-                cache=folder / "models",
+                cache=folder.parent / "models",
                 results=folder / "bench",
                 seed=settings.bench_seed,
                 data=data,
@@ -134,6 +143,11 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     return found
 
 
+def _digest(folder: Path) -> str:
+    """Stands for the modules in a folder."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()[:16]
+
+
 def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> Judged:
     killed, test = (verdict["killed"], verdict["test"]) if verdict else ("", "")
     return Judged(mutant=mutant, killed=killed, test=test, proof=proof.verdict, example=proof.example)
@@ -151,10 +165,12 @@ def _proofs(
     left: Sequence[Mutant], unit: BenchedUnit, gates: MutantGates, settings: Settings, path: Path, told: Told
 ) -> dict[int, Proof]:
     """What is proved about the mutants that are left, by number; kept as it comes."""
+    # what may be assumed may have changed
+    assumed = _digest(Path(__file__).parent)
     found = {
         row["mutant"]: Proof(verdict=row["proof"], example=row["example"])
         for row in _rows(path)
-        if row["proof_s"] >= settings.proof_s
+        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row.get("assumed") == assumed)
     }
     assumption, abc = assumption_of(unit), find_abc()
     for done, mutant in enumerate(left):
@@ -163,7 +179,7 @@ def _proofs(
             proof = prove(gates.compare(mutant.number), assumption, abc, settings.proof_s)
             row = {"mutant": mutant.number, "proof": proof.verdict, "example": proof.example}
             with path.open("a") as file:
-                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s})}\n")
+                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'assumed': assumed})}\n")
             found[mutant.number] = proof
     return {mutant.number: found[mutant.number] for mutant in left}
 
