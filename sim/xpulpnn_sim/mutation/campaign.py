@@ -114,7 +114,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
             "select": SELECT,
             "benches": benches,
         }
-        data = {**told_bench, **work, "verdicts": str(verdicts.absolute())}
+        data = {**told_bench, **work, "verdicts": str(verdicts.absolute()), "benches": benches}
         with _Watched(verdicts, lambda number: told("benches", number, len(judged))):
             run_bench(
                 mutated.design,
