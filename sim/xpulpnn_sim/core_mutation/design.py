@@ -27,6 +27,9 @@ TOP = "core"
 BASE = "base.il"
 """File that holds the flat core; the mutants are changes of it."""
 
+ENABLE = "mutant_on_"
+"""What the names of the inputs begin with that turn mutants on; the number follows."""
+
 _INNER = "core_mutants"
 _LIST, _DESIGN = "places.ys", "mutants.v"
 _PLACES_PER_MUTANT = 15
@@ -118,9 +121,7 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     mutants = chosen_places((folder / _LIST).read_text().splitlines(), count, seed)
     if not mutants:
         raise ToolError("yosys must find places for mutants in the core, but found none")
-    changes = "\n".join(
-        mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1) for mutant in mutants
-    )
+    changes = "\n".join(turned_on(mutant) for mutant in mutants)
     apply = _APPLY.format(**names, changes=changes)
     yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
     manifest = emit_top(TOP, observed).manifest
@@ -128,18 +129,21 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     return MutatedCore(library=build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE}), mutants=mutants)
 
 
+def turned_on(mutant: Mutant) -> str:
+    """Command of Yosys that makes a mutant that an input turns on."""
+    return mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1)
+
+
 def _enable(number: int) -> str:
-    return f"mutant_on_{number}"
+    return f"{ENABLE}{number}"
 
 
 def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
     """The core with the usual ports, around the one with the enables."""
     declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
     pins = [f".{port['name']}({port['name']})" for port in ports]
-    made = set(re.findall(r"\bmutant_on_\d+\b", text))
-    pins += [
-        f".{_enable(mutant.number)}(on[{mutant.number}])" for mutant in mutants if _enable(mutant.number) in made
-    ]
+    made = set(re.findall(rf"\b{ENABLE}\d+\b", text))
+    pins += [f".{_enable(mutant.number)}(on[{mutant.number}])" for mutant in mutants if _enable(mutant.number) in made]
     return _SHELL.format(
         top=TOP,
         inner=_INNER,

@@ -17,7 +17,7 @@ from typing import NoReturn
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.core_mutation.design import MutatedCore
-from xpulpnn_sim.core_mutation.programs import TIME, Found, RandomProgram, costs, directed, random_programs
+from xpulpnn_sim.core_mutation.programs import TIME, Found, Judge, costs, directed_programs, random_programs
 from xpulpnn_sim.verify.campaign import Plan
 
 SIMULATOR = "simulator"
@@ -40,6 +40,8 @@ class Work:
         Retirements of random programs for each.
     waiting : tuple of int
         Mutants to judge.
+    first : dict of int to str
+        Program that has found a mutant before, and runs first.
     jobs : int
         How many side by side.
     limit_s : int
@@ -52,6 +54,7 @@ class Work:
     plan: Plan
     instructions: int
     waiting: tuple[int, ...]
+    first: dict[int, str]
     jobs: int
     limit_s: int
     verdicts: Path
@@ -76,10 +79,13 @@ def _judge_all(work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config: CoreConfig = work.plan.config
     work.core.choose(0)
-    programs = list(random_programs(work.plan, work.instructions, work.core.library))
-    for found in (directed(config, work.core.library), costs(config, work.core.library)):
-        if found.how:
-            raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
+    programs = [
+        *random_programs(work.plan, work.instructions, work.core.library),
+        *directed_programs(config, work.core.library),
+    ]
+    found = costs(config, work.core.library)
+    if found.how:
+        raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
     running: dict[int, int] = {}
     waiting = list(reversed(work.waiting))
     while waiting or running:
@@ -97,7 +103,7 @@ def _judge_all(work: Work) -> None:
             _tell(work, mutant, Found(how, "", f"process ended with {code}"))
 
 
-def _judge_one(work: Work, mutant: int, programs: Sequence[RandomProgram]) -> NoReturn:
+def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
     """One mutant, until something finds it; ends the process."""
     code = 1
     try:
@@ -107,19 +113,20 @@ def _judge_one(work: Work, mutant: int, programs: Sequence[RandomProgram]) -> No
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.alarm(work.limit_s)
         work.core.choose(mutant)
-        _tell(work, mutant, _found(work, programs))
+        first = work.first.get(mutant, "")
+        _tell(work, mutant, _found(work, sorted(programs, key=lambda program: program.name != first)))
         code = _ENDED
     finally:
         os._exit(code)
 
 
-def _found(work: Work, programs: Sequence[RandomProgram]) -> Found:
+def _found(work: Work, programs: Sequence[Judge]) -> Found:
     config, library = work.plan.config, work.core.library
     for program in programs:
         found = program.judge(config, library)
         if found.how:
             return found
-    return next((found for found in (directed(config, library), costs(config, library)) if found.how), Found())
+    return costs(config, library)
 
 
 def _tell(work: Work, mutant: int, found: Found) -> None:

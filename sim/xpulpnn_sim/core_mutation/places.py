@@ -9,6 +9,7 @@ from random import Random
 import xpulpnn
 from xpulpnn_sim.mutation.mutants import MODES, Mutant
 
+_DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
 _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 
@@ -32,7 +33,10 @@ def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, 
     """
     parts: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
-        parts.setdefault(_part(_words(line)), []).append(line)
+        words = _words(line)
+        # when a register takes its value over is not part of the description
+        if _field(words, "-port") != "CLK":
+            parts.setdefault(_part(words), []).append(line)
     rng, taken = Random(seed), list[tuple[str, str]]()
     names = sorted(parts)
     for name in names:
@@ -85,5 +89,5 @@ def _mutant(number: int, part: str, line: str) -> Mutant:
         bit=int(_field(words, "-portbit")),
         change=MODES[_field(words, "-mode")].format(ctrl=_field(words, "-ctrlbit")),
         source=ours[0] if ours else "",
-        command=line,
+        command=_DOCUMENTATION.sub("", line),
     )

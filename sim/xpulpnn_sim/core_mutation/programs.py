@@ -1,23 +1,21 @@
 """What judges a core: the random programs of ``xpulpnn verify``, then directed programs, then the cycle costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.core_mutation.streams import Stream, stream_of
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.harness.session import RunResult
-from xpulpnn_sim.retirement import WIDE_FIELDS, Records
 from xpulpnn_sim.verify.campaign import Plan
-from xpulpnn_sim.verify.cost_rows import cost_rows
+from xpulpnn_sim.verify.cost_rows import CostRow, cost_rows
 from xpulpnn_sim.verify.costs import cost_program, measure
 from xpulpnn_sim.verify.designs import machine_of
 from xpulpnn_sim.verify.directed.case import Directed
@@ -68,35 +66,9 @@ class Found:
     text: str = ""
 
 
-def _words(records: Sequence[Records]) -> NDArray[np.uint32]:
-    """The 32-bit fields of retirements, a row each; number and cycle are left out."""
-    if not records:
-        return np.zeros((0, 0), np.uint32)
-    joined = np.concatenate(records)
-    return joined.view(np.uint32).reshape(len(joined), -1)[:, 2 * len(WIDE_FIELDS) :].copy()
-
-
-@dataclass(slots=True)
-class _Stream:
-    """Collects what a run retires."""
-
-    blocks: list[Records]
-
-    def __call__(self, records: Sequence[Records]) -> None:
-        self.blocks.append(records[0].copy())
-
-    @property
-    def words(self) -> NDArray[np.uint32]:
-        return _words(self.blocks)
-
-    @property
-    def cycles(self) -> NDArray[np.uint64]:
-        return np.concatenate([block["cycle"] for block in self.blocks])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomProgram:
-    """A random program with what it does on the core itself, every retirement as the simulator says.
+class Judge:
+    """A program, and what it shows on the core itself, where every retirement is as the simulator says.
 
     Parameters
     ----------
@@ -106,55 +78,56 @@ class RandomProgram:
         The program.
     machine : Machine
         Its surroundings.
-    words : uint32[retirements, fields]
-        What retires.
-    cycles : uint64[retirements]
-        When.
+    right : Stream
+        What it shows.
+    case : Directed or None
+        The directed program that it is: then results, memory and bus are checked as well.
     """
 
     name: str
     executable: Executable
     machine: Machine
-    words: NDArray[np.uint32]
-    cycles: NDArray[np.uint64]
+    right: Stream
+    case: Directed | None = None
 
     @classmethod
-    def made(cls, seed: int, plan: Plan, library: Path) -> "RandomProgram":
-        """The program ``seed`` on the core; raises :class:`ToolError` if it finds a difference."""
-        case = plan.case(seed)
-        executable, machine, stream = case.program.executable(), machine_of(case.machine), _Stream([])
-        result = run_program(
-            executable, plan.config, machine, lockstep=True, observer=stream, library=library
-        )
-        if result.mismatches or not result.exit.ok:
-            raise ToolError(f"random program {seed} must pass on the core itself, but: {result.exit.text}")
-        return cls(
-            name=f"random program {seed}",
-            executable=executable,
-            machine=machine,
-            words=stream.words,
-            cycles=stream.cycles,
-        )
+    def made(
+        cls,
+        name: str,
+        executable: Executable,
+        machine: Machine,
+        config: CoreConfig,
+        library: Path,
+        case: Directed | None = None,
+    ) -> "Judge":
+        """Run the program on the core itself; raises :class:`ToolError` if it finds something there."""
+        right = stream_of(executable, config, machine, library)
+        made = cls(name=name, executable=executable, machine=machine, right=right, case=case)
+        found = made.checked(config, machine, library)
+        if found.how:
+            raise ToolError(f"{name} must pass on the core itself, but: {found.text}")
+        return made
 
     def judge(self, config: CoreConfig, library: Path) -> Found:
-        """Run it on the mutant that is chosen; whatever is not as on the core itself is compared with the simulator."""
-        limit = 2 * int(self.cycles[-1]) + _SPARE_CYCLES
-        stream = _Stream([])
+        """Run the program on the mutant that is chosen; what is not as on the core itself is checked in full."""
+        limit = 2 * int(self.right.cycles[-1]) + _SPARE_CYCLES
         short = replace(self.machine, max_cycles=min(limit, self.machine.max_cycles))
-        result = run_program(self.executable, config, short, observer=stream, library=library)
-        if result.exit.ok and self._same(stream):
+        stream = stream_of(self.executable, config, short, library)
+        if stream.shows_as(self.right) if self.case else stream.retires_as(self.right):
             return Found()
-        found = _compared(self.name, run_program(self.executable, config, short, lockstep=True, library=library))
+        found = self.checked(config, short, library)
         if found.how == TIME and short.max_cycles < self.machine.max_cycles:
-            result = run_program(self.executable, config, self.machine, lockstep=True, library=library)
-            found = _compared(self.name, result)
+            found = self.checked(config, self.machine, library)
         return found
 
-    def _same(self, stream: _Stream) -> bool:
-        """Whether all retires as on the core itself; with interrupts, which come by the cycle, also when it did."""
-        if not np.array_equal(stream.words, self.words):
-            return False
-        return not self.machine.irq_rate or np.array_equal(stream.cycles, self.cycles)
+    def checked(self, config: CoreConfig, machine: Machine, library: Path) -> Found:
+        """Run the program with the checks that ``verify``, or the tests of directed programs, make."""
+        check = self.case is not None
+        result = run_program(self.executable, config, machine, lockstep=True, check=check, library=library)
+        found = _compared(self.name, result)
+        if self.case is not None and not found.how and (problems := self.case.problems(result.read)):
+            return Found(CHECK, self.name, problems[0])
+        return found
 
 
 def _compared(name: str, result: RunResult) -> Found:
@@ -171,7 +144,7 @@ def _first_lines(text: str) -> str:
     return ": ".join(lines[:3])
 
 
-def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[RandomProgram]:
+def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[Judge]:
     """The programs that ``xpulpnn verify`` runs for so many instructions.
 
     Parameters
@@ -185,39 +158,34 @@ def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[Ra
     """
     done = 0
     for seed in count():
-        program = RandomProgram.made(seed, plan, library)
-        yield program
-        done += len(program.words)
+        case = plan.case(seed)
+        executable, machine = case.program.executable(), machine_of(case.machine)
+        judge = Judge.made(f"random program {seed}", executable, machine, plan.config, library)
+        yield judge
+        done += len(judge.right.retired)
         if done >= instructions:
             return
 
 
-def directed(config: CoreConfig, library: Path) -> Found:
-    """Run the directed programs, fast memory first, until one finds something."""
+def directed_programs(config: CoreConfig, library: Path) -> Iterator[Judge]:
+    """The directed programs, with fast memory and then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
         for case in programs_of(config):
-            found = _directed(case, f"{case.name}, {timing}", config, machine, rate, library)
-            if found.how:
-                return found
-    return Found()
+            surroundings = replace(machine, irq_rate=rate * case.interrupts)
+            name = f"{case.name}, {timing}"
+            yield Judge.made(name, case.program().executable(), surroundings, config, library, case)
 
 
-def _directed(
-    case: Directed, name: str, config: CoreConfig, machine: Machine, rate: float, library: Path
-) -> Found:
-    surroundings = replace(machine, irq_rate=rate * case.interrupts)
-    executable = case.program().executable()
-    result = run_program(executable, config, surroundings, lockstep=True, check=True, library=library)
-    found = _compared(name, result)
-    if not found.how and (problems := case.problems(result.read)):
-        return Found(CHECK, name, problems[0])
-    return found
+@cache
+def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
+    """The rows and their program."""
+    rows = cost_rows(config)
+    return tuple(rows), cost_program(rows).executable()
 
 
 def costs(config: CoreConfig, library: Path) -> Found:
     """Measure the cycle costs, each wait under its cause."""
-    rows = cost_rows(config)
-    executable = cost_program(rows).executable()
+    rows, executable = _costs(config)
     machine = Machine(max_cycles=_DIRECTED_CYCLES)
     result = run_program(executable, config, machine, account=True, library=library)
     name = "cycle costs"
