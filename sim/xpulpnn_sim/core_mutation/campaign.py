@@ -13,14 +13,14 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.core_mutation.design import BASE, ENABLE, TOP, MutatedCore, mutated_core, turned_on
 from xpulpnn_sim.core_mutation.judges import Work, judge
-from xpulpnn_sim.core_mutation.proofs import METHOD, PROVED, Gates, decide, gates_of
+from xpulpnn_sim.core_mutation.proofs import EQUIVALENT, METHOD, PROVED, Gates, decide, gates_of
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import Yosys
 
-_VERDICTS, _PROOFS = "verdicts.jsonl", "proofs.jsonl"
+_VERDICTS, _PROOFS, _UNCHANGED = "verdicts.jsonl", "proofs.jsonl", "unchanged.json"
 _NO_JUDGES = frozenset(
     {
         *("api", "bench", "commands", "cprograms", "explorer", "farm", "faulty", "formal", "guide", "multihart"),
@@ -130,8 +130,11 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
         proofs.unlink(missing_ok=True)
     if not same_rules:
         verdicts.unlink(missing_ok=True)
+    prover = _Prover(core, settings, folder, yosys)
+    unchanged = prover.unchanged(fresh=not same_core)
     known = before if same_rules else {}
-    waiting = tuple(mutant.number for mutant in core.mutants if mutant.number not in known)
+    changed = [mutant for mutant in core.mutants if mutant.number not in unchanged]
+    waiting = tuple(mutant.number for mutant in changed if mutant.number not in known)
     if waiting:
         work = Work(
             core=core,
@@ -143,18 +146,19 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
             limit_s=settings.limit_s,
             verdicts=verdicts.absolute(),
         )
-        with _watched(verdicts, lambda number: told("programs", number, len(core.mutants))):
+        with _watched(verdicts, lambda number: told("programs", number, len(changed))):
             judge(work)
         known = {row["mutant"]: row for row in _rows(verdicts)}
-    missing = [mutant for mutant in core.mutants if mutant.number not in known]
+    missing = [mutant for mutant in changed if mutant.number not in known]
     if missing:
         raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
-    left = [mutant for mutant in core.mutants if not known[mutant.number]["killed"]]
-    proved = _proofs(core, left, settings, folder, yosys, told)
+    left = [mutant for mutant in changed if not known[mutant.number]["killed"]]
+    proved = dict.fromkeys(unchanged, EQUIVALENT) | prover.prove(left, told)
+    nothing = {"killed": "", "test": "", "text": ""}
     return [
         Judged(
             mutant=mutant,
-            **{name: known[mutant.number][name] for name in ("killed", "test", "text")},
+            **{name: known.get(mutant.number, nothing)[name] for name in nothing},
             proof=proved.get(mutant.number, ""),
         )
         for mutant in core.mutants
@@ -169,38 +173,59 @@ def _same(stamp: Path, facts: object) -> bool:
     return same
 
 
-def _proofs(
-    core: MutatedCore, left: Sequence[Mutant], settings: Settings, folder: Path, yosys: Yosys, told: Told
-) -> dict[int, str]:
-    """What is proved about the mutants that are left, by number; kept as it comes."""
-    if not settings.proof_s or not left:
-        return {}
-    path = folder / _PROOFS
-    found = {row["mutant"]: row["proof"] for row in _rows(path) if row["proof_s"] >= settings.proof_s}
-    waiting = [mutant for mutant in left if mutant.number not in found]
-    if not waiting:
+class _Prover:
+    """Proofs about the mutants of a core; what is proved is kept as it comes."""
+
+    def __init__(self, core: MutatedCore, settings: Settings, folder: Path, yosys: Yosys) -> None:
+        self._core, self._settings, self._folder, self._yosys = core, settings, folder, yosys
+        self._gates: Gates | None = None
+        self._lock = threading.Lock()
+
+    def unchanged(self, *, fresh: bool) -> frozenset[int]:
+        """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
+        path = self._folder / _UNCHANGED
+        if not self._settings.proof_s:
+            return frozenset()
+        if fresh or not path.exists():
+            gates = self._made()
+            numbers = [mutant.number for mutant in self._core.mutants if not gates.difference(mutant.number)]
+            write_text(path, json.dumps(numbers))
+        return frozenset(json.loads(path.read_text()))
+
+    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, str]:
+        """What is proved about mutants that no program finds, by number."""
+        if not self._settings.proof_s:
+            return {}
+        path, seconds = self._folder / _PROOFS, self._settings.proof_s
+        kept = {row["mutant"]: row["proof"] for row in _rows(path) if row["proof_s"] >= seconds}
+        found = {mutant.number: kept[mutant.number] for mutant in left if mutant.number in kept}
+        waiting = [mutant for mutant in left if mutant.number not in found]
+        if not waiting:
+            return found
+        told("proofs", len(found), len(left))
+        self._made()
+        pool = ThreadPoolExecutor(max_workers=self._settings.jobs)
+        try:
+            for done in as_completed([pool.submit(self._proof, mutant.number) for mutant in waiting]):
+                number, found[number] = done.result()
+                row = {"mutant": number, "proof": found[number], "proof_s": seconds}
+                with path.open("a") as file:
+                    file.write(f"{json.dumps(row)}\n")
+                told("proofs", len(found), len(left))
+        finally:
+            pool.shutdown(cancel_futures=True)
         return found
-    told("proofs", len(found), len(left))
-    gates = gates_of(BASE, TOP, [turned_on(mutant) for mutant in core.mutants], ENABLE, folder, yosys)
-    pool = ThreadPoolExecutor(max_workers=settings.jobs)
-    lock = threading.Lock()
-    try:
-        waits = [pool.submit(_proof, gates, lock, mutant, settings.proof_s) for mutant in waiting]
-        for done in as_completed(waits):
-            number, found[number] = done.result()
-            row = {"mutant": number, "proof": found[number], "proof_s": settings.proof_s}
-            with path.open("a") as file:
-                file.write(f"{json.dumps(row)}\n")
-            told("proofs", len(found), len(left))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return found
 
+    def _proof(self, number: int) -> tuple[int, str]:
+        with self._lock:
+            miters = self._made().miters(number)
+        return number, decide(miters, self._settings.proof_s)
 
-def _proof(gates: Gates, lock: threading.Lock, mutant: Mutant, proof_s: int) -> tuple[int, str]:
-    with lock:
-        miters = gates.miters(mutant.number)
-    return mutant.number, decide(miters, proof_s)
+    def _made(self) -> Gates:
+        if self._gates is None:
+            changes = [turned_on(mutant) for mutant in self._core.mutants]
+            self._gates = gates_of(BASE, TOP, changes, ENABLE, self._folder, self._yosys)
+        return self._gates
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
