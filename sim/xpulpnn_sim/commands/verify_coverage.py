@@ -1,0 +1,103 @@
+"""``xpulpnn verify --coverage``: what random programs have reached, as tables and a page."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.commands.common import require_writable
+from xpulpnn_sim.coverage.campaign import CoveredResult, Total
+from xpulpnn_sim.verify.campaign import Plan
+from xpulpnn_sim.verify.spread import Executor, results, work
+
+SHOWN = 20
+"""Holes told on the terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of coverage."""
+    parser.add_argument(
+        "--coverage",
+        nargs="?",
+        const=Path(),
+        type=Path,
+        metavar="FILE.html",
+        help="count crosses of instructions, hazards, waits and interrupts, and lines and bits of the Verilog; "
+        "write a page with them",
+    )
+
+
+def require(arguments: argparse.Namespace, plans: list[Plan]) -> None:
+    """Raises :class:`InputError` for options that do not go with coverage."""
+    for name in ("dask", "cores", "c_programs"):
+        if getattr(arguments, name):
+            raise InputError(f"--coverage must be without --{name.replace('_', '-')}, not with it")
+    if arguments.engine != "rtl":
+        raise InputError(f"--coverage must be of --engine rtl, not {arguments.engine}")
+    if len(plans) > 1:
+        raise InputError(f"--coverage must be of one preset at a time, not {len(plans)}")
+    if arguments.coverage != Path():
+        require_writable(arguments.coverage)
+
+
+class CoverageRun:
+    """Programs with their coverage.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Options of the command.
+    plan : Plan
+        Where programs come from.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, plan: Plan) -> None:
+        self._arguments, self._plan = arguments, plan
+        self.total = Total(plan.config)
+
+    def results(self, executor: Executor) -> Iterator[CoveredResult]:
+        """Results until there are enough instructions."""
+        arguments = self._arguments
+        programs = work(arguments.seed, [self._plan])
+        for result in results(executor, programs, arguments.instructions, keep_going=arguments.keep_going):
+            self.total.add(result)
+            yield result
+
+    def summary(self) -> dict[str, Any]:
+        """All of it for ``--json``."""
+        collector = self.total.collector
+        crosses = collector.crosses
+        families = {
+            name: {"crosses": wanted, "reached": met, "out_of_reach": out}
+            for name, (wanted, met, out) in self.total.by_family().items()
+        }
+        return {
+            "families": families,
+            "crosses": sum(family["crosses"] for family in families.values()),
+            "reached": sum(family["reached"] for family in families.values()),
+            "out_of_reach": sum(family["out_of_reach"] for family in families.values()),
+            "holes": [crosses.label(number) for number in collector.holes.tolist()],
+            "impossible": [crosses.label(number) for number in collector.impossible.tolist()],
+        }
+
+    def show(self, console: Console) -> None:
+        """Tables for people."""
+        summary = self.summary()
+        table = Table(box=None, title="crosses", title_justify="left")
+        for heading in ("of", "to reach", "reached", "", "out of reach"):
+            table.add_column(heading, justify="left" if heading == "of" else "right")
+        for name, family in (*summary["families"].items(), ("all", summary)):
+            share = f"{100 * family['reached'] / max(family['crosses'], 1):.2f} %"
+            table.add_row(name, str(family["crosses"]), str(family["reached"]), share, str(family["out_of_reach"]))
+        console.print(table)
+        for title, names in (("not reached", summary["holes"]), ("reached, and cannot be", summary["impossible"])):
+            if names:
+                console.print(f"{title}:", markup=False)
+                for name in names[:SHOWN]:
+                    console.print(f"  {name}", markup=False, soft_wrap=True)
+                if len(names) > SHOWN:
+                    console.print(f"  and {len(names) - SHOWN} more: --json names them", markup=False)
