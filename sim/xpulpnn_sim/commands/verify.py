@@ -102,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
+    if arguments.aim is not None and arguments.coverage is None:
+        raise InputError("--aim must be with --coverage, not without")
     covered = None
     if arguments.coverage is not None:
         verify_coverage.require(arguments, plans)

@@ -11,6 +11,9 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import require_writable
 from xpulpnn_sim.coverage.campaign import CoveredResult, Total
+from xpulpnn_sim.coverage.crosses import crosses_of
+from xpulpnn_sim.coverage.steering import aimed, steered
+from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.verify.spread import Executor, results, work
 
@@ -29,6 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count crosses of instructions, hazards, waits and interrupts, and lines and bits of the Verilog; "
         "write a page with them",
     )
+    parser.add_argument(
+        "--aim",
+        metavar="LIST",
+        help="numbers of the crosses that one program aims at, as a failing program names them; with --seed",
+    )
+
+
+def plan_of(plan: Plan, arguments: argparse.Namespace) -> Plan:
+    """The plan, aimed if the options say so."""
+    if arguments.aim is None:
+        return plan
+    states = crosses_of(plan.config).states
+    aims = tuple(int(part) for part in arguments.aim.split(",") if part.isdecimal())
+    if len(aims) != arguments.aim.count(",") + 1 or any(aim >= len(states) or states[aim] for aim in aims):
+        raise InputError(f"--aim must be a list of numbers of crosses to reach, not {arguments.aim}")
+    return aimed(plan, aims)
 
 
 def require(arguments: argparse.Namespace, plans: list[Plan]) -> None:
@@ -40,6 +59,7 @@ def require(arguments: argparse.Namespace, plans: list[Plan]) -> None:
         raise InputError(f"--coverage must be of --engine rtl, not {arguments.engine}")
     if len(plans) > 1:
         raise InputError(f"--coverage must be of one preset at a time, not {len(plans)}")
+    plan_of(plans[0], arguments)
     if arguments.coverage != Path():
         require_writable(arguments.coverage)
 
@@ -61,11 +81,19 @@ class CoverageRun:
 
     def results(self, executor: Executor) -> Iterator[CoveredResult]:
         """Results until there are enough instructions."""
-        arguments = self._arguments
-        programs = work(arguments.seed, [self._plan])
-        for result in results(executor, programs, arguments.instructions, keep_going=arguments.keep_going):
+        arguments, collector = self._arguments, self.total.collector
+        done = 0
+        source = steered(executor, self._plan, arguments.seed, collector)
+        if arguments.aim is not None:
+            programs = work(arguments.seed, [plan_of(self._plan, arguments)])
+            source = results(executor, programs, arguments.instructions, keep_going=arguments.keep_going)
+        for result in source:
             self.total.add(result)
             yield result
+            done += result.verdict.instructions
+            failed = result.verdict.reason is not Reason.PASS and not arguments.keep_going
+            if done >= arguments.instructions or failed:
+                return
 
     def summary(self) -> dict[str, Any]:
         """All of it for ``--json``."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,8 @@ CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, Wai
 """What instructions wait for once the first has been fetched."""
 
 _MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
-_SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
+SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
+"""Those that compute for several cycles."""
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})
 """Written by an access before its memory has answered."""
@@ -52,8 +54,10 @@ class Family:
     -------
     name, meaning : str
         What it is about, for people.
+    values : tuple of tuple
+        Of each axis.
     axes : tuple of tuple of str
-        Names of the values of each axis.
+        Their names for people.
     states : array of int8
         Of each place.
     reasons : list of str
@@ -62,6 +66,7 @@ class Family:
 
     name: str
     meaning: str
+    values: tuple[tuple[Any, ...], ...]
     axes: tuple[tuple[str, ...], ...]
     states: NDArray[np.int8]
     reasons: list[str] = field(default_factory=list[str])
@@ -89,7 +94,7 @@ def _family(
                 reasons.append(said)
             states[place] = reasons.index(said) + 1
     names = tuple(tuple(map(show, values)) for values, show in axes)
-    return Family(name, meaning, names, states, reasons)
+    return Family(name, meaning, tuple(tuple(values) for values, _ in axes), names, states, reasons)
 
 
 def row_name(row: Insn) -> str:
@@ -247,7 +252,7 @@ class Crosses:
             return "an instruction that reads no register waits for none"
         if cause is WaitCause.JUMP_REGISTER and not (kind is Kind.JUMP and reads.slots):
             return "only jalr waits for its base apart from others"
-        if cause is WaitCause.MULTICYCLE and kind not in _SLOW:
+        if cause is WaitCause.MULTICYCLE and kind not in SLOW:
             return "the instruction computes for a single cycle"
         if cause in _MEMORY_WAITS and kind not in _MEMORY | {Kind.QUANTISE}:
             return "the instruction does not access memory"
@@ -280,10 +285,8 @@ class Crosses:
             return None
         if when == "after a wait":
             return ""
-        if kind in _SLOW and not (distance == 1 and producer in _BESIDE_MEMORY):
+        if kind in SLOW and not (distance == 1 and producer in _BESIDE_MEMORY):
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
-        if producer is Producer.LINK:
-            return "fetching starts again behind a jump"
         if kind is Kind.JUMP and distance == 1:
             return "jalr waits for its base"
         late = {Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE}
