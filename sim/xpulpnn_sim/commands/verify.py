@@ -131,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     if covered is not None:
         covered.show(console)
         summary |= {"coverage": covered.summary()}
+        covered.write(summary)
     write_json(arguments.json, summary)
     if stopped:
         console.print(f"INCOMPLETE: interrupted after {len(found)} programs", markup=False, soft_wrap=True)

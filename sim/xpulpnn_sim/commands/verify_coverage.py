@@ -1,7 +1,7 @@
 """``xpulpnn verify --coverage``: what random programs have reached, as tables and a page."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.commands.common import require_writable
 from xpulpnn_sim.coverage.campaign import CoveredResult, Total
 from xpulpnn_sim.coverage.crosses import crosses_of
+from xpulpnn_sim.coverage.page import write_page
+from xpulpnn_sim.coverage.rtl import module_table
 from xpulpnn_sim.coverage.steering import aimed, steered
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.verify.campaign import Plan
@@ -103,6 +105,7 @@ class CoverageRun:
             name: {"crosses": wanted, "reached": met, "out_of_reach": out}
             for name, (wanted, met, out) in self.total.by_family().items()
         }
+        modules = module_table(self.total.points, self.total.used, self.total.components)
         return {
             "families": families,
             "crosses": sum(family["crosses"] for family in families.values()),
@@ -110,7 +113,33 @@ class CoverageRun:
             "out_of_reach": sum(family["out_of_reach"] for family in families.values()),
             "holes": [crosses.label(number) for number in collector.holes.tolist()],
             "impossible": [crosses.label(number) for number in collector.impossible.tolist()],
+            "verilog": {
+                kind: {"used": sum(pair[0] for pair in pairs), "counted": sum(pair[1] for pair in pairs)}
+                for kind, pairs in (
+                    ("lines", [module.lines for module in modules]),
+                    ("branches", [module.branches for module in modules]),
+                    ("changes", [module.changes for module in modules]),
+                )
+            },
         }
+
+    def write(self, summary: Mapping[str, Any]) -> None:
+        """Write the page, if one is wanted."""
+        arguments, crosses = self._arguments, summary["coverage"]
+        if arguments.coverage == Path():
+            return
+        share = 100 * crosses["reached"] / max(crosses["crosses"], 1)
+        facts = {
+            "Core": self._plan.label.removeprefix("--preset "),
+            "Programs": f"{summary['programs']:,}",
+            "Instructions": f"{summary['instructions']:,}",
+            "Cycles": f"{summary['cycles']:,}",
+            "Interrupts": f"{sum(summary['interrupts'].values()):,}",
+            "Differences": str(summary["differences"]),
+            "Crosses reached": f"{crosses['reached']:,} of {crosses['crosses']:,}, {share:.2f} %",
+        }
+        command = f"xpulpnn verify {self._plan.label} --seed {arguments.seed} --instructions {arguments.instructions}"
+        write_page(arguments.coverage, self.total, crosses, facts, f"{command} --coverage {arguments.coverage.name}")
 
     def show(self, console: Console) -> None:
         """Tables for people."""
@@ -122,6 +151,14 @@ class CoverageRun:
             share = f"{100 * family['reached'] / max(family['crosses'], 1):.2f} %"
             table.add_row(name, str(family["crosses"]), str(family["reached"]), share, str(family["out_of_reach"]))
         console.print(table)
+        verilog = Table(box=None, title="Verilog", title_justify="left")
+        for heading in ("of", "counted", "used", ""):
+            verilog.add_column(heading, justify="left" if heading == "of" else "right")
+        names = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
+        for kind, pair in summary["verilog"].items():
+            share = f"{100 * pair['used'] / max(pair['counted'], 1):.2f} %"
+            verilog.add_row(names[kind], str(pair["counted"]), str(pair["used"]), share)
+        console.print(verilog)
         for title, names in (("not reached", summary["holes"]), ("reached, and cannot be", summary["impossible"])):
             if names:
                 console.print(f"{title}:", markup=False)

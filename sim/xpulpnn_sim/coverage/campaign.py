@@ -16,7 +16,7 @@ from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.rtl import Point, read_counts, read_points
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.exits import Reason
-from xpulpnn_sim.harness.coverage_model import coverage_library, write_coverage
+from xpulpnn_sim.harness.coverage_model import coverage_library, covered_design, write_coverage
 from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program
 from xpulpnn_sim.retirement import RETIREMENT, Records
@@ -135,12 +135,18 @@ class Total:
         Lines and bits.
     used : array of bool
         Which of them.
+    verilog : str
+        The Verilog they are in.
+    components : mapping of str to str
+        Python class of each of its modules.
     """
 
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)
         self.points = points_of(config)
         self.used = np.zeros(len(self.points), np.bool_)
+        self.verilog, manifest = covered_design(config)
+        self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
     def add(self, result: CoveredResult) -> None:
         """Add what a program has reached."""

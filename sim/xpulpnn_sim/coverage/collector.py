@@ -94,9 +94,10 @@ class Collector:
                 producer, found = run.written_before(register, distance, wanted)
                 wanted = wanted & ~found
                 at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance))
-                self._count("operand", run.row[at], np.full(len(at), number), producer[at], np.full(len(at), distance - 1))
+                back = np.full(len(at), distance - 1)
+                self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
                 waited = run.waits_within(distance)[at].astype(np.int64)
-                self._count("timing", run.kind[at], producer[at], np.full(len(at), distance - 1), waited)
+                self._count("timing", run.kind[at], producer[at], back, waited)
                 if distance == 1:
                     at = np.flatnonzero(found & (producer != NOTHING) & run.behind_loop_end)
                     self._count("across a loop end", run.kind[at], producer[at])

@@ -188,6 +188,8 @@ class Placer:
         if "rs1" in {token.field.name for token in row.tokens} and "rs1" not in pins:
             pins["rs1"] = draw.rng.choice([one for one in POOL if one not in keep])
             before.append(f"addi {ABI_NAMES[pins['rs1']]}, zero, {draw.rng.randrange(1, 4)}")
+        # the instruction may be repeated
+        keep = {*keep, pins.get("rs1", 0)}
         targets = [token for token in row.tokens if token.field.kind is FieldKind.TARGET]
         end = self.labels.new("last")
         for token in targets:
@@ -226,7 +228,7 @@ class Placer:
         fails: bool,
         crosses_word: bool,
     ) -> Placed | None:
-        draw, rng, operand = self.draw, self.draw.rng, memory_operand(row)
+        rng, operand = self.draw.rng, memory_operand(row)
         if row.is_nn_form:
             load = _BOTH if row.reloads_other else rng.choice(_LOADS)
             pins.setdefault("nnimm5", load | rng.randrange(8))

@@ -184,9 +184,7 @@ class Producing:
             return [*placed.before, *ahead], [placed.text]
         return None
 
-    def _valued(
-        self, producer: Producer, register: int, value: str, role: str
-    ) -> tuple[list[str], list[str]] | None:
+    def _valued(self, producer: Producer, register: int, value: str, role: str) -> tuple[list[str], list[str]] | None:
         """The same with a value: a number or a label."""
         name = ABI_NAMES[register]
         load = f"la {_T2}, {value}" if role == "target" else f"li {_T2}, {value}"

@@ -1,7 +1,7 @@
 """Executed lines and toggled bits of the emitted Verilog, as Verilator counts and writes them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,3 +74,106 @@ def _point(text: str) -> Point:
 def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
     """Which points belong to the core and not to what is around it."""
     return np.array([point.module not in _OWN for point in points], np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCoverage:
+    """What was used of a module, all its instances together.
+
+    Members
+    -------
+    name, component : str
+        In the Verilog, and the Python class it was made of.
+    lines, branches, changes : tuple of int
+        Used and counted.
+    """
+
+    name: str
+    component: str
+    lines: tuple[int, int]
+    branches: tuple[int, int]
+    changes: tuple[int, int]
+
+
+def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, bool]:
+    """Points of the core, those of several instances of a module together."""
+    merged: dict[Point, bool] = {}
+    for point, was_used, counts in zip(points, used.tolist(), counted(points).tolist(), strict=True):
+        if counts:
+            merged[point] = merged.get(point, False) or was_used
+    return merged
+
+
+def module_table(
+    points: Sequence[Point], used: NDArray[np.bool_], components: Mapping[str, str]
+) -> list[ModuleCoverage]:
+    """Of each module what was used, in the order of the Verilog.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        What is counted.
+    used : array of bool
+        Which of them were used.
+    components : mapping of str to str
+        Python class of each module.
+    """
+    tallies: dict[str, dict[str, list[int]]] = {}
+    firsts: dict[str, int] = {}
+    for point, was_used in _merged(points, used).items():
+        tally = tallies.setdefault(point.module, {kind: [0, 0] for kind in ("line", "branch", "toggle")})[point.kind]
+        tally[0] += was_used
+        tally[1] += 1
+        firsts[point.module] = min(firsts.get(point.module, point.line), point.line)
+    found: list[ModuleCoverage] = []
+    for name in sorted(tallies, key=firsts.__getitem__):
+        lines, branches, changes = ((tally[0], tally[1]) for tally in tallies[name].values())
+        found.append(ModuleCoverage(name, components.get(name, ""), lines, branches, changes))
+    return found
+
+
+def unused_lines(
+    points: Sequence[Point], used: NDArray[np.bool_], verilog: str
+) -> list[tuple[str, list[tuple[int, str, str]]]]:
+    """Of each module its lines and branches that were never used: number, text, and which branch."""
+    text = verilog.splitlines()
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for point, was_used in _merged(points, used).items():
+        if point.kind != "toggle" and not was_used:
+            line = text[point.line - 1].strip() if point.line <= len(text) else ""
+            found.setdefault(point.module, []).append((point.line, line, point.name.replace("_", " ")))
+    return [(module, sorted(lines)) for module, lines in sorted(found.items())]
+
+
+def unused_bits(points: Sequence[Point], used: NDArray[np.bool_]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Of each module its signals with bits that never rose, or never fell: name and which bits."""
+    missing: dict[str, dict[str, dict[str, list[int]]]] = {}
+    for point, was_used in _merged(points, used).items():
+        if point.kind == "toggle" and not was_used:
+            signals = missing.setdefault(point.module, {})
+            signals.setdefault(point.name, {}).setdefault(point.change, []).append(point.bit)
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    for module, signals in sorted(missing.items()):
+        found.append((module, [(name, _bits_text(changes)) for name, changes in sorted(signals.items())]))
+    return found
+
+
+def _bits_text(changes: Mapping[str, list[int]]) -> str:
+    rising, falling = (sorted(changes.get(change, ())) for change in ("0->1", "1->0"))
+    if rising == falling:
+        return f"{_ranges(rising)}never changes"
+    parts = [f"{_ranges(bits)}never {verb}" for bits, verb in ((rising, "rises"), (falling, "falls")) if bits]
+    return ", ".join(parts)
+
+
+def _ranges(bits: Sequence[int]) -> str:
+    """Bit numbers as ranges; nothing for a signal of one bit."""
+    if bits and bits[0] < 0:
+        return ""
+    spans: list[list[int]] = []
+    for bit in bits:
+        if spans and bit == spans[-1][1] + 1:
+            spans[-1][1] = bit
+        else:
+            spans.append([bit, bit])
+    return ", ".join(f"{high}:{low}" if high > low else str(low) for low, high in reversed(spans)) + " "

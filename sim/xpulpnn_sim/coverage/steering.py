@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.coverage.aims import Aims
+from xpulpnn_sim.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.coverage.collector import Collector
 from xpulpnn_sim.coverage.crosses import SLOW, Crosses, crosses_of
 from xpulpnn_sim.coverage.kinds import Producer
@@ -40,6 +40,7 @@ _RATE = 0.05
 _MAX_CYCLES = 400_000
 """A program that runs longer has failed; it has no long loops."""
 
+_SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
 _INTERRUPTS = frozenset({"interrupt", "across an interrupt"})
 
 
@@ -93,8 +94,8 @@ class AimedPlan(Plan):
         handlers = Handlers(watches_loops=draw.has_xpulp)
         if interrupts:
             # most return at once, so that programs get on
-            slots = tuple("j quick" if draw.chance(0.1) else "mret" for _ in handlers.slots)
-            handlers = replace(random_handlers(draw), slots=slots)
+            slots = tuple(draw.rng.choice(_SLOTS) for _ in handlers.slots)
+            handlers = replace(random_handlers(draw), slots=slots, exception=SKIPPING + handlers.exception.lstrip())
         main = (registers, *blocks)
         return framed(Program(main, (), handlers, seed, f"aimed program {seed}"), interrupts=interrupts)
 
@@ -108,7 +109,9 @@ def need(crosses: Crosses, aim: int) -> Need:
     """The machine on which a cross is most likely."""
     family, place = crosses.place(aim)
     values = [axis[at] for axis, at in zip(family.values, family.at(place), strict=True)]
-    if family.name in _INTERRUPTS or any(one is WaitCause.SLEEP or getattr(one, "op", "") == "wfi" for one in values):
+    ops = {getattr(one, "op", "") for one in values}
+    returns = "mret" in ops and (WaitCause.TRAP in values or "behind what fails" in values)
+    if family.name in _INTERRUPTS or WaitCause.SLEEP in values or "wfi" in ops or returns:
         return Need.INTERRUPTS
     if family.name == "wait" and values[1] in (WaitCause.GRANT, WaitCause.RESPONSE):
         return Need.SLOW_DATA
@@ -162,16 +165,16 @@ def _batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
     for hole in holes:
         groups.setdefault(need(crosses, hole), []).append(hole)
     plans = [plan] * (_UNAIMED if seed else BATCH // 2)
-    kinds = [*groups]
-    left = {kind: list(group) for kind, group in groups.items()}
-    while len(plans) < BATCH and kinds:
-        kind = kinds[len(plans) % len(kinds)]
-        if not left[kind]:
-            # few are left: several programs aim at each
-            left[kind] = rng.sample(groups[kind], len(groups[kind]))
-        aims, left[kind] = left[kind][:AIMS], left[kind][AIMS:]
-        repeats = max(1, _FEW // len(aims))
-        plans.append(aimed(plan, tuple(aims * repeats)))
+    shares = dict.fromkeys(groups, 0)
+    while groups and len(plans) + sum(shares.values()) < BATCH:
+        # one each, then those with the most left
+        shares[max(groups, key=lambda kind: (shares[kind] == 0, len(groups[kind]) / (shares[kind] + 1)))] += 1
+    for kind, share in shares.items():
+        group = groups[kind]
+        for number in range(share):
+            aims = group[AIMS * number : AIMS * (number + 1)] or rng.sample(group, min(len(group), AIMS))
+            # where few are left, several programs aim at each, several times
+            plans.append(aimed(plan, tuple(aims * max(1, _FEW // len(aims)))))
     return plans
 
 
@@ -179,4 +182,3 @@ def aimed(plan: Plan, aims: tuple[int, ...]) -> AimedPlan:
     """The plan with aims."""
     fields = {name: getattr(plan, name) for name in ("config", "label")} | plan.chosen
     return AimedPlan(**fields, aims=aims)
-
