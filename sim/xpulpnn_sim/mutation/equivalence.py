@@ -7,10 +7,12 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.bench.core_units import FULL
+from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.formal.mutant_proof import EQUIVALENT as EQUAL
 from xpulpnn_sim.formal.mutant_proof import EVERYWHERE, REACHED, Comparison, Judge
 from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
-from xpulpnn_sim.formal.situations import OCCURRING, Occurring
+from xpulpnn_sim.formal.situations import OCCURRING
+from xpulpnn_sim.mutation.handshakes import handshakes_of
 from xpulpnn_sim.mutation.mutants import BASE, MutatedUnit
 from xpulpnn_sim.yosys import Yosys
 
@@ -78,10 +80,12 @@ class Prover:
     def __init__(self, name: str, unit: MutatedUnit, folder: Path, yosys: Yosys, timeout_s: float) -> None:
         changes = [Change(number=mutant.number, command=mutant.command) for mutant in unit.mutants]
         self._gates = read_mutated(folder / BASE, unit.design.manifest["top"], changes, yosys)
-        occurring = Occurring(situations=())
         if name in _OCCURS:
             what, config = _OCCURS[name]
             occurring = OCCURRING[what](config)
+        else:
+            outputs = [port["name"] for port in unit.design.manifest["ports"] if port["direction"] == "output"]
+            occurring = handshakes_of(UNITS[name].bench, unit.inputs, outputs)
         self._judge = Judge(
             gates=self._gates,
             abc=find_abc(),
