@@ -124,6 +124,7 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
     fault : callable
         What changes the operands on their way to the unit.
     """
+
     def first(timeout_s: float) -> str:
         one = _Division(gates, fault)
         graph = one.graph
@@ -145,7 +146,11 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
         equalities += [
             Equality("divisor shifted without loss", [any_of(graph, lossless)], [TRUE]),
             Equality("bound of the remainder", [fits], [TRUE]),
-            Equality("33 steps by zero", [graph.and_(one.by_zero, equal(graph, steps, constant(_MOST_STEPS, 6)))], [one.by_zero]),
+            Equality(
+                "33 steps by zero",
+                [graph.and_(one.by_zero, equal(graph, steps, constant(_MOST_STEPS, 6)))],
+                [one.by_zero],
+            ),
         ]
         return unequal(graph, TRUE, equalities, one.operands, timeout_s)
 

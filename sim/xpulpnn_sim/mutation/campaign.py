@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import xpulpnn_sim.bench
+import xpulpnn_sim.formal
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.bench.benched import BenchedUnit
 from xpulpnn_sim.bench.runner import run_bench
 from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.mutation.equivalence import EQUIVALENT, METHOD, Proof, identical, prove
-from xpulpnn_sim.mutation.gates import SCRIPT, MutantGates, make_gates
+from xpulpnn_sim.mutation.equivalence import EQUIVALENT, Proof, Prover
 from xpulpnn_sim.mutation.judged import Judged
-from xpulpnn_sim.mutation.legal import assumption_of
 from xpulpnn_sim.mutation.mutants import SELECT, Mutant, mutate
 from xpulpnn_sim.mutation.summary import RESULT, keep
-from xpulpnn_sim.riscv_formal.model_check import find_abc
 from xpulpnn_sim.yosys import Yosys
 
 _VERDICTS, _PROOFS = "verdicts.jsonl", "proofs.jsonl"
@@ -90,17 +87,16 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     verdicts, proofs = (folder / name for name in (_VERDICTS, _PROOFS))
     told_bench = {"bench": f"xpulpnn_sim.bench.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
     key = hashlib.sha256(
-        json.dumps(
-            [mutated.design.text, told_bench, settings.bench_seed, settings.limit_s, METHOD, SCRIPT], default=list
-        ).encode()
+        json.dumps([mutated.design.text, told_bench, settings.bench_seed, settings.limit_s], default=list).encode()
     ).hexdigest()
     stamp = folder / "key"
     if not (resume and stamp.exists() and stamp.read_text() == key):
         for path in (verdicts, proofs):
             path.unlink(missing_ok=True)
         write_text(stamp, key)
-    gates = make_gates(mutated.design.manifest["top"], folder, yosys) if settings.proof_s else None
-    same = set(_identical(gates, mutated.mutants, told)) if gates else set[int]()
+    prover = Prover(unit, mutated, folder, yosys, settings.proof_s) if settings.proof_s else None
+    # no bench needs to look at a mutant that has the gates of the unit
+    same = {mutant.number for mutant in mutated.mutants if prover and prover.is_identical(mutant.number)}
     judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
     benches = _digest(Path(xpulpnn_sim.bench.__file__).parent)
     # a bench that has changed since then may find what it did not find
@@ -133,7 +129,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     if known[_NONE]["killed"]:
         raise ToolError(f"bench of {unit} must pass on the unit itself, but {known[_NONE]['test']} failed")
     left = [mutant for mutant in mutated.mutants if mutant.number in judged and not known[mutant.number]["killed"]]
-    proved = _proofs(left, benched, gates, settings, proofs, told) if gates else {}
+    proved = _proofs(left, prover, settings, proofs, told) if prover else {}
     proved |= dict.fromkeys(same, Proof(verdict=EQUIVALENT))
     found = [
         _judged(mutant, known.get(mutant.number), proved.get(mutant.number, Proof(verdict="")))
@@ -153,33 +149,22 @@ def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> 
     return Judged(mutant=mutant, killed=killed, test=test, proof=proof.verdict, example=proof.example)
 
 
-def _identical(gates: MutantGates, mutants: Sequence[Mutant], told: Told) -> Iterator[int]:
-    """Numbers of the mutants whose gates are those of the unit: no bench needs to look at them."""
-    for mutant in mutants:
-        told("gates", mutant.number, len(mutants))
-        if identical(gates.compare(mutant.number)):
-            yield mutant.number
-
-
-def _proofs(
-    left: Sequence[Mutant], unit: BenchedUnit, gates: MutantGates, settings: Settings, path: Path, told: Told
-) -> dict[int, Proof]:
+def _proofs(left: Sequence[Mutant], prover: Prover, settings: Settings, path: Path, told: Told) -> dict[int, Proof]:
     """What is proved about the mutants that are left, by number; kept as it comes."""
-    # what may be assumed may have changed
-    assumed = _digest(Path(__file__).parent)
+    # what is known to occur may have changed, or how it is searched
+    method = _digest(Path(xpulpnn_sim.formal.__file__).parent)
     found = {
         row["mutant"]: Proof(verdict=row["proof"], example=row["example"])
         for row in _rows(path)
-        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row.get("assumed") == assumed)
+        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row["method"] == method)
     }
-    assumption, abc = assumption_of(unit), find_abc()
     for done, mutant in enumerate(left):
         told("proofs", done, len(left))
         if mutant.number not in found:
-            proof = prove(gates.compare(mutant.number), assumption, abc, settings.proof_s)
+            proof = prover.prove(mutant.number)
             row = {"mutant": mutant.number, "proof": proof.verdict, "example": proof.example}
             with path.open("a") as file:
-                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'assumed': assumed})}\n")
+                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'method': method})}\n")
             found[mutant.number] = proof
     return {mutant.number: found[mutant.number] for mutant in left}
 
