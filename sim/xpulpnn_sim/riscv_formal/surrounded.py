@@ -146,12 +146,12 @@ class SurroundedCore(wiring.Component):
         value, takes_effect = Signal(XLEN), Signal()
         m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
         addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
-        wrong = 0
-        for name, address in addresses.items():
+        wrong = [Signal(XLEN, name=f"{name}_wrong") for name in addresses]
+        for bits, (name, address) in zip(wrong, addresses.items(), strict=True):
             read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
-            other = getattr(core, f"rvfi_{name}_rdata") ^ value
-            wrong |= other & (read & takes_effect).replicate(XLEN)
-        m.d.comb += self.register_wrong.eq(wrong)
+            with m.If(read & takes_effect):
+                m.d.comb += bits.eq(getattr(core, f"rvfi_{name}_rdata") ^ value)
+        m.d.comb += self.register_wrong.eq(_any(wrong))
         # of both writes of one register that of rd stays
         for name in ("base", "rd"):
             written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
@@ -167,20 +167,22 @@ class SurroundedCore(wiring.Component):
         address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
         answered = self.bus_valid[1]
         m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
-        other = wrong = 0
+        other = [Signal(BYTE_BITS, name=f"other_{index}") for index in range(WORD_BYTES)]
+        wrong = [Signal(BYTE_BITS, name=f"wrong_{index}") for index in range(WORD_BYTES)]
         for index in range(WORD_BYTES):
             here = answered & ((address + index)[:XLEN] == self.watched)
             read = rdata.word_select(index, BYTE_BITS)
-            reads = here & self.bus_rmask[WORD_BYTES + index]
-            other |= (read ^ in_memory) & reads.replicate(BYTE_BITS)
+            with m.If(here & self.bus_rmask[WORD_BYTES + index]):
+                m.d.comb += other[index].eq(read ^ in_memory)
             with m.If(here & self.bus_wmask[WORD_BYTES + index]):
                 m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
             retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
             loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
-            wrong |= (loaded ^ expected) & (retires & core.rvfi_mem_rmask[index]).replicate(BYTE_BITS)
+            with m.If(retires & core.rvfi_mem_rmask[index]):
+                m.d.comb += wrong[index].eq(loaded ^ expected)
             with m.If(retires & core.rvfi_mem_wmask[index]):
                 m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
-        m.d.comb += [self.data_other.eq(other), self.data_wrong.eq(wrong)]
+        m.d.comb += [self.data_other.eq(_any(other)), self.data_wrong.eq(_any(wrong))]
         m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
 
     def _matches(self, word, chosen):
@@ -287,3 +289,11 @@ class SurroundedCore(wiring.Component):
         ]
         if writes:
             m.d.comb += self.bus_wdata.word_select(number, XLEN).eq(rest[5:])
+
+
+def _any(words):
+    """Bits that are 1 in one of some words."""
+    first, *rest = words
+    for word in rest:
+        first = first | word
+    return first
