@@ -35,6 +35,8 @@ class ClockedGates:
         self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
         gates = [cell for cell in module.cells if cell.type != _REGISTER]
         self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
+        self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
+        self.reads = [cell.read for cell in self.cells]
 
 
 @cache
@@ -76,6 +78,10 @@ class ClockCycle:
         """Literals of a port."""
         return self._literals(self._gates.ports[name])
 
+    def nets(self, nets: Iterable[int]) -> list[int]:
+        """Literals of nets."""
+        return self._literals(nets)
+
     def next_state(self) -> dict[int, int]:
         """Literal of each register bit after the cycle."""
         registers = self._gates.registers
@@ -83,13 +89,16 @@ class ClockCycle:
 
     def _literals(self, nets: Iterable[int]) -> list[int]:
         wanted = list(nets)
-        needed = set(wanted)
-        cone: list[NetlistCell] = []
-        for cell in reversed(self._gates.cells):
-            if any(net in needed and net not in self._known for net in cell.driven):
-                cone.append(cell)
-                needed.update(cell.read)
-        for cell in reversed(cone):
+        known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
+        cone: set[int] = set()
+        open_nets = [net for net in wanted if net not in known]
+        while open_nets:
+            place = drivers.get(open_nets.pop())
+            if place is not None and place not in cone:
+                cone.add(place)
+                open_nets += [net for net in reads[place] if net not in known]
+        for place in sorted(cone):
+            cell = self._gates.cells[place]
             self._known.update(zip(cell.driven, self._outputs(cell), strict=True))
         return [self._literal(net) for net in wanted]
 
