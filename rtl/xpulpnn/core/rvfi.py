@@ -155,7 +155,7 @@ class RvfiTap(wiring.Component):
             }
             m.d.sync += [ex_valid.eq(0), wb_valid.eq(1)]
             m.d.sync += [in_wb[name].eq(value) for name, value in excepted.items()]
-            # each register in one place: Yosys 0.70 reads an assignment behind an If of the same register as one before it
+            # no register behind an If that assigns it too: Yosys 0.70 takes the assignment behind it for one before it
             with m.If(~wb_valid):
                 m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items() if name not in excepted]
         with m.Elif(self.wb_leave):

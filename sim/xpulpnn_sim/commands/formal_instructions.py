@@ -13,6 +13,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.commands import formal_seeded
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
@@ -28,8 +29,9 @@ from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal.model_check import find_abc
-from xpulpnn_sim.semantics.backend import Source, backend_gates, fields_of
-from xpulpnn_sim.semantics.campaign import Ledger, Proofs, Verdict, name_of, provable, run as run_proofs
+from xpulpnn_sim.semantics.backend import backend_gates, fields_of, source_of
+from xpulpnn_sim.semantics.campaign import Ledger, Proofs, Verdict, name_of, provable
+from xpulpnn_sim.semantics.campaign import run as run_proofs
 from xpulpnn_sim.semantics.passage import Control
 from xpulpnn_sim.semantics.solver import PROVED
 from xpulpnn_sim.yosys import find_yosys
@@ -52,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table; fails unless all chosen instructions are proved."""
+    """Print the table; fails unless all chosen instructions are proved, or with ``--faults`` all faults found."""
     config = configuration(arguments)
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
     chosen = _chosen(arguments.instructions, rows)
@@ -60,20 +62,25 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.output or Path("build", "formal", arguments.preset)
     require_folder(folder, "--output")
     verilog, manifest = cached_emission("core", replace(config, rvfi=True))
-    source = Source(modules={"core": verilog}, hierarchy=manifest["hierarchy"])
+    source = source_of(verilog, manifest["hierarchy"])
     layouts = [fields_of(cached_emission(unit, config)[1]["ports"], "ctrl") for unit in ("dotp", "mult")]
+    with folder_lock(folder, "--output"):
+        with progress_bar("gates", None):
+            backend = backend_gates(source, yosys)
+        control = Control(dotp=layouts[0], mult=layouts[1])
+        proofs = Proofs(backend=backend, control=control, abc=abc, timeout_s=arguments.timeout)
+        if arguments.faults:
+            return formal_seeded.run(arguments, proofs, source, chosen, yosys)
+        return _run(arguments, proofs, chosen, Ledger(folder, source))
+
+
+def _run(arguments: argparse.Namespace, proofs: Proofs, chosen: Sequence[Insn], ledger: Ledger) -> int:
+    """The proofs, and what came of them."""
     provers = [row for row in chosen if provable(row)]
     found: dict[str, Verdict] = {}
     granted: list[Verdict] = []
     stopped = False
-    with folder_lock(folder, "--output"), progress_bar("gates", len(provers)) as (progress, task):
-        ledger = Ledger(folder, source)
-        proofs = Proofs(
-            backend=backend_gates(source, yosys),
-            control=Control(dotp=layouts[0], mult=layouts[1]),
-            abc=abc,
-            timeout_s=arguments.timeout,
-        )
+    with progress_bar("instructions", len(provers)) as (progress, task):
         try:
             with single_interrupt():
                 granted += proofs.granted()
@@ -88,13 +95,13 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(_table(provers, found))
     console.print(_FOOT, soft_wrap=True, markup=False)
     for each in granted:
-        console.print(f"for all of them: {each.name}: {each.verdict}")
+        console.print(f"of every state: {each.name}: {each.verdict}", markup=False)
     for verdict in found.values():
-        if verdict.example:
+        if verdict.verdict != PROVED:
             console.print("\n".join([f"{verdict.name}: {verdict.verdict}", *verdict.example]), markup=False)
     left = [name_of(row) for row in chosen if not provable(row)]
     if left:
-        console.print(f"not of this kind: {', '.join(left)}", soft_wrap=True, markup=False)
+        console.print(f"not of this kind: {'; '.join(left)}", soft_wrap=True, markup=False)
     proved = sum(verdict.verdict == PROVED for verdict in found.values())
     seconds = sum(verdict.seconds for verdict in found.values())
     console.print(f"{proved} of {len(provers)} instructions proved in {seconds:.0f} s")

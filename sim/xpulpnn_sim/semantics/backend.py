@@ -3,9 +3,10 @@
 The units left out have proofs of their own; what goes in and comes out of them is seen here.
 """
 
+import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ _BACKEND = "backend"
 _IN_EX = ("id_stage.id_ex__", "rvfi_tap.ex_", "rvfi_tap.wb_valid_value")
 _IN_WB = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
 """Beginnings of the names of the registers that follow an instruction through EX, and through WB."""
+
+_MODULE = re.compile(r"^module (?P<name>\w+).*?^endmodule$", re.MULTILINE | re.DOTALL)
 
 _SCRIPT = """read_verilog design.v
 hierarchy -check -top {top}
@@ -67,9 +70,19 @@ class Source:
         places = {place: self._place(f".{place}") for place in LEFT_OUT}
         return {place: self.hierarchy[found] for place, found in places.items() if found in self.hierarchy}
 
+    def with_text(self, module: str, change: Callable[[str], str]) -> "Source":
+        """The core with the text of one module changed."""
+        return replace(self, modules={**self.modules, module: change(self.modules[module])})
+
     def _place(self, rest: str) -> str:
         core = next(iter(self.hierarchy))
         return f"{core}.{_BACKEND}{rest}"
+
+
+def source_of(verilog: str, hierarchy: Mapping[str, str]) -> Source:
+    """An emitted core from its text and the hierarchy in its manifest."""
+    found = {match["name"]: match[0] for match in _MODULE.finditer(verilog)}
+    return Source(modules=found, hierarchy=hierarchy)
 
 
 class BackendGates:
@@ -142,7 +155,7 @@ class Frame:
         state: Mapping[int, int] | None = None,
     ) -> None:
         self._backend = backend
-        self._graph = graph
+        self.graph = graph
         self._inputs = {name: graph.inputs(len(nets)) for name, nets in backend.inputs.items() if name not in given}
         self._inputs |= {name: list(literals) for name, literals in given.items()}
         self._inputs["rst"] = list(given.get("rst", [FALSE]))
@@ -160,7 +173,7 @@ class Frame:
         """The cycle in the cases in which signals of one bit have these values, and the literals of these cases."""
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         given = self._inputs | {name: [value] for name, value in values.items()}
-        return Frame(self._graph, self._backend, given, self._state), cases
+        return Frame(self.graph, self._backend, given, self._state), cases
 
     def has(self, name: str) -> bool:
         """Whether there is a signal of this name."""
@@ -187,7 +200,7 @@ class Frame:
     def supply(self, results: Mapping[str, Sequence[int]]) -> None:
         """Say what comes out of units left out, in place of the variables it has been."""
         self._inputs |= {name: list(literals) for name, literals in results.items()}
-        self._cycle = ClockCycle(self._graph, self._backend.gates, self._inputs, self._state)
+        self._cycle = ClockCycle(self.graph, self._backend.gates, self._inputs, self._state)
 
 
 def fields_of(ports: Sequence[Mapping[str, Any]], port: str) -> dict[str, slice]:

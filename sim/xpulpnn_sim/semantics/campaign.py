@@ -19,7 +19,6 @@ from xpulpnn_sim.semantics.claims import Equality, equalities
 from xpulpnn_sim.semantics.execution import understood
 from xpulpnn_sim.semantics.passage import Control, Passage, waiting
 from xpulpnn_sim.semantics.solver import REFUTED, difference, solve
-from xpulpnn_sim.yosys import Yosys
 from xpulpnn_sw.disasm import disassemble
 
 _RESULTS = "instructions.json"

@@ -25,6 +25,17 @@ _EXECUTES = {"rvfi_tap.ex_ready": TRUE}
 _LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
 """Signals of one bit and their values in the cycles in which an instruction leaves ID, EX and WB."""
 
+_READS = {"id_stage.regfile.rs1": 15, "id_stage.regfile.rs2": 20, "id_stage.regfile.rs3": 7}
+"""Read ports of the register file, and the lowest bit of the field that each reads."""
+
+_WRITES = {
+    "id_stage.id_ex__ex_we": "id_stage.id_ex__ex_addr",
+    "id_stage.id_ex__wb_we": "id_stage.id_ex__wb_addr",
+    "id_stage.wb__we": "id_stage.wb__addr",
+    "wb_stage.wrote": "wb_stage.old_addr",
+}
+"""Writes under way, and their registers."""
+
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 
@@ -41,6 +52,9 @@ class Control:
     dotp: Mapping[str, slice]
     mult: Mapping[str, slice]
 
+
+_MULT, _DIVIDER, _DOTP = 1, 2, 3
+"""Codes of the units left out."""
 
 _DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
 
@@ -80,21 +94,28 @@ class Passage:
         given = {"insn__valid": [TRUE], "insn__payload__word": self.word, "insn__payload__error": [FALSE]}
         # what the instruction before it computes is anything
         given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
+        # x0 reads 0
+        for port, lowest in _READS.items():
+            is_register = self.integers.is_true(self.word[lowest : lowest + 5])
+            given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
         self.issue, issues = Frame(graph, backend, given).where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
         self.execute, executes = Frame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute.supply(self._results(control))
         self.leave, leaves = Frame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
-        self.assumed = [*self._accepted(), *issues, *executes, *leaves]
+        self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
     def _results(self, control: Control) -> dict[str, list[int]]:
         """What the units left out make of what they get in EX."""
         z, frame = self.integers, self.execute
-        found = {
-            "ex_stage.mult.result": units.product(frame, control.mult, z),
-            "ex_stage.div.result": units.division(frame, _DIV, z),
-        }
-        if self._backend.has("ex_stage.dotp.result"):
+        unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
+        found: dict[str, list[int]] = {}
+        # of other instructions the results are any
+        if z.equal(unit, constant(_MULT)) != FALSE:
+            found["ex_stage.mult.result"] = units.product(frame, control.mult, z)
+        if z.equal(unit, constant(_DIVIDER)) != FALSE:
+            found["ex_stage.div.result"] = units.division(frame, _DIV, z)
+        if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
             found["ex_stage.dotp.result"] = units.dot_product(frame, control.dotp, z)
         return found
 
@@ -111,7 +132,7 @@ class Passage:
         return found
 
     def before(self) -> Before:
-        """What the instruction finds, by its retirement and, of the NN-RF, by the registers in the cycle of the read."""
+        """What the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
         leave, issue = self.leave, self.issue
         return Before(
             word=self.word,
@@ -137,6 +158,16 @@ class Passage:
                     following = self.issue.following(nets)
                     found.append([following[net] for net in nets])
         return found
+
+
+def _never_x0(frame: Frame, *, after: bool = False) -> list[int]:
+    """Literals: that no write of x0 is under way, now or after this cycle."""
+    found: list[int] = []
+    for enable, number in _WRITES.items():
+        nets = [*frame.register(enable), *frame.register(number)]
+        values = [*frame.following(nets).values()] if after else frame.now(nets)
+        found.append(frame.graph.and_(values[0], Integers(frame.graph).is_true(values[1:]) ^ 1) ^ 1)
+    return found
 
 
 class Lemma(NamedTuple):
@@ -177,8 +208,10 @@ def waiting(backend: BackendGates) -> list[Lemma]:
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
     reset_graph = GateGraph(adders=False)
     reset = Frame(reset_graph, backend, {"rst": [TRUE]})
-    empty = [*reset.following([*ex_valid, *wb_valid, *busy]).values()]
+    enables = [net for name in _WRITES for net in reset.register(name)]
+    empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]
     return [
+        Lemma("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
         Lemma("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
         Lemma(
             "EX keeps what it holds",
