@@ -1,14 +1,18 @@
 """Mutants of hardware units: made, found by the benches, proved equivalent, and shown."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from xpulpnn_sim.bench.runner import available
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.mutation.equivalence import DIFFERENT, EQUIVALENT, compare
-from xpulpnn_sim.mutation.mutants import BASE, Mutant
+from xpulpnn_sim.mutation.equivalence import DIFFERENT, EQUIVALENT, LEGAL, identical, prove
+from xpulpnn_sim.mutation.gates import make_gates
+from xpulpnn_sim.mutation.legal import Surroundings
+from xpulpnn_sim.mutation.mutants import BASE, LIST, SELECT
+from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS, find_abc
 from xpulpnn_sim.yosys import find_yosys
 
 # y is a & b, which q follows; what the cell $2 makes has no effect
@@ -50,23 +54,46 @@ end
 """
 
 
+CHANGES = [
+    ("inv -module top -cell $1 -port Y", DIFFERENT),
+    ("inv -module top -cell $2 -port Y", EQUIVALENT),
+    ("inv -module top -cell $3 -port D", DIFFERENT),
+    # of a & b only b is left: the same where a is 1
+    ("const1 -module top -cell $1 -port A", LEGAL),
+    # what q holds is what the mutant holds, and nothing else is changed
+    ("const0 -module top -cell $2 -port A", EQUIVALENT),
+]
+
+
 @pytest.mark.unit
-@pytest.mark.parametrize(
-    ("cell", "port", "verdict"), [("$1", "Y", DIFFERENT), ("$2", "Y", EQUIVALENT), ("$3", "D", DIFFERENT)]
-)
-def test_a_mutant_is_equivalent_if_its_cell_has_no_effect(cell: str, port: str, verdict: str, tmp_path: Path) -> None:
+def test_what_is_proved_about_mutants(tmp_path: Path) -> None:
+    if not any(map(shutil.which, ABC_PROGRAMS)):
+        pytest.skip("abc is not installed")
     (tmp_path / BASE).write_text(UNIT)
-    command = f"mutate -mode inv -module top -cell {cell} -port {port} -portbit 0"
-    mutant = Mutant(number=1, module="top", cell=cell, port=port, bit=0, change="inverted", source="", command=command)
-    assert compare(mutant, "top", tmp_path, find_yosys(), 10) == verdict
+    lines = [
+        f"mutate -ctrl {SELECT} 3 {number} -portbit 0 -mode {change}\n" for number, (change, _) in enumerate(CHANGES, 1)
+    ]
+    (tmp_path / LIST).write_text("".join(lines))
+    gates = make_gates("top", tmp_path, find_yosys())
+
+    def a_is_1(around: Surroundings) -> int:
+        return around.inputs["a"][0]
+
+    found = [prove(gates.compare(number), a_is_1, find_abc(), 10) for number in range(1, len(CHANGES) + 1)]
+    assert [proof.verdict for proof in found] == [verdict for _, verdict in CHANGES]
+    # the first one is seen at once, with a = 1, the third one after a step
+    assert found[0].example.startswith("cycle 0: a=0x1")
+    assert found[2].example.startswith("cycle 1: ")
+    assert [identical(gates.compare(number)) for number in (1, 2)] == [False, True]
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "UNIT must be one that --list shows, not nothing"),
-        ([], "UNIT must be given, one or more that --list shows"),
+        (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
+        ([], "UNIT must be given: all, or one or more that --list shows"),
+        (["--summary", "-o", "nowhere"], "--output must hold results of campaigns, not none: nowhere"),
         (["regfile", "--mutants", "0"], "--mutants must be at least 1, not 0"),
     ],
 )
@@ -101,3 +128,5 @@ def test_the_bench_of_the_nn_rf_finds_its_mutants(
     assert report.read_text() == first
     assert (tmp_path / "out" / "nnrf-4" / "verdicts.jsonl").read_text().startswith("\n".join(verdicts[:15]))
     assert "nnrf-4" in capsys.readouterr().out
+    assert main(["mutate", "--summary", "-o", "out", "--json", str(report)]) == 0
+    assert json.loads(report.read_text())["units"]["nnrf-4"] == found

@@ -1,66 +1,164 @@
-"""Proof that a mutant does what its unit does: equal outputs and next registers for all inputs and registers.
+"""Proof that a mutant does what its unit does, or inputs for which it does not.
 
-Registers are cut: what each holds becomes an input, what it takes over an output. Mutants that differ only in states
-that are never reached are not proved equal.
+Three questions are asked in turn. Are outputs and next registers equal for all inputs and all that the registers may
+hold? Are the outputs equal in every cycle from reset on, whatever the inputs? Are they equal for the inputs that occur,
+such as control words of instructions, on the terms of the unit's neighbours? The first "yes" ends the search.
 """
 
+import re
+import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.mutation.mutants import BASE, Mutant
-from xpulpnn_sim.yosys import Yosys
+from xpulpnn_sim.mutation.gates import FALSE, Comparison, packed
+from xpulpnn_sim.mutation.legal import Assumption, Surroundings
 
-EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
+EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
+"""Outcomes: no difference from reset on; none for inputs that occur; an example of one; none of these in time."""
 
-_START_S = 60
-_CUT = """flatten
-memory_map
-dffunmap
-expose -dff -evert-dff
-"""
-_SCRIPT = """read_rtlil {base}
-hierarchy -top {top}
-{cut}rename {top} unit
-design -stash unit
-read_rtlil {base}
-hierarchy -top {top}
-{change}
-{cut}rename {top} mutant
-design -copy-from unit -as unit unit
-miter -equiv -flatten unit mutant miter
-hierarchy -top miter
-opt -full
-tee -q -o sat.txt sat -prove trigger 0 -timeout {timeout_s} miter
-"""
+_GRACE_S = 30
+_COMBINATIONAL = "strash; fraig; iprove"
+_SEQUENTIAL = "strash; scorr; dc2; scorr; bmc3 -F {frames} -T {short}; pdr -T {seconds}"
+_FRAMES = 40
+_SHOWN_PORTS = 12
 
-METHOD = _SCRIPT + _CUT
+METHOD = _COMBINATIONAL + _SEQUENTIAL + str(_FRAMES)
 """What a proof follows from, beside the unit and the change."""
 
 
-def compare(mutant: Mutant, top: str, base: Path, yosys: Yosys, timeout_s: int) -> str:
-    """``equivalent``, ``different`` (in a state that may never be reached) or ``undecided``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What is proved about a mutant.
 
     Parameters
     ----------
-    mutant : Mutant
-        The change.
-    top : str
-        Name of the unit's module.
-    base : Path
-        Folder with the unit that was changed.
-    yosys : Yosys
-        Proves.
-    timeout_s : int
-        Seconds for the SAT solver.
+    verdict : str
+        See :data:`EQUIVALENT`.
+    example : str
+        With the verdict ``different``: inputs that show it.
     """
-    text = _SCRIPT.format(base=BASE, top=top, cut=_CUT, change=mutant.command, timeout_s=timeout_s)
+
+    verdict: str
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Whether the output of a graph can be 1; None if that is not known. If so, the inputs of each cycle."""
+
+    possible: bool | None
+    frames: tuple[str, ...] = ()
+
+
+def prove(comparison: Comparison, assumption: Assumption | None, abc: str, timeout_s: int) -> Proof:
+    """Compare a mutant with its unit.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Both.
+    assumption : callable or None
+        Says which inputs occur; None if all do.
+    abc : str
+        Program that searches.
+    timeout_s : int
+        Seconds for each question.
+    """
+    gates = comparison.gates
+    if identical(comparison):
+        return Proof(verdict=EQUIVALENT)
+    outputs = gates.any_of(gates.differ(one, other) for _, one, other in comparison.different)
+    state = gates.all_of(gates.differ(one, other) ^ 1 for one, other, _, _ in comparison.pairs)
+    following = gates.any_of(gates.differ(one, other) for _, _, one, other in comparison.pairs)
+    # registers that are equal stay equal, and as long as they are the outputs are
+    wrong_step = gates.and_(state, gates.or_(outputs, following))
+    answer = _ask(comparison, None, wrong_step, abc, timeout_s)
+    if answer.possible is False:
+        return Proof(verdict=EQUIVALENT)
+    if assumption is not None:
+        around = Surroundings(comparison)
+        legal = assumption(around)
+        # what was before is any value here
+        step = _ask(comparison, None, gates.and_(wrong_step, legal), abc, timeout_s)
+        if step.possible is False:
+            return Proof(verdict=LEGAL)
+        answer = step if not comparison.registers else answer
+    if comparison.registers:
+        answer = _ask(comparison, Surroundings(comparison), outputs, abc, timeout_s)
+        if answer.possible is False:
+            return Proof(verdict=EQUIVALENT)
+        if assumption is not None:
+            around = Surroundings(comparison)
+            wrong = gates.and_(outputs, around.until_now(assumption(around)))
+            answer = _ask(comparison, around, wrong, abc, timeout_s)
+            if answer.possible is False:
+                return Proof(verdict=LEGAL)
+    if not answer.possible:
+        return Proof(verdict=UNDECIDED)
+    return Proof(verdict=DIFFERENT, example=_shown(comparison, answer.frames))
+
+
+def identical(comparison: Comparison) -> bool:
+    """Whether no gate that a change can reach is left when equal gates are one."""
+    return not comparison.different
+
+
+def _ask(comparison: Comparison, around: Surroundings | None, wrong: int, abc: str, timeout_s: int) -> _Answer:
+    """Whether ``wrong`` can be 1: in one cycle with any registers, or from reset on with those of ``around``."""
+    if wrong == FALSE:
+        return _Answer(possible=False)
+    data = packed(comparison.gates, around.registers if around else [], wrong)
+    latches = int(data.split(maxsplit=4)[3])
+    how = _SEQUENTIAL if latches else _COMBINATIONAL
+    limit_s = 2 * timeout_s + _GRACE_S if latches else timeout_s
+    how = how.format(frames=_FRAMES, short=max(1, timeout_s // 2), seconds=timeout_s)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-mutant-") as name:
         folder = Path(name)
-        (folder / BASE).write_bytes((base / BASE).read_bytes())
-        try:
-            yosys.run(text, folder, what=f"mutant {mutant.number}", results=["sat.txt"], timeout_s=timeout_s + _START_S)
-        except ToolError:
-            return UNDECIDED
-        answer = (folder / "sat.txt").read_text()
-    return EQUIVALENT if "SUCCESS!" in answer else DIFFERENT if "FAIL!" in answer else UNDECIDED
+        (folder / "miter.aig").write_bytes(data)
+        text = _run(abc, f"read_aiger miter.aig; {how}; write_cex -a example.aiw", folder, limit_s)
+        example = folder / "example.aiw"
+        if "SATISFIABLE" in text.replace("UNSATISFIABLE", "") or "was asserted in frame" in text:
+            if not example.exists():
+                raise ToolError(f"abc must write the example it found: {text[-200:]}")
+            return _Answer(possible=True, frames=_frames(example.read_text()))
+        proved = "UNSATISFIABLE" in text or "Property proved" in text
+    return _Answer(possible=False if proved else None)
+
+
+def _run(abc: str, commands: str, folder: Path, timeout_s: float) -> str:
+    try:
+        done = subprocess.run(
+            [abc, "-c", commands],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout + done.stderr
+
+
+def _frames(text: str) -> tuple[str, ...]:
+    """Inputs of each cycle of an example, as digits; the first line of the file holds the registers at reset."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()[1:]]
+    return tuple(line for line in lines if re.fullmatch("[01]+", line))
+
+
+def _shown(comparison: Comparison, frames: tuple[str, ...]) -> str:
+    """Ports that are not 0 in the last cycle of an example."""
+    digits = frames[-1] if frames else ""
+    values: dict[str, int] = {}
+    for name, literals in comparison.inputs.items():
+        bits = (digits[(literal >> 1) - 1 : literal >> 1] == "1" for literal in literals)
+        values[name] = sum(bit << place for place, bit in enumerate(bits))
+    given = [f"{name}={value:#x}" for name, value in values.items() if value]
+    more = ["..."] if len(given) > _SHOWN_PORTS else []
+    where = f"cycle {len(frames) - 1}: " if comparison.registers else ""
+    what = ", ".join(sorted({name.partition("[")[0] for name, _, _ in comparison.different})[:4])
+    return f"{where}{' '.join([*given[:_SHOWN_PORTS], *more]) or 'inputs 0'} ({what})"
