@@ -24,6 +24,7 @@ ANY_STATE = "outputs or registers, in a state that may never be reached"
 
 _CASES = 1 << 11
 _FRAMES = 40
+_OUTSTANDING_BITS = 3
 _COMBINATIONAL = "strash; iprove"
 
 
@@ -60,6 +61,21 @@ class Held:
     words: Collection[str]
     during: str
     until: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """Answers that come only to what was asked and granted in an earlier cycle, at most seven at a time.
+
+    Parameters
+    ----------
+    request, grant, answer : str
+        Words of one bit.
+    """
+
+    request: str
+    grant: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +116,8 @@ class Judge:
         Those that occur; none for all.
     held : sequence of Held
         What stays as it is in later cycles.
+    answered : sequence of Answered
+        Ports whose answers belong to requests of earlier cycles.
     """
 
     gates: MutatedGates
@@ -107,6 +125,7 @@ class Judge:
     timeout_s: float
     situations: Sequence[Situation] = ()
     held: Sequence[Held] = ()
+    answered: Sequence[Answered] = ()
     _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
     def compare(self, number: int) -> Comparison:
@@ -146,12 +165,13 @@ class Judge:
         graph = self.gates.graph
         differs = self._seen(machine.outputs)
         latches = dict(machine.latches)
-        if self.situations or self.held:
+        if self.situations or self.held or self.answered:
             # what came before must have occurred, too
             violated = graph.input()
-            stays = self._conjunction(self._stays(one, latches) for one in self.held)
+            follows = [self._stays(one, latches) for one in self.held]
+            follows += [self._was_asked(one, latches) for one in self.answered]
             occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
-            so_far = self._conjunction((violated ^ 1, occurs, stays))
+            so_far = self._conjunction((violated ^ 1, occurs, *follows))
             latches[violated] = (so_far ^ 1, 0)
             differs = graph.and_(differs, so_far)
         if differs == FALSE:
@@ -187,6 +207,16 @@ class Judge:
             latches[before] = (literal, 0)
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
         return self._any((same, went_on ^ 1, during ^ 1))
+
+    def _was_asked(self, port: Answered, latches: dict[int, tuple[int, int]]) -> int:
+        """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
+        graph = self.gates.graph
+        (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
+        count = graph.inputs(_OUTSTANDING_BITS)
+        less = graph.add(count, [answer] * _OUTSTANDING_BITS)
+        following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
+        latches.update((literal, (after, 0)) for literal, after in zip(count, following, strict=True))
+        return self._any((answer ^ 1, *count))
 
     def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
         """Output that is different in the last of some cycles after reset."""

@@ -23,7 +23,7 @@ hierarchy -top {top}
 {changes}
 hierarchy -top {top}
 flatten
-memory_map
+{ignored}memory_map
 opt_expr
 opt_clean
 pmuxtree
@@ -65,7 +65,9 @@ class Change:
     command: str
 
 
-def read_mutated(base: Path, top: str, changes: Sequence[Change], yosys: Yosys) -> "MutatedGates":
+def read_mutated(
+    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
+) -> "MutatedGates":
     """Gates of a unit with some changes.
 
     Parameters
@@ -78,6 +80,8 @@ def read_mutated(base: Path, top: str, changes: Sequence[Change], yosys: Yosys) 
         The mutants.
     yosys : Yosys
         Makes the gates.
+    ignored : sequence of str
+        Patterns, such as ``rvfi_*``, of outputs that do not matter: what only they depend on is left out.
 
     Raises
     ------
@@ -92,7 +96,9 @@ def read_mutated(base: Path, top: str, changes: Sequence[Change], yosys: Yosys) 
     with tempfile.TemporaryDirectory(prefix="xpulpnn-mutants-") as name:
         folder = Path(name)
         (folder / _BASE).write_bytes(base.read_bytes())
-        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands))
+        without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
+        ignoring = f"{without}opt_clean -purge\n" if ignored else ""
+        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring)
         yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
         return MutatedGates(read_module(folder / "netlist.json", top), [change.number for change in changes])
 
