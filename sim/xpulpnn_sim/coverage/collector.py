@@ -14,7 +14,7 @@ from xpulpnn_sim.harness.coverage_model import WAITED
 from xpulpnn_sim.retirement import Records
 
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
-_PC_BITS = 32
+_CALLS = (ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -138,7 +138,7 @@ class Collector:
         for number, cause in enumerate(CAUSES):
             waited = run.waited >> cause & 1 != 0
             # what the first of a handler waited for belongs to what was dropped
-            at = np.flatnonzero(waited & run.retired & ~run.entered)
+            at = np.flatnonzero(waited & (run.retired | run.calls) & ~run.entered)
             self._count("wait", run.row[at], np.full(len(at), number))
             self._count("interrupt and wait", np.full(np.count_nonzero(waited & run.interrupt), number))
 
@@ -190,6 +190,8 @@ class _Run:
         self.legal: Mask = self.row != NOTHING
         trapped = records["trap"] != 0
         self.retired: Mask = self.legal & ~trapped
+        # what always traps waits for itself
+        self.calls: Mask = self.legal & trapped & np.isin(records["cause"], _CALLS)
         self.interrupt: Mask = records["intr"] != 0
         self.waited = records[WAITED].astype(np.int64)
         self.entered: Mask = self.interrupt.copy()

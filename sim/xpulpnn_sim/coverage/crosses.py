@@ -5,6 +5,7 @@ it waited for, with an interrupt around it, and so on. Each place is a cross to 
 for a reason; the collector reports it where a program reaches it all the same.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +39,8 @@ SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})
 """Written by an access before its memory has answered."""
+_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})
+"""Written behind EX."""
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 
@@ -136,12 +139,13 @@ class Crosses:
         for name, family in self.families.items():
             self.starts[name] = self.count
             self.count += family.states.size
+        self._grids, self._firsts = tuple(self.families.values()), tuple(self.starts.values())
         self.states = np.concatenate([family.states.ravel() for family in self.families.values()])
 
     def place(self, number: int) -> tuple[Family, int]:
         """The family of a place, and the place in it."""
-        name = max(self.starts, key=lambda name: (self.starts[name] <= number, self.starts[name]))
-        return self.families[name], number - self.starts[name]
+        at = bisect_right(self._firsts, number) - 1
+        return self._grids[at], number - self._firsts[at]
 
     def label(self, number: int) -> str:
         """A place for people."""
@@ -289,9 +293,12 @@ class Crosses:
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
         if kind is Kind.JUMP and distance == 1:
             return "jalr waits for its base"
-        late = {Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE}
-        if producer in late and distance == 1:
+        if producer in _LATE and distance == 1:
             return "the value is late by a cycle"
+        if producer in _LATE and kind is Kind.JUMP and distance == 2:
+            return "jalr takes its base from the register file, which is written a cycle later"
+        if kind is Kind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
+            return "what acts in ID waits until the access before it cannot fail any more"
         return ""
 
     def _across_interrupt(self, kind: Kind, producer: Producer) -> str | None:
@@ -309,6 +316,8 @@ class Crosses:
             return None
         if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
             return None
+        if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
+            return "interrupts are taken when nothing is left behind ID, and what waited there has retired"
         return ""
 
 
