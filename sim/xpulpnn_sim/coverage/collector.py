@@ -61,6 +61,7 @@ class Collector:
         self._interrupts(run)
         self._loops(run)
         self._faults(run)
+        self._words_and_csrs(run)
 
     def merge(self, counts: NDArray[np.int64]) -> None:
         """Add what another collector of the same configuration has counted."""
@@ -178,6 +179,13 @@ class Collector:
         behind = behind[behind != NOTHING]
         behind = behind[run.legal[behind]]
         self._count("access fault", run.row[behind], np.ones(len(behind)))
+
+    def _words_and_csrs(self, run: "_Run") -> None:
+        illegal = (run.records["trap"] != 0) & (run.records["cause"] == ExceptionCause.ILLEGAL_INSTRUCTION)
+        self._count("reserved word", run.details["reserved"][illegal & (run.details["reserved"] != NOTHING)])
+        # a write that is refused traps, a read never does
+        at = np.flatnonzero((run.details["csr"] != NOTHING) & (run.retired | illegal))
+        self._count("CSR", run.details["csr"][at], run.details["writes_csr"][at])
 
 
 class _Run:

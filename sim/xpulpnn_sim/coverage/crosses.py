@@ -16,11 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn.isa.table import enabled
-from xpulpnn_sim.coverage.kinds import ENTRIES, SLOTS, Kind, Producer, Reads, kind_of, producers_of, reads_of
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.coverage.kinds import (
+    ENTRIES,
+    SLOTS,
+    Kind,
+    Producer,
+    Reads,
+    kind_of,
+    producers_of,
+    reads_of,
+    reserved_words,
+)
 
 DISTANCES = 3
 """Instructions between which values are forwarded or waited for, at most."""
@@ -129,11 +140,12 @@ class Crosses:
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
+        self._decoder = Decoder(self.rows)
         self._kinds = {row.key: kind_of(row) for row in self.rows}
         self._reads = {row.key: reads_of(row) for row in self.rows}
         self._made = {producer for row in self.rows for producer in producers_of(row)}
         self._present = set(self._kinds.values())
-        self.families = {family.name: family for family in self._all()}
+        self.families = {family.name: family for family in self._all(config)}
         self.starts: dict[str, int] = {}
         self.count = 0
         for name, family in self.families.items():
@@ -165,7 +177,7 @@ class Crosses:
         """What a row reads."""
         return self._reads[row.key]
 
-    def _all(self) -> Iterator[Family]:
+    def _all(self, config: CoreConfig) -> Iterator[Family]:
         rows = (self.rows, row_name)
         producers = (tuple(Producer), _text)
         kinds = (tuple(Kind), _text)
@@ -228,6 +240,19 @@ class Crosses:
             self._across_loop,
         )
         yield _family("interrupt and wait", "what was waited for when it came", (causes,), self._interrupt_wait)
+        csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups)
+        yield _family(
+            "CSR",
+            "read only, or written; one that cannot be written traps",
+            ((csrs, _text), (("read", "written"), str)),
+            lambda csr, access: "",
+        )
+        yield _family(
+            "reserved word",
+            "fits an instruction but for an operand that it does not take, and traps",
+            (rows,),
+            lambda row: "" if reserved_words(row, self._decoder) else None,
+        )
         yield _family("interrupt line", "taken", ((IRQ_PRIORITY, str),), lambda line: "")
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
