@@ -69,8 +69,9 @@ def _how(status: int) -> str:
 
 def _tell(verdict: dict[str, Any]) -> None:
     """Append a line in one step."""
-    handle = os.open(bench_data()["verdicts"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(handle, f"{json.dumps(verdict)}\n".encode())
+    data = bench_data()
+    handle = os.open(data["verdicts"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(handle, f"{json.dumps({**verdict, 'benches': data['benches']})}\n".encode())
     os.close(handle)
 
 

@@ -32,6 +32,7 @@ class ClockedGates:
 
     def __init__(self, module: NetlistModule) -> None:
         self.ports = {name: wire.nets for name, wire in (module.inputs | module.outputs).items()}
+        self.words = {name: wire.nets for name, wire in module.wires.items()}
         self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
         gates = [cell for cell in module.cells if cell.type != _REGISTER]
         self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
