@@ -128,9 +128,12 @@ def run(arguments: argparse.Namespace) -> int:
         _report(failure, arguments, console)
     summary = _summary(found, plans) | {"complete": not stopped}
     _print(summary, console)
+    wrong = False
     if covered is not None:
         covered.show(console)
-        summary |= {"coverage": covered.summary()}
+        reached = covered.summary()
+        summary |= {"coverage": reached}
+        wrong = bool(reached["impossible"])
         covered.write(summary)
     write_json(arguments.json, summary)
     if stopped:
@@ -138,7 +141,6 @@ def run(arguments: argparse.Namespace) -> int:
         if lost is not None:
             raise lost
         return INTERRUPTED
-    wrong = covered is not None and bool(summary["coverage"]["impossible"])
     return FAILED if failures or wrong else OK
 
 

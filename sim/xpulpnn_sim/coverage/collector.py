@@ -214,8 +214,8 @@ class _Run:
             "rd": np.where(self.retired & (records["rd_we"] != 0), records["rd_addr"].astype(np.int64), 0),
             "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
         }
-        self._entries = np.cumsum(self.entered)
-        self._bubbles = np.cumsum(self.waited != 0)
+        self._entries = np.cumsum(self.entered, dtype=np.int64)
+        self._bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
     def written(self, column: str) -> Numbers:

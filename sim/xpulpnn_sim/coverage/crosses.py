@@ -95,7 +95,7 @@ class Family:
 
 
 def _family(
-    name: str, meaning: str, axes: Sequence[tuple[Sequence[object], Callable[[object], str]]], judge: Judge
+    name: str, meaning: str, axes: Sequence[tuple[Sequence[Any], Callable[[Any], str]]], judge: Judge
 ) -> Family:
     shape = tuple(len(values) for values, _ in axes)
     states, reasons = np.zeros(shape, np.int8), list[str]()

@@ -183,7 +183,10 @@ def _values(high: int, step: int) -> range:
 
 _DETAILS = np.dtype(
     [
-        *((name, np.int16) for name in ("row", "reserved", "csr", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")),
+        *(
+            (name, np.int16)
+            for name in ("row", "reserved", "csr", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")
+        ),
         ("producer", np.int8),
         ("base_producer", np.int8),
         ("parameters", np.bool_),
@@ -194,8 +197,10 @@ _DETAILS = np.dtype(
         ("offset", np.int32),
     ]
 )
-"""Of a word: numbers of row, of the row it is a reserved word of, of the CSR and of the kind, bytes, registers read (0: none), entries of the NN-RF read, what it writes,
-whether it branches, goes elsewhere anyway or accesses memory, and the offset of a branch."""
+"""Of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
+read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
+accesses memory; and the offset of a branch.
+"""
 
 
 class Words:

@@ -33,7 +33,7 @@ _FEW = 50
 """Blocks of a program that aims at fewer crosses, each several times."""
 _UNAIMED = 4
 """Of them without an aim."""
-AIMS = 400
+AIMS = 1500
 """Crosses that a program aims at, at most."""
 _RATE = 0.05
 """Interrupts per cycle of programs that aim at interrupts, with an ideal memory."""
@@ -182,5 +182,5 @@ def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
 
 def aimed(plan: Plan, aims: tuple[int, ...]) -> AimedPlan:
     """The plan with aims."""
-    fields = {name: getattr(plan, name) for name in ("config", "label")} | plan.chosen
+    fields: dict[str, Any] = {"config": plan.config, "label": plan.label, **plan.chosen}
     return AimedPlan(**fields, aims=aims)
