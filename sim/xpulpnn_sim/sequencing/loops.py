@@ -3,12 +3,10 @@
 from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.isa.csr import csr_address
+from xpulpnn_sim.sequencing.rules import ADDRESS_BITS, COUNT_BITS
 from xpulpnn_sim.sequencing.words import Word
 
 REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
-ADDRESS_BITS, COUNT_BITS = 6, 3
-"""Bits that addresses of instructions and counts have in these properties."""
-
 _STARTI, _ENDI, _COUNT, _COUNTI, _SETUP, _SETUPI = range(6)
 """funct3 of the set-up instructions."""
 
@@ -100,5 +98,3 @@ def watch_loops(m, core, seen, started):
 
 def _among(value, *numbers):
     return Cat(value == number for number in numbers).any()
-
-

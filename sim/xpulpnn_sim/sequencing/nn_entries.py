@@ -71,11 +71,15 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     requantises = completes & is_row(lambda row: row.op in REQUANTISE_OPS)
     factors = {
         "activation": (completes & nn_form, act, core.rvfi_nn_act_rdata.bit_select(watched_bit, 1)),
-        "weight": (completes & (nn_form | computes_and_updates), wgt, core.rvfi_nn_wgt_rdata.bit_select(watched_bit, 1)),
+        "weight": (
+            completes & (nn_form | computes_and_updates),
+            wgt,
+            core.rvfi_nn_wgt_rdata.bit_select(watched_bit, 1),
+        ),
         "kappa": (requantises, FIRST_PARAMETER, used[0]),
         "lambda": (requantises, FIRST_PARAMETER + 1, used[1]),
     }
-    wrong = {name: used_now & (number == watched_entry) & (bit != now) for name, (used_now, number, bit) in factors.items()}
+    wrong = {name: here & (number == watched_entry) & (bit != now) for name, (here, number, bit) in factors.items()}
     base_moves = (word.rs1 != 0) & (parameter | (word.rs1 != word.rd))
     wrong["entry"] = completes & ((core.rvfi_nn_we != loads) | (loads & (core.rvfi_nn_addr != entry)))
     wrong["word"] = loads & (loaded != core.rvfi_mem_rdata.bit_select(watched_bit, 1))

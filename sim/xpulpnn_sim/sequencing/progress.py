@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Signal
 
+
 def watch_progress(m, core, seen, window):
     """What goes wrong if nothing retires for ``window`` cycles.
 

@@ -14,6 +14,7 @@ from xpulpnn_sim.sequencing.loops import watch_loops
 from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
 from xpulpnn_sim.sequencing.progress import watch_progress
 from xpulpnn_sim.sequencing.registers import watch_registers
+from xpulpnn_sim.sequencing.rules import WINDOW, rules
 from xpulpnn_sim.sequencing.seen import seen_signals
 
 CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit", "watched_register")
@@ -34,8 +35,6 @@ class Scene(wiring.Component):
     ----------
     config : CoreConfig
         With the retirement port.
-    window : int
-        Cycles in which something must retire if memories are prompt.
 
     Members
     -------
@@ -57,8 +56,8 @@ class Scene(wiring.Component):
         Of each property what must stay 0, a bit for each part.
     """
 
-    def __init__(self, config, window):
-        self.config, self.window = config, window
+    def __init__(self, config):
+        self.config = config
         self.seen = seen_signals(config)
         ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
         for bus in ("instr", "data"):
@@ -66,9 +65,7 @@ class Scene(wiring.Component):
         ports |= {"watched_entry": In(3), "watched_bit": In(5), "watched_register": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
-        names = ("obi", "registers", "interrupts", "progress")
-        names += (("loops",) if config.xpulpv2 else ()) + (("mac_load",) if config.mac_load else ())
-        ports |= {f"wrong_{name}": Out(_PARTS) for name in names}
+        ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
         self.parts = {}
         super().__init__(ports)
 
@@ -91,10 +88,11 @@ class Scene(wiring.Component):
         seen |= {name: seen.get(name, Const(0, XLEN)) for name in ("kappa", "lambda")}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
         wrong = {
-            "obi": watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES),
+            "obi": watch_bus(m, "instr", core.instr, fetches, FETCHES)
+            | watch_bus(m, "data", core.data, accesses, ACCESSES),
             "registers": watch_registers(m, core, expander.expanded, self.watched_register, 0, self.config),
             "interrupts": watch_interrupts(m, core, seen, self.irq),
-            "progress": watch_progress(m, core, seen, self.window),
+            "progress": watch_progress(m, core, seen, WINDOW),
         }
         if self.config.xpulpv2:
             wrong["loops"] = watch_loops(m, core, seen, started)
