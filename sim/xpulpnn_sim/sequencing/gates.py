@@ -132,8 +132,9 @@ def top_text(rule: Rule, scene: Scene) -> str:
         else:
             continue
         connections.append(f".{name}({signal})")
-    lines = [f"module top (\n    {',\n    '.join(ports)}\n);", *body]
-    return "\n".join([*lines, f"{MODULE} {MODULE} (\n    {',\n    '.join(connections)}\n);", "endmodule", ""])
+    header, instance = ",\n    ".join(ports), ",\n    ".join(connections)
+    lines = [f"module top (\n    {header}\n);", *body, f"{MODULE} {MODULE} (\n    {instance}\n);", "endmodule"]
+    return "\n".join([*lines, ""])
 
 
 def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
