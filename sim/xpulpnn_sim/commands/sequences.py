@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faults",
         action="store_true",
-        help=f"instead, put one fault after the other into the core {_FAULTS_OF}, and see whether its property finds it",
+        help=f"instead, put faults, one by one, into the core {_FAULTS_OF}, and see whether the property finds it",
     )
     parser.add_argument("--list", action="store_true", help="show the properties and what they leave out, and go")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
