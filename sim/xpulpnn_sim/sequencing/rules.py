@@ -60,7 +60,6 @@ _ALU = ("ex_stage/alu",)
 _NNRF = ("ex_stage/nnrf",)
 _LOADED = ("lsu/w:aligned",)
 _LOOPS = ("hw_loops/w:lp*",)
-_ADDRESSES = ("lsu/w:byte_2", "id_stage/w:target")
 _TRAPS = ("enter", "enter_interrupt", "enter_pc")
 _LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
@@ -96,12 +95,6 @@ _NN_RULE = Rule(
 )
 
 _COMMON = (
-    Rule(
-        name="registers",
-        says="each operand is what was written last, two writes of an instruction included",
-        limits="bit 0 of the registers",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, *_ADDRESSES),
-    ),
     Rule(
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
