@@ -7,66 +7,15 @@ import pytest
 
 from xpulpnn_sim.bench.runner import available
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.mutation.equivalence import DIFFERENT, EQUIVALENT, compare
-from xpulpnn_sim.mutation.mutants import BASE, Mutant
-from xpulpnn_sim.yosys import find_yosys
-
-# y is a & b, which q follows; what the cell $2 makes has no effect
-UNIT = """module \\top
-  wire input 1 \\a
-  wire input 2 \\b
-  wire output 3 \\y
-  wire input 4 \\clk
-  wire output 5 \\q
-  wire \\unused
-  cell $dff $3
-    parameter \\CLK_POLARITY 1
-    parameter \\WIDTH 1
-    connect \\CLK \\clk
-    connect \\D \\y
-    connect \\Q \\q
-  end
-  cell $and $1
-    parameter \\A_SIGNED 0
-    parameter \\B_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\B_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\a
-    connect \\B \\b
-    connect \\Y \\y
-  end
-  cell $or $2
-    parameter \\A_SIGNED 0
-    parameter \\B_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\B_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\a
-    connect \\B \\b
-    connect \\Y \\unused
-  end
-end
-"""
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("cell", "port", "verdict"), [("$1", "Y", DIFFERENT), ("$2", "Y", EQUIVALENT), ("$3", "D", DIFFERENT)]
-)
-def test_a_mutant_is_equivalent_if_its_cell_has_no_effect(cell: str, port: str, verdict: str, tmp_path: Path) -> None:
-    (tmp_path / BASE).write_text(UNIT)
-    command = f"mutate -mode inv -module top -cell {cell} -port {port} -portbit 0"
-    mutant = Mutant(number=1, module="top", cell=cell, port=port, bit=0, change="inverted", source="", command=command)
-    assert compare(mutant, "top", tmp_path, find_yosys(), 10) == verdict
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "UNIT must be one that --list shows, not nothing"),
-        ([], "UNIT must be given, one or more that --list shows"),
+        (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
+        ([], "UNIT must be given: all, or one or more that --list shows"),
+        (["--summary", "-o", "nowhere"], "--output must hold results of campaigns, not none: nowhere"),
         (["regfile", "--mutants", "0"], "--mutants must be at least 1, not 0"),
     ],
 )
@@ -101,3 +50,5 @@ def test_the_bench_of_the_nn_rf_finds_its_mutants(
     assert report.read_text() == first
     assert (tmp_path / "out" / "nnrf-4" / "verdicts.jsonl").read_text().startswith("\n".join(verdicts[:15]))
     assert "nnrf-4" in capsys.readouterr().out
+    assert main(["mutate", "--summary", "-o", "out", "--json", str(report)]) == 0
+    assert json.loads(report.read_text())["units"]["nnrf-4"] == found

@@ -2,14 +2,16 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.bench.runner import available
 from xpulpnn_sim.bench.units import UNITS
+from xpulpnn_sim.commands import mutate_core
 from xpulpnn_sim.commands.common import (
     INTERRUPTED,
     OK,
@@ -22,24 +24,31 @@ from xpulpnn_sim.commands.common import (
 )
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.mutation.campaign import Judged, Settings, campaign
-from xpulpnn_sim.mutation.equivalence import EQUIVALENT
+from xpulpnn_sim.mutation.campaign import Settings, campaign
+from xpulpnn_sim.mutation.judged import Judged
+from xpulpnn_sim.mutation.summary import collected, rows_of
 from xpulpnn_sim.verilator import require_verilator
 from xpulpnn_sim.yosys import CHOICES, find_yosys
 
 _FOOT = (
     "killed by a check of the bench, by its limit of time, by the simulator's own checks; "
-    "equivalent: proved to do what the unit does"
+    "equivalent: proved to do what the unit does; legal: proved for inputs that occur"
 )
-_NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "alive")
+_NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "alive")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument(
-        "units", nargs="*", metavar="UNIT", help="units with a bench, such as dotp-shared (--list shows them)"
+        "units",
+        nargs="*",
+        metavar="UNIT",
+        help="units with a bench, such as dotp-shared (--list shows them), or all; or core for a whole core",
     )
     parser.add_argument("--list", action="store_true", help="show the units, and go")
+    parser.add_argument(
+        "--summary", action="store_true", help="show what all campaigns in the folder have found, and go"
+    )
     for name, default, text in (
         ("mutants", 200, "mutants of each unit"),
         ("seed", 1, "which mutants"),
@@ -55,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="S" if name in ("limit", "proof") else "N",
             help=f"{text} (default {default})",
         )
+    mutate_core.add_arguments(parser)
     parser.add_argument("--resume", action="store_true", help="take verdicts of an earlier run in the same folder")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
     parser.add_argument(
@@ -70,10 +80,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table and the survivors; survivors are no failure."""
+    if arguments.units == [mutate_core.NAME] and not arguments.list:
+        return mutate_core.run(arguments)
     require_writable(arguments.json)
     console = output()
     if arguments.list:
         console.print("\n".join(UNITS))
+        return OK
+    if arguments.summary:
+        known = collected(arguments.output)
+        _report(known, console)
+        write_json(arguments.json, {"complete": True, "units": _described(known)})
         return OK
     units = _units(arguments.units)
     for name, low in (("mutants", 1), ("jobs", 1), ("limit", 1), ("proof", 0), ("seed", 0), ("bench_seed", 0)):
@@ -91,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit_s=arguments.limit,
         proof_s=arguments.proof,
     )
-    found: dict[str, list[Judged]] = {}
+    found: dict[str, Sequence[Judged]] = {}
     stopped = False
     with folder_lock(arguments.output, "--output"), progress_bar("mutants", None) as (progress, task):
         try:
@@ -105,42 +122,52 @@ def run(arguments: argparse.Namespace) -> int:
                     found[unit] = campaign(unit, settings, place, yosys, resume=arguments.resume, told=told)
         except KeyboardInterrupt:
             stopped = True
-    console.print(_table(found))
-    console.print(_FOOT, soft_wrap=True)
-    for unit, judged in found.items():
-        for each in judged:
-            if each.alive:
-                console.print(_survivor(unit, each), markup=False, soft_wrap=True)
-    units_found = {
-        unit: {
-            **_counts(judged),
-            "mutants": [
-                {**asdict(each.mutant), "killed": each.killed, "test": each.test, "proof": each.proof}
-                for each in judged
-            ],
-        }
-        for unit, judged in found.items()
-    }
-    write_json(arguments.json, {"complete": not stopped, "units": units_found})
+    _report(found, console)
+    write_json(arguments.json, {"complete": not stopped, "units": _described(found)})
     if stopped:
         console.print(f"INCOMPLETE: interrupted after {len(found)} of {len(units)} units; --resume goes on")
         return INTERRUPTED
     return OK
 
 
+_ALL = "all"
+_WHOLE = ("core", "backend", "cluster_axi")
+"""Benches of several units together, which have benches of their own."""
+
+
 def _units(names: Sequence[str]) -> list[str]:
+    if list(names) == [_ALL]:
+        return [name for name, unit in UNITS.items() if "verilator" in unit.simulators and unit.bench not in _WHOLE]
     for name in names:
         if name not in UNITS:
-            raise InputError(f"UNIT must be one that --list shows, not {name}")
+            raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")
     if not names:
-        raise InputError("UNIT must be given, one or more that --list shows")
+        raise InputError(f"UNIT must be given: {_ALL}, or one or more that --list shows")
     return list(dict.fromkeys(names))
+
+
+def _described(found: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+    return {unit: {**_counts(judged), "mutants": rows_of(judged)} for unit, judged in found.items()}
+
+
+def _report(found: Mapping[str, Sequence[Judged]], console: Console) -> None:
+    """The table, and the mutants that are alive."""
+    console.print(_table(found))
+    console.print(_FOOT, soft_wrap=True)
+    every = [each for judged in found.values() for each in judged]
+    if every:
+        disposed = sum(not each.alive for each in every)
+        console.print(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
+    for unit, judged in found.items():
+        for each in judged:
+            if each.alive:
+                console.print(_survivor(unit, each), markup=False, soft_wrap=True)
 
 
 def _counts(judged: Sequence[Judged]) -> dict[str, int]:
     counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
     for each in judged:
-        counts[each.killed or ("alive" if each.alive else EQUIVALENT)] += 1
+        counts[each.outcome] += 1
     return counts
 
 
@@ -160,5 +187,5 @@ def _survivor(unit: str, each: Judged) -> str:
     """A line on a mutant that nothing found."""
     mutant = each.mutant
     where = f"{mutant.source or 'no source'}: {unit} mutant {mutant.number}"
-    proof = f" ({each.proof})" if each.proof else ""
+    proof = f" ({each.proof}: {each.example})" if each.example else f" ({each.proof})" if each.proof else ""
     return f"{where}: {mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}] {mutant.change}{proof}"

@@ -3,18 +3,24 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import xpulpnn_sim.bench
+import xpulpnn_sim.formal
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.bench.runner import run_bench
 from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.mutation.equivalence import EQUIVALENT, METHOD, compare
-from xpulpnn_sim.mutation.mutants import SELECT, Mutant, mutate
+from xpulpnn_sim.formal.mutated_gates import Change, mutated_netlist
+from xpulpnn_sim.mutation.equivalence import EQUIVALENT, Proof, Prover
+from xpulpnn_sim.mutation.judged import Judged
+from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
+from xpulpnn_sim.mutation.mutants import BASE, SELECT, Mutant, mutate
+from xpulpnn_sim.mutation.replay import Replayed, replay
+from xpulpnn_sim.mutation.summary import RESULT, keep
 from xpulpnn_sim.yosys import Yosys
 
 _VERDICTS, _PROOFS = "verdicts.jsonl", "proofs.jsonl"
@@ -54,33 +60,6 @@ class Settings:
     proof_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A mutant and what became of it.
-
-    Parameters
-    ----------
-    mutant : Mutant
-        The change.
-    killed : str
-        ``check``, ``time`` or ``simulator``; empty if the bench passed.
-    test : str
-        Test that failed.
-    proof : str
-        ``equivalent``, ``different`` or ``undecided``; empty without a proof.
-    """
-
-    mutant: Mutant
-    killed: str
-    test: str
-    proof: str = ""
-
-    @property
-    def alive(self) -> bool:
-        """Whether neither the bench nor a proof disposed of it."""
-        return not self.killed and self.proof != EQUIVALENT
-
-
 def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
     """Judge the mutants of a unit.
 
@@ -91,7 +70,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     settings : Settings
         How.
     folder : Path
-        Gets the files of Yosys, the model, verdicts and proofs.
+        Gets the files of Yosys, verdicts and proofs; models are kept beside it, since they have parts in common.
     yosys : Yosys
         Makes the mutants, and proves.
     resume : bool
@@ -106,79 +85,107 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     """
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / RESULT).unlink(missing_ok=True)
     mutated = mutate(benched, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (folder / name for name in (_VERDICTS, _PROOFS))
     told_bench = {"bench": f"xpulpnn_sim.bench.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
+    limit = {"limit_s": settings.limit_s}
     key = hashlib.sha256(
-        json.dumps(
-            [mutated.design.text, told_bench, settings.bench_seed, settings.limit_s, METHOD], default=list
-        ).encode()
+        json.dumps([mutated.design.text, told_bench, settings.bench_seed, settings.limit_s], default=list).encode()
     ).hexdigest()
     stamp = folder / "key"
     if not (resume and stamp.exists() and stamp.read_text() == key):
         for path in (verdicts, proofs):
             path.unlink(missing_ok=True)
         write_text(stamp, key)
-    known = {row["mutant"]: row for row in _rows(verdicts)}
-    waiting = [number for number in range(len(mutated.mutants) + 1) if number not in known]
+    top = mutated.design.manifest["top"]
+    changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutated.mutants]
+    netlist = mutated_netlist(folder / BASE, top, changes, yosys)
+    prover = Prover(unit, mutated, netlist, settings.proof_s) if settings.proof_s else None
+    # no bench needs to look at a mutant that has the gates of the unit
+    same = {mutant.number for mutant in mutated.mutants if prover and prover.is_identical(mutant.number)}
+    judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
+    benches = _digest(Path(xpulpnn_sim.bench.__file__).parent)
+    # a bench that has changed since then may find what it did not find
+    known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
+    waiting = [number for number in judged if number not in known]
     if waiting:
-        work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}
-        data = {**told_bench, **work, "verdicts": str(verdicts.absolute())}
-        with _Watched(verdicts, lambda number: told("benches", number, len(mutated.mutants) + 1)):
+        told("record", 0, 1)
+        replayed = replay(
+            unit, benched.emit(), mutated, netlist, folder, {**told_bench, **limit}, seed=settings.bench_seed
+        )
+        with verdicts.open("a") as file:
+            for number in waiting:
+                one = replayed.get(number, Replayed(outcome=SAME))
+                if one.outcome != OPEN:
+                    row = {"mutant": number, "killed": "check" if one.outcome == KILLED else "", "test": one.test}
+                    file.write(f"{json.dumps({**row, 'benches': benches})}\n")
+        waiting = [number for number in waiting if number in replayed and replayed[number].outcome == OPEN]
+    if waiting:
+        work = {
+            "mutants": waiting,
+            "jobs": settings.jobs,
+            "limit_s": settings.limit_s,
+            "select": SELECT,
+            "benches": benches,
+        }
+        data = {**told_bench, **work, "verdicts": str(verdicts.absolute()), "benches": benches}
+        with _Watched(verdicts, lambda number: told("benches", number, len(judged))):
             run_bench(
                 mutated.design,
                 unit,
                 "verilator",
-                cache=folder / "models",
+                cache=folder.parent / "models",
                 results=folder / "bench",
                 seed=settings.bench_seed,
                 data=data,
                 module="mutants",
             )
-        known = {row["mutant"]: row for row in _rows(verdicts)}
-    missing = [number for number in range(len(mutated.mutants) + 1) if number not in known]
+    known = {row["mutant"]: row for row in _rows(verdicts)}
+    missing = [number for number in judged if number not in known]
     if missing:
         raise ToolError(f"bench of {unit} must judge every mutant, but did not {len(missing)} of them")
     if known[_NONE]["killed"]:
         raise ToolError(f"bench of {unit} must pass on the unit itself, but {known[_NONE]['test']} failed")
-    left = [mutant for mutant in mutated.mutants if not known[mutant.number]["killed"]]
-    told("proofs", 0, len(left))
-    proved = _proofs(left, mutated.design.manifest["top"], settings, folder, yosys, told)
-    return [
-        Judged(
-            mutant=mutant,
-            killed=known[mutant.number]["killed"],
-            test=known[mutant.number]["test"],
-            proof=proved.get(mutant.number, ""),
-        )
+    left = [mutant for mutant in mutated.mutants if mutant.number in judged and not known[mutant.number]["killed"]]
+    proved = _proofs(left, prover, settings, proofs, told) if prover else {}
+    proved |= dict.fromkeys(same, Proof(verdict=EQUIVALENT))
+    found = [
+        _judged(mutant, known.get(mutant.number), proved.get(mutant.number, Proof(verdict="")))
         for mutant in mutated.mutants
     ]
-
-
-def _proofs(
-    left: Sequence[Mutant], top: str, settings: Settings, folder: Path, yosys: Yosys, told: Told
-) -> dict[int, str]:
-    """What is proved about the mutants that are left, by number; kept as it comes."""
-    if not settings.proof_s:
-        return {}
-    path = folder / _PROOFS
-    found = {row["mutant"]: row["proof"] for row in _rows(path) if row["proof_s"] >= settings.proof_s}
-    waiting = [mutant for mutant in left if mutant.number not in found]
-
-    def prove(mutant: Mutant) -> tuple[int, str]:
-        return mutant.number, compare(mutant, top, folder, yosys, settings.proof_s)
-
-    pool = ThreadPoolExecutor(max_workers=settings.jobs)
-    try:
-        for done in as_completed([pool.submit(prove, mutant) for mutant in waiting]):
-            number, found[number] = done.result()
-            row = {"mutant": number, "proof": found[number], "proof_s": settings.proof_s}
-            with path.open("a") as file:
-                file.write(f"{json.dumps(row)}\n")
-            told("proofs", len(found), len(left))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    keep(folder, found)
     return found
+
+
+def _digest(folder: Path) -> str:
+    """Stands for the modules in a folder."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()[:16]
+
+
+def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> Judged:
+    killed, test = (verdict["killed"], verdict["test"]) if verdict else ("", "")
+    return Judged(mutant=mutant, killed=killed, test=test, proof=proof.verdict, example=proof.example)
+
+
+def _proofs(left: Sequence[Mutant], prover: Prover, settings: Settings, path: Path, told: Told) -> dict[int, Proof]:
+    """What is proved about the mutants that are left, by number; kept as it comes."""
+    # what is known to occur may have changed, or how it is searched
+    method = _digest(Path(xpulpnn_sim.formal.__file__).parent)
+    found = {
+        row["mutant"]: Proof(verdict=row["proof"], example=row["example"])
+        for row in _rows(path)
+        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row["method"] == method)
+    }
+    for done, mutant in enumerate(left):
+        told("proofs", done, len(left))
+        if mutant.number not in found:
+            proof = prover.prove(mutant.number)
+            row = {"mutant": mutant.number, "proof": proof.verdict, "example": proof.example}
+            with path.open("a") as file:
+                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'method': method})}\n")
+            found[mutant.number] = proof
+    return {mutant.number: found[mutant.number] for mutant in left}
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

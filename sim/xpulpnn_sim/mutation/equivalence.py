@@ -1,66 +1,112 @@
-"""Proof that a mutant does what its unit does: equal outputs and next registers for all inputs and registers.
+"""Proofs about the mutants of a unit: equal for all inputs, equal for what occurs in a core, or an example."""
 
-Registers are cut: what each holds becomes an input, what it takes over an output. Mutants that differ only in states
-that are never reached are not proved equal.
-"""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import tempfile
-from pathlib import Path
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.abc_tool import find_abc
+from xpulpnn_sim.bench.core_units import FULL
+from xpulpnn_sim.bench.units import UNITS
+from xpulpnn_sim.formal.mutant_proof import EQUIVALENT as EQUAL
+from xpulpnn_sim.formal.mutant_proof import EVERYWHERE, REACHED, Comparison, Judge
+from xpulpnn_sim.formal.mutated_gates import MutatedGates
+from xpulpnn_sim.formal.situations import OCCURRING
+from xpulpnn_sim.mutation.handshakes import handshakes_of
+from xpulpnn_sim.mutation.mutants import MutatedUnit
+from xpulpnn_sim.netlist import NetlistModule
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.mutation.mutants import BASE, Mutant
-from xpulpnn_sim.yosys import Yosys
+EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
+"""Outcomes: no difference for any inputs; none for inputs that occur; an example of one; none of these in time."""
 
-EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
+_SHOWN_PORTS = 12
 
-_START_S = 60
-_CUT = """flatten
-memory_map
-dffunmap
-expose -dff -evert-dff
-"""
-_SCRIPT = """read_rtlil {base}
-hierarchy -top {top}
-{cut}rename {top} unit
-design -stash unit
-read_rtlil {base}
-hierarchy -top {top}
-{change}
-{cut}rename {top} mutant
-design -copy-from unit -as unit unit
-miter -equiv -flatten unit mutant miter
-hierarchy -top miter
-opt -full
-tee -q -o sat.txt sat -prove trigger 0 -timeout {timeout_s} miter
-"""
+_EVERYTHING = replace(FULL, mac_load_cu=True, requantise=True)
+"""Whose control words occur; a core with less has some of them."""
 
-METHOD = _SCRIPT + _CUT
-"""What a proof follows from, beside the unit and the change."""
+_OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
+    "alu": ("alu", FULL),
+    "mult": ("mult", _EVERYTHING),
+    "mult-inferred": ("mult", _EVERYTHING),
+    "div": ("div", FULL),
+    "lsu": ("lsu", FULL),
+    "requantiser": ("requantiser", _EVERYTHING),
+    **{
+        f"dotp-{structure}": ("dotp", _EVERYTHING)
+        for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
+    },
+}
+"""Units about whose inputs something is known: name of what occurs at them, and in which core."""
 
 
-def compare(mutant: Mutant, top: str, base: Path, yosys: Yosys, timeout_s: int) -> str:
-    """``equivalent``, ``different`` (in a state that may never be reached) or ``undecided``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What is proved about a mutant.
 
     Parameters
     ----------
-    mutant : Mutant
-        The change.
-    top : str
-        Name of the unit's module.
-    base : Path
-        Folder with the unit that was changed.
-    yosys : Yosys
-        Proves.
-    timeout_s : int
-        Seconds for the SAT solver.
+    verdict : str
+        See :data:`EQUIVALENT`.
+    example : str
+        With the verdict ``different``: inputs that show it.
     """
-    text = _SCRIPT.format(base=BASE, top=top, cut=_CUT, change=mutant.command, timeout_s=timeout_s)
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-mutant-") as name:
-        folder = Path(name)
-        (folder / BASE).write_bytes((base / BASE).read_bytes())
-        try:
-            yosys.run(text, folder, what=f"mutant {mutant.number}", results=["sat.txt"], timeout_s=timeout_s + _START_S)
-        except ToolError:
-            return UNDECIDED
-        answer = (folder / "sat.txt").read_text()
-    return EQUIVALENT if "SUCCESS!" in answer else DIFFERENT if "FAIL!" in answer else UNDECIDED
+
+    verdict: str
+    example: str = ""
+
+
+class Prover:
+    """Compares the mutants of a unit with it.
+
+    Parameters
+    ----------
+    name : str
+        The unit.
+    unit : MutatedUnit
+        Its mutants.
+    netlist : NetlistModule
+        Gates of all of them.
+    timeout_s : float
+        Seconds for each question.
+
+    Raises
+    ------
+    ToolError
+        If there is no ABC.
+    """
+
+    def __init__(self, name: str, unit: MutatedUnit, netlist: NetlistModule, timeout_s: float) -> None:
+        self._gates = MutatedGates(netlist, [mutant.number for mutant in unit.mutants])
+        if name in _OCCURS:
+            what, config = _OCCURS[name]
+            occurring = OCCURRING[what](config)
+        else:
+            outputs = [port["name"] for port in unit.design.manifest["ports"] if port["direction"] == "output"]
+            occurring = handshakes_of(UNITS[name].bench, unit.inputs, outputs)
+        self._judge = Judge(
+            gates=self._gates,
+            abc=find_abc(),
+            timeout_s=timeout_s,
+            situations=occurring.situations,
+            held=occurring.held,
+        )
+
+    def is_identical(self, number: int) -> bool:
+        """Whether a mutant has the gates of the unit, equal gates being one."""
+        return not self._gates.differences(number)
+
+    def prove(self, number: int) -> Proof:
+        """Compare a mutant; raises :class:`ToolError` if ABC fails."""
+        found = self._judge.compare(number)
+        if found.verdict == EQUAL:
+            for_all = found.scope == EVERYWHERE or (found.scope == REACHED and not self._judge.situations)
+            return Proof(verdict=EQUIVALENT if for_all else LEGAL)
+        return Proof(verdict=found.verdict, example=_shown(found) if found.example else "")
+
+
+def _shown(found: Comparison) -> str:
+    """Words that are not 0 in the last cycle of an example, and a bit that is wrong then."""
+    cycles: Sequence[Mapping[str, int]] = found.example
+    given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
+    more = ["..."] if len(given) > _SHOWN_PORTS else []
+    what = " ".join([*given[:_SHOWN_PORTS], *more]) or "all inputs 0"
+    return f"cycle {len(cycles)}: {what}: {found.signal} ({found.scope})"

@@ -1,0 +1,314 @@
+"""Whether a mutant of a unit does what the unit does: for all inputs, or for all that occurs."""
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.abc_tool import NEVER, SOMETIMES, run_abc
+from xpulpnn_sim.formal.aiger_text import write_aiger
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateKind
+from xpulpnn_sim.formal.mutated_gates import NEXT, Machine, MutatedGates
+from xpulpnn_sim.formal.word_cells import conjunction
+
+EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
+
+EVERYWHERE = "all inputs and states"
+SITUATIONS = "all situations that occur"
+REACHED = "all states that are reached"
+"""For which inputs and registers a mutant is equivalent."""
+
+OUTPUTS = "outputs from reset on"
+ANY_STATE = "outputs or registers, in a state that may never be reached"
+"""What a mutant is shown to change."""
+
+_CASES = 1 << 11
+_FRAMES = 40
+_OUTSTANDING_BITS = 3
+_COMBINATIONAL = "strash; iprove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Inputs that occur together, and what is looked at then.
+
+    Parameters
+    ----------
+    values : mapping
+        Values that an input, or another word of the unit that has a name, can have; others can have any.
+    outputs : collection of str or None
+        Names of the outputs that somebody looks at; None for all. Registers are always looked at.
+    """
+
+    values: Mapping[str, Collection[int]]
+    outputs: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Inputs that stay as they are during an operation.
+
+    Parameters
+    ----------
+    words : collection of str
+        Names of the inputs.
+    during : str
+        Word of one bit that is 1 from the first to the last cycle of the operation; earlier if it is given up.
+    until : collection of str
+        Words of one bit that are all 1 in its last cycle.
+    """
+
+    words: Collection[str]
+    during: str
+    until: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """Answers that come only to what was asked and granted in an earlier cycle, at most seven at a time.
+
+    Parameters
+    ----------
+    request, grant, answer : str
+        Words of one bit.
+    """
+
+    request: str
+    grant: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What became of a mutant.
+
+    Parameters
+    ----------
+    verdict : str
+        See :data:`EQUIVALENT`.
+    scope : str
+        Of a mutant that is equivalent, for what; of one that is different, what is: see :data:`OUTPUTS`.
+    example : sequence of mapping
+        Of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle.
+    signal : str
+        Of a mutant that is different: a bit that is, in the last cycle.
+    """
+
+    verdict: str
+    scope: str = ""
+    example: Sequence[Mapping[str, int]] = ()
+    signal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Compares mutants with the unit.
+
+    Parameters
+    ----------
+    gates : MutatedGates
+        Both.
+    abc : str
+        Program.
+    timeout_s : float
+        Seconds for each question.
+    situations : sequence of Situation
+        Those that occur; none for all.
+    held : sequence of Held
+        What stays as it is in later cycles.
+    answered : sequence of Answered
+        Ports whose answers belong to requests of earlier cycles.
+    """
+
+    gates: MutatedGates
+    abc: str
+    timeout_s: float
+    situations: Sequence[Situation] = ()
+    held: Sequence[Held] = ()
+    answered: Sequence[Answered] = ()
+    _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
+
+    def compare(self, number: int) -> Comparison:
+        """Is the mutant equal to the unit?
+
+        First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
+        registers have a value after reset, in the states that are reached from it.
+
+        Raises
+        ------
+        ToolError
+            If ABC fails.
+        """
+        found = self._any_state(number)
+        if found.verdict == EQUIVALENT:
+            return found
+        machine = self.gates.machine(number)
+        reached = self._from_reset(machine) if machine else found
+        return found if reached.verdict == UNDECIDED else reached
+
+    def _any_state(self, number: int) -> Comparison:
+        bits = self.gates.differences(number)
+        differs = self._any(self.gates.graph.xor(one, other) for _, one, other in bits)
+        if differs == FALSE:
+            return Comparison(verdict=EQUIVALENT, scope=EVERYWHERE)
+        asked = [(differs, EVERYWHERE)]
+        if self.situations:
+            asked.append((self._seen(bits), SITUATIONS))
+        found = Comparison(verdict=UNDECIDED)
+        for literal, scope in asked:
+            found = self._never(literal, bits, scope)
+            if found.verdict == EQUIVALENT:
+                break
+        return found
+
+    def _from_reset(self, machine: Machine) -> Comparison:
+        graph = self.gates.graph
+        differs = self._seen(machine.outputs)
+        latches = dict(machine.latches)
+        if self.situations or self.held or self.answered:
+            # what came before must have occurred, too
+            violated = graph.input()
+            follows = [self._stays(one, latches) for one in self.held]
+            follows += [self._was_asked(one, latches) for one in self.answered]
+            occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
+            so_far = self._conjunction((violated ^ 1, occurs, *follows))
+            latches[violated] = (so_far ^ 1, 0)
+            differs = graph.and_(differs, so_far)
+        if differs == FALSE:
+            return Comparison(verdict=EQUIVALENT, scope=REACHED)
+        file = write_aiger(graph, differs, latches)
+        for commands in (f"bmc3 -F {_FRAMES} -T {self.timeout_s:.0f}", f"scorr; pdr -T {self.timeout_s:.0f}"):
+            answer = run_abc(self.abc, file.content, commands, timeout_s=self.timeout_s)
+            if answer.verdict == NEVER and commands.startswith("scorr"):
+                return Comparison(verdict=EQUIVALENT, scope=REACHED)
+            if answer.verdict == SOMETIMES:
+                cycles = [
+                    {literal for literal, bit in zip(file.inputs, frame, strict=False) if bit}
+                    for frame in answer.frames
+                ]
+                return Comparison(
+                    verdict=DIFFERENT,
+                    scope=OUTPUTS,
+                    example=[self._words(ones) for ones in cycles],
+                    signal=self._last_wrong(machine, cycles),
+                )
+        return Comparison(verdict=UNDECIDED)
+
+    def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
+        """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
+        graph = self.gates.graph
+        went_on = graph.input()
+        (during,) = self._word(held.during)
+        ends = self._conjunction(literal for name in held.until for literal in self._word(name))
+        latches[went_on] = (graph.and_(during, ends ^ 1), 0)
+        same = TRUE
+        for literal in (literal for name in held.words for literal in self._word(name)):
+            before = graph.input()
+            latches[before] = (literal, 0)
+            same = graph.and_(same, graph.xor(literal, before) ^ 1)
+        return self._any((same, went_on ^ 1, during ^ 1))
+
+    def _was_asked(self, port: Answered, latches: dict[int, tuple[int, int]]) -> int:
+        """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
+        graph = self.gates.graph
+        (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
+        count = graph.inputs(_OUTSTANDING_BITS)
+        less = graph.add(count, [answer] * _OUTSTANDING_BITS)
+        following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
+        latches.update((literal, (after, 0)) for literal, after in zip(count, following, strict=True))
+        return self._any((answer ^ 1, *count))
+
+    def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
+        """Output that is different in the last of some cycles after reset."""
+        state = {literal: start for literal, (_, start) in machine.latches.items()}
+        given: dict[int, int] = {}
+        for ones in cycles:
+            given = state | dict.fromkeys(ones, 1)
+            following = self.gates.graph.evaluate(given, [literal for literal, _ in machine.latches.values()])
+            state = dict(zip(machine.latches, following, strict=True))
+        return self._wrong(machine.outputs, given)
+
+    def _wrong(self, bits: Sequence[tuple[str, int, int]], given: Mapping[int, int]) -> str:
+        """First of some bits that are not what they are in the unit."""
+        values = self.gates.graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
+        wrong = (name for (name, *_), one, other in zip(bits, values[::2], values[1::2], strict=True) if one != other)
+        return next(wrong, "")
+
+    def _never(self, literal: int, bits: Sequence[tuple[str, int, int]], scope: str) -> Comparison:
+        """Whether a literal is 1 for no values of the variables."""
+        ones = self._random_case(literal)
+        if ones is None and literal != FALSE:
+            file = write_aiger(self.gates.graph, literal)
+            answer = run_abc(self.abc, file.content, _COMBINATIONAL, timeout_s=self.timeout_s)
+            if answer.verdict == SOMETIMES:
+                ones = {one for one, bit in zip(file.inputs, answer.frames[0], strict=False) if bit}
+            elif answer.verdict != NEVER:
+                return Comparison(verdict=UNDECIDED)
+        if ones is None:
+            return Comparison(verdict=EQUIVALENT, scope=scope)
+        signal = self._wrong(bits, dict.fromkeys(ones, 1))
+        return Comparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
+
+    def _seen(self, bits: Sequence[tuple[str, int, int]]) -> int:
+        """Literal of a difference that is looked at."""
+        graph = self.gates.graph
+        unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
+        if not self.situations:
+            return self._any(literal for _, literal in unequal)
+        groups: dict[frozenset[str] | None, list[Situation]] = {}
+        for situation in self.situations:
+            outputs = situation.outputs
+            groups.setdefault(outputs if outputs is None else frozenset(outputs), []).append(situation)
+        found: list[int] = []
+        for outputs, members in groups.items():
+            looked_at = self._any(
+                literal
+                for name, literal in unequal
+                if outputs is None or name.startswith(NEXT) or name.partition("[")[0] in outputs
+            )
+            if looked_at != FALSE:
+                found.append(graph.and_(looked_at, self._any(self._holds(one) for one in members)))
+        return self._any(found)
+
+    def _holds(self, situation: Situation) -> int:
+        """Literal of the inputs being those of a situation."""
+        return self._conjunction(
+            self._any(self._is(self._word(name), value) for value in sorted(values))
+            for name, values in situation.values.items()
+        )
+
+    def _is(self, word: Sequence[int], value: int) -> int:
+        return self._conjunction(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
+
+    def _word(self, name: str) -> Sequence[int]:
+        if name not in self.gates.words:
+            raise ToolError(f"situations must name words of the unit, not {name}")
+        return self.gates.words[name]
+
+    def _conjunction(self, literals: Iterable[int]) -> int:
+        return conjunction(self.gates.graph, list(literals))
+
+    def _any(self, literals: Iterable[int]) -> int:
+        found = FALSE
+        for literal in literals:
+            found = self.gates.graph.or_(found, literal)
+        return found
+
+    def _random_case(self, literal: int) -> set[int] | None:
+        """Variables that are 1 in a case in which a literal is, if random values show one."""
+        graph = self.gates.graph
+        variables = [node << 1 for node in graph.cone([literal]) if graph.nodes[node].kind is GateKind.INPUT]
+        values = {one: self._generator.getrandbits(_CASES) for one in variables}
+        (found,) = graph.evaluate(values, [literal], (1 << _CASES) - 1)
+        if not found:
+            return None
+        case = (found & -found).bit_length() - 1
+        return {one for one, value in values.items() if value >> case & 1}
+
+    def _words(self, ones: Collection[int]) -> dict[str, int]:
+        """Values of inputs and registers by name, those that are 0 left out."""
+        words = {
+            name: sum((literal in ones) << place for place, literal in enumerate(literals))
+            for name, literals in self.gates.free.items()
+        }
+        return {name: value for name, value in words.items() if value}

@@ -1,0 +1,292 @@
+"""Gates of a unit and of its mutants in one graph, where only what a change reaches is there twice."""
+
+import heapq
+import tempfile
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.netlist import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order, read_module
+from xpulpnn_sim.yosys import Yosys
+
+SELECT = "mutant_select"
+"""Input that says which mutant it is; 0 is the unit itself."""
+
+NEXT = "next "
+"""What the names of bits that go into registers begin with."""
+
+_BASE = "base.il"
+_SCRIPT = """read_rtlil {base}
+hierarchy -top {top}
+{changes}
+hierarchy -top {top}
+flatten
+{ignored}memory_map
+opt_expr
+opt_clean
+pmuxtree
+techmap
+simplemap
+dffunmap
+opt_clean
+write_json netlist.json
+"""
+
+_GATES: Mapping[str, Callable[[GateGraph, int, int], int]] = {
+    "$_AND_": lambda graph, a, b: graph.and_(a, b),
+    "$_NAND_": lambda graph, a, b: graph.and_(a, b) ^ 1,
+    "$_OR_": lambda graph, a, b: graph.or_(a, b),
+    "$_NOR_": lambda graph, a, b: graph.or_(a, b) ^ 1,
+    "$_XOR_": lambda graph, a, b: graph.xor(a, b),
+    "$_XNOR_": lambda graph, a, b: graph.xor(a, b) ^ 1,
+    "$_ANDNOT_": lambda graph, a, b: graph.and_(a, b ^ 1),
+    "$_ORNOT_": lambda graph, a, b: graph.or_(a, b ^ 1),
+}
+_ONE_BIT = ("$_NOT_", "$_BUF_")
+_CHOICE = "$_MUX_"
+_REGISTER = "$_DFF_P_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A mutant.
+
+    Parameters
+    ----------
+    number : int
+        What tells it from others; positive.
+    command : str
+        Command of Yosys that makes the change for good: ``mutate -mode ...``.
+    """
+
+    number: int
+    command: str
+
+
+def read_mutated(
+    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
+) -> "MutatedGates":
+    """Gates of a unit with some changes.
+
+    Parameters
+    ----------
+    base : Path
+        File of Yosys with the unit that the commands change.
+    top : str
+        Name of its module.
+    changes : sequence of Change
+        The mutants.
+    yosys : Yosys
+        Makes the gates.
+    ignored : sequence of str
+        Patterns, such as ``rvfi_*``, of outputs that do not matter: what only they depend on is left out.
+
+    Raises
+    ------
+    ToolError
+        If Yosys fails, or all changes together make a loop of gates.
+    """
+    module = mutated_netlist(base, top, changes, yosys, ignored=ignored)
+    return MutatedGates(module, [change.number for change in changes])
+
+
+def mutated_netlist(
+    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
+) -> NetlistModule:
+    """Netlist of a unit with some changes: the input :data:`SELECT` has the place of one in ``changes``, from 1 on.
+
+    Parameters and errors are those of :func:`read_mutated`.
+    """
+    width = max(len(changes).bit_length(), 1)
+    commands = [
+        change.command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
+        for place, change in enumerate(changes, 1)
+    ]
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-mutants-") as name:
+        folder = Path(name)
+        (folder / _BASE).write_bytes(base.read_bytes())
+        without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
+        ignoring = f"{without}opt_clean -purge\n" if ignored else ""
+        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring)
+        yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
+        return read_module(folder / "netlist.json", top)
+
+
+class MutatedGates:
+    """Gates with an input that chooses a mutant.
+
+    Parameters
+    ----------
+    module : NetlistModule
+        Gates and multiplexers of one bit, and cells that are cut: what they read is compared, what they drive is free.
+    numbers : sequence of int
+        Number of the mutant for each value of the input :data:`SELECT`, from 1 on.
+
+    Members
+    -------
+    graph : GateGraph
+        Where the gates are.
+    free : dict
+        Literals of the variables of each input and each register, by name, lowest bit first.
+    words : dict
+        Literals of each word of the unit itself that has a name.
+    is_clocked : bool
+        Whether all that is cut are registers with one clock and a value after reset.
+    """
+
+    def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
+        self.graph = GateGraph(adders=False)
+        self._values = {number: value for value, number in enumerate(numbers, 1)}
+        is_gate = {*_GATES, *_ONE_BIT, _CHOICE}
+        gates = [cell for cell in module.cells if cell.type in is_gate]
+        self._cut = [cell for cell in module.cells if cell.type not in is_gate]
+        self._cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
+        self._readers: dict[int, list[int]] = {}
+        for place, cell in enumerate(self._cells):
+            for net in cell.read:
+                self._readers.setdefault(net, []).append(place)
+        select = module.inputs.get(SELECT)
+        self._select = select.nets if select else []
+        self._known: dict[int, int] = {ZERO: FALSE, ONE: TRUE, DONT_CARE: FALSE, **dict.fromkeys(self._select, FALSE)}
+        self.free = self._variables(module)
+        for cell in self._cells:
+            self._known[cell.pins["Y"][0]] = self._output(cell, self._known)
+        self.words = self._words(module)
+        self._watched = self._observed(module)
+        self._registers = {cell.pins["Q"][0]: cell for cell in self._cut if cell.type == _REGISTER}
+        # a change of what a register drives moves the wire with the value after reset behind itself
+        starts = {self._known[net]: value for net, value in module.initial.items() if net in self._known}
+        self._starts = {net: starts[self._known[net]] for net in self._registers if self._known[net] in starts}
+        self.is_clocked = (
+            len({self._known[cell.pins["C"][0]] for cell in self._registers.values()}) == 1
+            and len(self._registers) == len(self._cut)
+            and self._registers.keys() == self._starts.keys()
+        )
+
+    def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
+        free: dict[str, list[int]] = {}
+        for name, wire in module.inputs.items():
+            if name != SELECT:
+                free[name] = [self._variable(net) for net in wire.nets]
+        driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
+        for wire in module.wires.values():
+            if wire.name not in free and driven.issuperset(wire.nets):
+                free[wire.name] = [self._variable(net) for net in wire.nets]
+        for cell in self._cut:
+            for net in cell.driven:
+                self._variable(net)
+        return free
+
+    def _variable(self, net: int) -> int:
+        if net not in self._known:
+            self._known[net] = self.graph.input()
+        return self._known[net]
+
+    def _words(self, module: NetlistModule) -> dict[str, list[int]]:
+        """Literals of each word of the unit itself that has a name."""
+        wires: list[NetlistWire] = [*module.inputs.values(), *module.outputs.values()]
+        wires += [wire for wire in module.wires.values() if not wire.hidden]
+        return {
+            wire.name: [self._known.get(net, FALSE) for net in wire.nets]
+            for wire in wires
+            if self._known.keys() >= set(wire.nets)
+        }
+
+    def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
+        """Name and net of each bit that a mutant must leave as it is: outputs, and what cut cells read."""
+        found = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
+        wires = sorted(module.wires.values(), key=lambda wire: (not wire.hidden, wire.name not in module.outputs))
+        names = {net: name for wire in wires for name, net in wire.bits}
+        for cell in self._cut:
+            label = names.get(cell.driven[0], cell.name) if cell.driven else cell.name
+            found += [(f"{NEXT}{label}", net) for net in cell.read]
+        return found
+
+    def _output(self, cell: NetlistCell, known: Mapping[int, int]) -> int:
+        pins = cell.pins
+        a = known.get(pins["A"][0], FALSE)
+        if cell.type == "$_NOT_":
+            return a ^ 1
+        if cell.type == "$_BUF_":
+            return a
+        b = known.get(pins["B"][0], FALSE)
+        if cell.type == _CHOICE:
+            return self.graph.mux(known.get(pins["S"][0], FALSE), a, b)
+        return _GATES[cell.type](self.graph, a, b)
+
+    def differences(self, number: int) -> list[tuple[str, int, int]]:
+        """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
+        changed = self._changed(number, {})
+        return [(name, self._known[net], changed[net]) for name, net in self._watched if net in changed]
+
+    def machine(self, number: int) -> "Machine | None":
+        """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
+
+        None if something but registers is cut, a register has no value after reset, or another clock than the others,
+        also by the change.
+        """
+        own: dict[int, int] = {}
+        while True:
+            changed = self._changed(number, own)
+            if not self.is_clocked or any(cell.pins["C"][0] in changed for cell in self._registers.values()):
+                return None
+            more = [net for net, cell in self._registers.items() if net not in own and cell.pins["D"][0] in changed]
+            if not more:
+                break
+            own.update((net, self.graph.input()) for net in more)
+        latches: dict[int, tuple[int, int]] = {}
+        for net, cell in self._registers.items():
+            following, start = cell.pins["D"][0], self._starts[net]
+            latches[self._known[net]] = (self._known[following], start)
+            if net in own:
+                latches[own[net]] = (changed.get(following, self._known[following]), start)
+        outputs = [
+            (name, self._known[net], changed[net])
+            for name, net in self._watched
+            if net in changed and not name.startswith(NEXT)
+        ]
+        return Machine(outputs=outputs, latches=latches)
+
+    def _changed(self, number: int, registers: Mapping[int, int]) -> dict[int, int]:
+        """Literals of the nets that are not what they are in the unit itself, given those of some registers."""
+        value = self._values[number]
+        changed = {net: TRUE for place, net in enumerate(self._select) if value >> place & 1}
+        changed.update(registers)
+        known = ChainMap(changed, self._known)
+        waiting: list[int] = []
+        queued: set[int] = set()
+
+        def reach(net: int) -> None:
+            for place in self._readers.get(net, ()):
+                if place not in queued:
+                    queued.add(place)
+                    heapq.heappush(waiting, place)
+
+        for net in tuple(changed):
+            reach(net)
+        while waiting:
+            cell = self._cells[heapq.heappop(waiting)]
+            net = cell.pins["Y"][0]
+            literal = self._output(cell, known)
+            if literal != self._known[net]:
+                changed[net] = literal
+                reach(net)
+        return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A unit and a mutant with their registers.
+
+    Parameters
+    ----------
+    outputs : sequence of (str, int, int)
+        Name, literal in the unit and literal in the mutant of each bit of an output that may be another.
+    latches : mapping
+        Next value and value after reset of each register's variable.
+    """
+
+    outputs: Sequence[tuple[str, int, int]]
+    latches: Mapping[int, tuple[int, int]]

@@ -1,0 +1,41 @@
+"""A mutant and what became of it."""
+
+from dataclasses import dataclass
+
+from xpulpnn_sim.mutation.equivalence import EQUIVALENT, LEGAL
+from xpulpnn_sim.mutation.mutants import Mutant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A mutant and what became of it.
+
+    Parameters
+    ----------
+    mutant : Mutant
+        The change.
+    killed : str
+        ``check``, ``time`` or ``simulator``; empty if the bench passed.
+    test : str
+        Test that failed.
+    proof : str
+        ``equivalent``, ``legal``, ``different`` or ``undecided``; empty without a proof.
+    example : str
+        Inputs that show what is ``different``.
+    """
+
+    mutant: Mutant
+    killed: str
+    test: str
+    proof: str = ""
+    example: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether neither the bench nor a proof disposed of it."""
+        return not self.killed and self.proof not in (EQUIVALENT, LEGAL)
+
+    @property
+    def outcome(self) -> str:
+        """``check``, ``time``, ``simulator``, ``equivalent``, ``legal`` or ``alive``."""
+        return self.killed or ("alive" if self.alive else self.proof)
