@@ -51,7 +51,7 @@ _CUTS = {
 
 _ORDER = (
     "reg [63:0] expected = 0;",
-    "always @(posedge clock) if (core_rvfi_valid) expected <= expected + 1;",
+    "always @(posedge clock) if (reset) expected <= 0; else if (core_rvfi_valid) expected <= expected + 1;",
     "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
 )
 _TRAP_STATE = ("mstatus", "mepc", "mcause")
@@ -113,7 +113,8 @@ class Check:
     own : tuple of str
         Verilog modules of a check of our own.
     body : tuple of str
-        Lines of its top module, with assertions for cycles in which ``check`` is 1.
+        Lines of its top module, with assertions for cycles in which ``check`` is 1; what ``reset`` does not set is free
+        at first.
     """
 
     name: str
@@ -301,6 +302,7 @@ def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
         assumed=assumed,
         cuts=_CUTS.get(name, ORDER),
         sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
+        csr="mcause" if name == "fault" else "",
     )
 
 
