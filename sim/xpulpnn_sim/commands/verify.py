@@ -91,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
+    verify_coverage.require(arguments)
     if arguments.c_programs is not None:
         if arguments.dask:
             raise InputError("--dask must be left out with --c-programs")
@@ -102,11 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
-    if arguments.aim is not None and arguments.coverage is None:
-        raise InputError("--aim must be with --coverage, not without")
     covered = None
     if arguments.coverage is not None:
-        verify_coverage.require(arguments, plans)
+        if len(plans) > 1:
+            raise InputError(f"--coverage must be of one preset at a time, not {len(plans)}")
         covered = verify_coverage.CoverageRun(arguments, plans[0])
     elif arguments.dask:
         require_dask(arguments.dask)
@@ -128,9 +128,12 @@ def run(arguments: argparse.Namespace) -> int:
         _report(failure, arguments, console)
     summary = _summary(found, plans) | {"complete": not stopped}
     _print(summary, console)
+    wrong = False
     if covered is not None:
         covered.show(console)
-        summary |= {"coverage": covered.summary()}
+        reached = covered.summary()
+        summary |= {"coverage": reached}
+        wrong = bool(reached["impossible"])
         covered.write(summary)
     write_json(arguments.json, summary)
     if stopped:
@@ -138,7 +141,6 @@ def run(arguments: argparse.Namespace) -> int:
         if lost is not None:
             raise lost
         return INTERRUPTED
-    wrong = covered is not None and bool(summary["coverage"]["impossible"])
     return FAILED if failures or wrong else OK
 
 

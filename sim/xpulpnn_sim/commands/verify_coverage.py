@@ -52,18 +52,17 @@ def plan_of(plan: Plan, arguments: argparse.Namespace) -> Plan:
     return aimed(plan, aims)
 
 
-def require(arguments: argparse.Namespace, plans: list[Plan]) -> None:
+def require(arguments: argparse.Namespace) -> None:
     """Raises :class:`InputError` for options that do not go with coverage."""
+    if arguments.coverage is None:
+        if arguments.aim is not None:
+            raise InputError("--aim must be with --coverage, not without")
+        return
     for name in ("dask", "cores", "c_programs"):
         if getattr(arguments, name):
             raise InputError(f"--coverage must be without --{name.replace('_', '-')}, not with it")
     if arguments.engine != "rtl":
         raise InputError(f"--coverage must be of --engine rtl, not {arguments.engine}")
-    if len(plans) > 1:
-        raise InputError(f"--coverage must be of one preset at a time, not {len(plans)}")
-    plan_of(plans[0], arguments)
-    if arguments.coverage != Path():
-        require_writable(arguments.coverage)
 
 
 class CoverageRun:
@@ -75,19 +74,24 @@ class CoverageRun:
         Options of the command.
     plan : Plan
         Where programs come from.
+
+    Raises :class:`InputError` for a page that cannot be written, and for aims that are no crosses.
     """
 
     def __init__(self, arguments: argparse.Namespace, plan: Plan) -> None:
-        self._arguments, self._plan = arguments, plan
+        self._arguments, self._plan = arguments, plan_of(plan, arguments)
+        if arguments.coverage != Path():
+            require_writable(arguments.coverage)
         self.total = Total(plan.config)
 
     def results(self, executor: Executor) -> Iterator[CoveredResult]:
         """Results until there are enough instructions."""
         arguments, collector = self._arguments, self.total.collector
         done = 0
-        source = steered(executor, self._plan, arguments.seed, collector)
-        if arguments.aim is not None:
-            programs = work(arguments.seed, [plan_of(self._plan, arguments)])
+        if arguments.aim is None:
+            source = steered(executor, self._plan, arguments.seed, collector)
+        else:
+            programs = work(arguments.seed, [self._plan])
             source = results(executor, programs, arguments.instructions, keep_going=arguments.keep_going)
         for result in source:
             self.total.add(result)

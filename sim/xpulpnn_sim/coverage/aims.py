@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from random import Random
 
+from xpulpnn.isa.csr import Csr
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.coverage.crosses import Crosses
-from xpulpnn_sim.coverage.kinds import ENTRIES, Kind, Producer, kind_of
+from xpulpnn_sim.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
 from xpulpnn_sim.coverage.placing import Placed, Placer
 from xpulpnn_sim.coverage.producing import Producing
 from xpulpnn_sim.golden.dotp import (
@@ -78,6 +80,8 @@ class Aims:
             "timing": self._timing,
             "across an interrupt": self._across_interrupt,
             "across a loop end": self._across_loop,
+            "CSR": self._csr,
+            "reserved word": self._reserved,
         }
 
     def block(self, number: int) -> Block | None:
@@ -282,3 +286,13 @@ class Aims:
         inside = [*pair.consumer, *pair.before, *ahead, f"{end}:", last]
         setup = f"lp.setupi {number}, 2, {end}"
         return [*pair.before, *pair.producer, setup, *inside, f"lp.counti {number}, 0"]
+
+    def _csr(self, csr: Csr, access: str) -> Lines:
+        """A read; a write of what was read, which changes nothing."""
+        read = f"csrrs {_COUNT}, 0x{csr.address:03x}, zero"
+        return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
+
+    def _reserved(self, row: Insn) -> Lines:
+        """A word that the row does not take."""
+        word = self._rng.choice(reserved_words(row, self._placer.draw.decoder))
+        return [f".half 0x{word:04x}" if row.size < WORD_BYTES else f".word 0x{word:08x}"]

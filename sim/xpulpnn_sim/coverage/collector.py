@@ -14,7 +14,7 @@ from xpulpnn_sim.harness.coverage_model import WAITED
 from xpulpnn_sim.retirement import Records
 
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
-_PC_BITS = 32
+_CALLS = (ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -61,6 +61,7 @@ class Collector:
         self._interrupts(run)
         self._loops(run)
         self._faults(run)
+        self._words_and_csrs(run)
 
     def merge(self, counts: NDArray[np.int64]) -> None:
         """Add what another collector of the same configuration has counted."""
@@ -138,7 +139,7 @@ class Collector:
         for number, cause in enumerate(CAUSES):
             waited = run.waited >> cause & 1 != 0
             # what the first of a handler waited for belongs to what was dropped
-            at = np.flatnonzero(waited & run.retired & ~run.entered)
+            at = np.flatnonzero(waited & (run.retired | run.calls) & ~run.entered)
             self._count("wait", run.row[at], np.full(len(at), number))
             self._count("interrupt and wait", np.full(np.count_nonzero(waited & run.interrupt), number))
 
@@ -179,6 +180,13 @@ class Collector:
         behind = behind[run.legal[behind]]
         self._count("access fault", run.row[behind], np.ones(len(behind)))
 
+    def _words_and_csrs(self, run: "_Run") -> None:
+        illegal = (run.records["trap"] != 0) & (run.records["cause"] == ExceptionCause.ILLEGAL_INSTRUCTION)
+        self._count("reserved word", run.details["reserved"][illegal & (run.details["reserved"] != NOTHING)])
+        # a write that is refused traps, a read never does
+        at = np.flatnonzero((run.details["csr"] != NOTHING) & (run.retired | illegal))
+        self._count("CSR", run.details["csr"][at], run.details["writes_csr"][at])
+
 
 class _Run:
     """The retirements of a program, with what several crosses need."""
@@ -190,6 +198,8 @@ class _Run:
         self.legal: Mask = self.row != NOTHING
         trapped = records["trap"] != 0
         self.retired: Mask = self.legal & ~trapped
+        # what always traps waits for itself
+        self.calls: Mask = self.legal & trapped & np.isin(records["cause"], _CALLS)
         self.interrupt: Mask = records["intr"] != 0
         self.waited = records[WAITED].astype(np.int64)
         self.entered: Mask = self.interrupt.copy()
@@ -204,8 +214,8 @@ class _Run:
             "rd": np.where(self.retired & (records["rd_we"] != 0), records["rd_addr"].astype(np.int64), 0),
             "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
         }
-        self._entries = np.cumsum(self.entered)
-        self._bubbles = np.cumsum(self.waited != 0)
+        self._entries = np.cumsum(self.entered, dtype=np.int64)
+        self._bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
     def written(self, column: str) -> Numbers:

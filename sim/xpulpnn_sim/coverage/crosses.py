@@ -5,6 +5,7 @@ it waited for, with an interrupt around it, and so on. Each place is a cross to 
 for a reason; the collector reports it where a program reaches it all the same.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,11 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn.isa.table import enabled
-from xpulpnn_sim.coverage.kinds import ENTRIES, SLOTS, Kind, Producer, Reads, kind_of, producers_of, reads_of
+from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn_sim.coverage.kinds import (
+    ENTRIES,
+    SLOTS,
+    Kind,
+    Producer,
+    Reads,
+    kind_of,
+    producers_of,
+    reads_of,
+    reserved_words,
+)
 
 DISTANCES = 3
 """Instructions between which values are forwarded or waited for, at most."""
@@ -38,6 +50,8 @@ SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})
 """Written by an access before its memory has answered."""
+_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})
+"""Written behind EX."""
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 
@@ -81,7 +95,7 @@ class Family:
 
 
 def _family(
-    name: str, meaning: str, axes: Sequence[tuple[Sequence[object], Callable[[object], str]]], judge: Judge
+    name: str, meaning: str, axes: Sequence[tuple[Sequence[Any], Callable[[Any], str]]], judge: Judge
 ) -> Family:
     shape = tuple(len(values) for values, _ in axes)
     states, reasons = np.zeros(shape, np.int8), list[str]()
@@ -126,22 +140,24 @@ class Crosses:
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
+        self._decoder = Decoder(self.rows)
         self._kinds = {row.key: kind_of(row) for row in self.rows}
         self._reads = {row.key: reads_of(row) for row in self.rows}
         self._made = {producer for row in self.rows for producer in producers_of(row)}
         self._present = set(self._kinds.values())
-        self.families = {family.name: family for family in self._all()}
+        self.families = {family.name: family for family in self._all(config)}
         self.starts: dict[str, int] = {}
         self.count = 0
         for name, family in self.families.items():
             self.starts[name] = self.count
             self.count += family.states.size
+        self._grids, self._firsts = tuple(self.families.values()), tuple(self.starts.values())
         self.states = np.concatenate([family.states.ravel() for family in self.families.values()])
 
     def place(self, number: int) -> tuple[Family, int]:
         """The family of a place, and the place in it."""
-        name = max(self.starts, key=lambda name: (self.starts[name] <= number, self.starts[name]))
-        return self.families[name], number - self.starts[name]
+        at = bisect_right(self._firsts, number) - 1
+        return self._grids[at], number - self._firsts[at]
 
     def label(self, number: int) -> str:
         """A place for people."""
@@ -161,7 +177,7 @@ class Crosses:
         """What a row reads."""
         return self._reads[row.key]
 
-    def _all(self) -> Iterator[Family]:
+    def _all(self, config: CoreConfig) -> Iterator[Family]:
         rows = (self.rows, row_name)
         producers = (tuple(Producer), _text)
         kinds = (tuple(Kind), _text)
@@ -224,6 +240,19 @@ class Crosses:
             self._across_loop,
         )
         yield _family("interrupt and wait", "what was waited for when it came", (causes,), self._interrupt_wait)
+        csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups)
+        yield _family(
+            "CSR",
+            "read only, or written; one that cannot be written traps",
+            ((csrs, _text), (("read", "written"), str)),
+            lambda csr, access: "",
+        )
+        yield _family(
+            "reserved word",
+            "fits an instruction but for an operand that it does not take, and traps",
+            (rows,),
+            lambda row: "" if reserved_words(row, self._decoder) else None,
+        )
         yield _family("interrupt line", "taken", ((IRQ_PRIORITY, str),), lambda line: "")
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
@@ -289,9 +318,12 @@ class Crosses:
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
         if kind is Kind.JUMP and distance == 1:
             return "jalr waits for its base"
-        late = {Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE}
-        if producer in late and distance == 1:
+        if producer in _LATE and distance == 1:
             return "the value is late by a cycle"
+        if producer in _LATE and kind is Kind.JUMP and distance == 2:
+            return "jalr takes its base from the register file, which is written a cycle later"
+        if kind is Kind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
+            return "what acts in ID waits until the access before it cannot fail any more"
         return ""
 
     def _across_interrupt(self, kind: Kind, producer: Producer) -> str | None:
@@ -309,6 +341,8 @@ class Crosses:
             return None
         if cause is WaitCause.LOOP and Kind.LOOP not in self._present:
             return None
+        if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
+            return "interrupts are taken when nothing is left behind ID, and what waited there has retired"
         return ""
 
 

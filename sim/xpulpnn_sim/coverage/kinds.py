@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER
+from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.harness.schema import Property
 from xpulpnn_sim.harness.statics import Describer, expanded
@@ -143,6 +144,21 @@ class Reads:
     entries: tuple[str, ...]
 
 
+def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
+    """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
+    plain = row.match
+    for token in row.tokens:
+        value = next(value for value in _values(token.field.high, token.field.step) if token.accepts(value))
+        plain |= token.encode(value)
+    found: list[int] = []
+    for token in row.restricted:
+        clear = plain & ~token.field.insert(-1)
+        excluded = [token.field.not_both] if token.excluded is None else [token.excluded]
+        words = [clear | token.field.insert(value) for value in excluded]
+        found += [word for word in words if decoder.decode(word) is None]
+    return found
+
+
 SLOTS = ("rs1", "rs2", "rd")
 ENTRIES = ("activation", "weight", "kappa", "lambda")
 
@@ -167,18 +183,24 @@ def _values(high: int, step: int) -> range:
 
 _DETAILS = np.dtype(
     [
-        *((name, np.int16) for name in ("row", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")),
+        *(
+            (name, np.int16)
+            for name in ("row", "reserved", "csr", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")
+        ),
         ("producer", np.int8),
         ("base_producer", np.int8),
         ("parameters", np.bool_),
+        ("writes_csr", np.bool_),
         ("branch", np.bool_),
         ("elsewhere", np.bool_),
         ("accesses", np.bool_),
         ("offset", np.int32),
     ]
 )
-"""Of a word: numbers of row and kind, bytes, registers read (0: none), entries of the NN-RF read, what it writes,
-whether it branches, goes elsewhere anyway or accesses memory, and the offset of a branch."""
+"""Of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
+read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
+accesses memory; and the offset of a branch.
+"""
 
 
 class Words:
@@ -200,6 +222,9 @@ class Words:
         self._numbers = {row.key: number for number, row in enumerate(self.rows)}
         self._decoder = Decoder(self.rows)
         self._describer = Describer(self.rows)
+        self._restricted = [row for row in self.rows if row.restricted]
+        csrs = [csr for csr in CSRS if csr.group in config.csr_groups]
+        self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
         self._known: dict[int, int] = {}
         self._table = np.zeros(0, _DETAILS)
 
@@ -222,14 +247,28 @@ class Words:
             entry = table[number]
             entry["producer"] = entry["base_producer"] = entry["activation"] = entry["weight"] = NOTHING
             if row is None:
-                entry["row"] = entry["kind"] = NOTHING
+                entry["row"] = entry["kind"] = entry["csr"] = NOTHING
+                entry["reserved"] = self._reserved(word)
                 entry["size"] = 2 if word & 3 != 3 else 4
                 continue
             self._fill(entry, row, word, described[number])
         return table
 
+    def _reserved(self, word: int) -> int:
+        """The row whose pattern an illegal word fits."""
+        size = 2 if word & 3 != 3 else WORD_BYTES
+        for row in self._restricted:
+            if row.size == size and word & row.mask == row.match:
+                return self._numbers[row.key]
+        return NOTHING
+
     def _fill(self, entry: Any, row: Insn, word: int, described: Any) -> None:
         properties = Property(int(described["properties"]))
+        entry["reserved"] = entry["csr"] = NOTHING
+        if row.extension is Extension.ZICSR:
+            values = row.decode(word)
+            entry["csr"] = self._csrs.get(values["csr"], NOTHING)
+            entry["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
         entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], kind_of(row), row.size
         for slot, flag in zip(SLOTS, (Property.READS_RS1, Property.READS_RS2, Property.READS_RD), strict=True):
             entry[slot] = described[slot] if flag in properties else 0

@@ -197,7 +197,8 @@ class Producing:
             case Producer.MULTIPLY_HIGH:
                 return [load, f"slli {_T2}, {_T2}, 1", f"lui {_T0}, 0x80000"], [f"mulhu {name}, {_T2}, {_T0}"]
             case Producer.DIVISION:
-                return [load, f"addi {_T0}, zero, 1"], [f"divu {name}, {_T2}, {_T0}"]
+                # the divisor is larger than all values, and takes the fewest cycles
+                return [load, f"lui {_T0}, 0x80000"], [f"remu {name}, {_T2}, {_T0}"]
             case Producer.LOAD:
                 return [load, f"sw {_T2}, {slot}"], [f"lw {name}, {slot}"]
             case Producer.CSR:

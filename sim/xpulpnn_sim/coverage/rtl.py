@@ -16,6 +16,8 @@ _POINT = re.compile(rb"^C '(.*)' \d+$", re.MULTILINE)
 _BIT = re.compile(r"^(.*?)(?:\[(\d+)\])?(?::(0->1|1->0))?$")
 _OWN = ("testbench", "core_waited")
 """Modules around the core."""
+_DROPPED = "unused"
+"""Signal of a module that holds what nobody reads, for the sake of lint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def read_points(path: Path) -> list[Point]:
 
 
 def _point(text: str) -> Point:
-    fields = dict(part.split("\x02", 1) for part in text.split("\x01") if "\x02" in part)
+    # a name with two underscores in a row is written with the number of the second
+    fields = dict(part.split("\x02", 1) for part in text.replace("___05F", "__").split("\x01") if "\x02" in part)
     kind, _, module = fields["page"].removeprefix("v_").partition("/")
     # an instance with parameters of its own would be named behind the module
     module = module.partition("__")[0]
@@ -73,7 +76,7 @@ def _point(text: str) -> Point:
 
 def counted(points: Sequence[Point]) -> NDArray[np.bool_]:
     """Which points belong to the core and not to what is around it."""
-    return np.array([point.module not in _OWN for point in points], np.bool_)
+    return np.array([point.module not in _OWN and point.name != _DROPPED for point in points], np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

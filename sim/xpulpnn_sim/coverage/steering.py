@@ -7,6 +7,7 @@ options give the same programs however many processes run them.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -32,7 +33,7 @@ _FEW = 50
 """Blocks of a program that aims at fewer crosses, each several times."""
 _UNAIMED = 4
 """Of them without an aim."""
-AIMS = 400
+AIMS = 1500
 """Crosses that a program aims at, at most."""
 _RATE = 0.05
 """Interrupts per cycle of programs that aim at interrupts, with an ideal memory."""
@@ -59,7 +60,7 @@ _MACHINES: Mapping[Need, dict[str, Any]] = {
     Need.ANY: {},
     Need.QUICK: _IDEAL,
     Need.SLOW_DATA: _IDEAL | {"grant_stalls": 0.1, "response_latency": 8},
-    Need.SLOW_FETCH: _IDEAL | {"fetch_grant_stalls": 0.4, "fetch_latency": 3},
+    Need.SLOW_FETCH: _IDEAL | {"fetch_grant_stalls": 0.3, "fetch_latency": 9},
     Need.INTERRUPTS: _IDEAL | {"irq_rate": _RATE},
 }
 
@@ -105,6 +106,7 @@ class AimedPlan(Plan):
         return f"{Plan.command(self, seed)} --coverage --aim {','.join(map(str, self.aims))}"
 
 
+@cache
 def need(crosses: Crosses, aim: int) -> Need:
     """The machine on which a cross is most likely."""
     family, place = crosses.place(aim)
@@ -141,7 +143,7 @@ def steered(executor: Executor, plan: Plan, first: int, collector: Collector) ->
     """
     seed = first
     while True:
-        plans = _batch(plan, collector, seed)
+        plans = batch(plan, collector, seed)
         found: dict[int, list[Any]] = {}
         submitted = 0
         while len(found) < len(plans):
@@ -155,7 +157,7 @@ def steered(executor: Executor, plan: Plan, first: int, collector: Collector) ->
         seed += len(plans)
 
 
-def _batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
+def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
     """Plans of the next programs: holes drawn at random, those that need interrupts in programs of their own."""
     rng = Random(f"batch {seed}")
     crosses = collector.crosses
@@ -180,5 +182,5 @@ def _batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
 
 def aimed(plan: Plan, aims: tuple[int, ...]) -> AimedPlan:
     """The plan with aims."""
-    fields = {name: getattr(plan, name) for name in ("config", "label")} | plan.chosen
+    fields: dict[str, Any] = {"config": plan.config, "label": plan.label, **plan.chosen}
     return AimedPlan(**fields, aims=aims)
