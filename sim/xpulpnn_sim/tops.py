@@ -18,8 +18,11 @@ from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.core import Core
 from xpulpnn.core.decoder import Decoder
+from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.mult import Mult
+from xpulpnn.core.quantiser import Quantiser
+from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
@@ -54,6 +57,9 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "compressed-decoder": lambda _config: CompressedDecoder(),
     "decoder": Decoder,
+    "div": lambda _config: Divider(),
+    "quantiser": Quantiser,
+    "requantiser": Requantiser,
 }
 """Builders of parts of a core that are proved, but not generated, on their own."""
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.bench.runner import available
 from xpulpnn_sim.bench.units import UNITS
+from xpulpnn_sim.commands import mutate_core
 from xpulpnn_sim.commands.common import (
     INTERRUPTED,
     OK,
@@ -39,7 +40,10 @@ _NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "ali
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
     parser.add_argument(
-        "units", nargs="*", metavar="UNIT", help="units with a bench, such as dotp-shared (--list shows them), or all"
+        "units",
+        nargs="*",
+        metavar="UNIT",
+        help="units with a bench, such as dotp-shared (--list shows them), or all; or core for a whole core",
     )
     parser.add_argument("--list", action="store_true", help="show the units, and go")
     parser.add_argument(
@@ -60,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="S" if name in ("limit", "proof") else "N",
             help=f"{text} (default {default})",
         )
+    mutate_core.add_arguments(parser)
     parser.add_argument("--resume", action="store_true", help="take verdicts of an earlier run in the same folder")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
     parser.add_argument(
@@ -75,6 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table and the survivors; survivors are no failure."""
+    if arguments.units == [mutate_core.NAME] and not arguments.list:
+        return mutate_core.run(arguments)
     require_writable(arguments.json)
     console = output()
     if arguments.list:

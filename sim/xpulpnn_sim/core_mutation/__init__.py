@@ -1,0 +1,1 @@
+"""Mutants of the core: how many of them programs in lock step with the simulator find."""

@@ -1,0 +1,157 @@
+"""A core that holds all its mutants: one model, in which each run chooses the mutant it runs on.
+
+Every mutant has an enable of its own. All of them are registers outside the core that are loaded once, before the
+first cycle, so that choosing costs no time in a cycle.
+"""
+
+import ctypes
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.core import Core
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.core_mutation.places import chosen_places
+from xpulpnn_sim.harness.build import build_model
+from xpulpnn_sim.harness.models import core_rig
+from xpulpnn_sim.mutation.mutants import Mutant
+from xpulpnn_sim.tops import emit_top
+from xpulpnn_sim.yosys import Yosys
+
+TOP = "core"
+BASE = "base.il"
+"""File that holds the flat core; the mutants are changes of it."""
+
+_ENABLE = "mutant_on_"
+"""What the names of the inputs begin with that turn mutants on; the number follows."""
+
+_INNER = "core_mutants"
+_LIST, _DESIGN = "places.ys", "mutants.v"
+_PLACES_PER_MUTANT = 15
+
+# The retirement port is for verification alone: what leads nowhere else is no place for a mutant.
+_PREPARE = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+flatten
+delete t:$scopeinfo
+opt_clean -purge
+write_rtlil {base}
+select -set works o:* o:rvfi_* %d %ci*
+mutate -list {places} -seed {seed} -o {list} @works
+"""
+_APPLY = """read_rtlil {base}
+{changes}
+rename {top} {inner}
+write_verilog -noattr -norename {design}
+"""
+
+# A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
+_SHELL = """/* verilator lint_off UNOPTFLAT */
+module {top}({names});
+{ports}
+  import "DPI-C" function int chosen_mutant();
+  reg [{count}:0] on;
+  initial begin
+    on = 0;
+    on[chosen_mutant()] = 1'b1;
+  end
+  {inner} {inner}({pins});
+endmodule
+{text}"""
+_CHOICE = """#define EXPORT extern "C" __attribute__((visibility("default")))
+static int chosen = 0;
+EXPORT void choose_mutant(int number) { chosen = number; }
+extern "C" int chosen_mutant() { return chosen; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutatedCore:
+    """The compiled core with its mutants.
+
+    Parameters
+    ----------
+    library : Path
+        The model.
+    mutants : tuple of Mutant
+        What may be chosen; their numbers are 1, 2, ...
+    digest : str
+        Hash of the design.
+    """
+
+    library: Path
+    digest: str
+    mutants: tuple[Mutant, ...]
+
+    def choose(self, number: int) -> None:
+        """Make the models of this process that are created from now on the mutant ``number``; 0 for the core itself."""
+        ctypes.CDLL(str(self.library)).choose_mutant(ctypes.c_int(number))
+
+
+def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
+    """Make mutants of a core and compile them.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        The core; it gets its retirement port.
+    count : int
+        Mutants to make; fewer if there are no more.
+    seed : int
+        Which ones.
+    folder : Path
+        Gets the files of Yosys.
+    yosys : Yosys
+        Makes them.
+
+    Raises
+    ------
+    ToolError
+        If a tool fails, or finds no place for a mutant.
+    """
+    observed = replace(config, rvfi=True)
+    (folder / "unit.il").write_text(rtlil.convert(Core(observed), name=TOP))
+    names = {"top": TOP, "base": BASE, "list": _LIST, "inner": _INNER, "design": _DESIGN}
+    prepare = _PREPARE.format(**names, places=count * _PLACES_PER_MUTANT, seed=seed)
+    yosys.run(prepare, folder, what="mutants of the core", results=[BASE, _LIST], name="prepare")
+    mutants = chosen_places((folder / _LIST).read_text().splitlines(), count, seed)
+    if not mutants:
+        raise ToolError("yosys must find places for mutants in the core, but found none")
+    changes = "\n".join(
+        mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1) for mutant in mutants
+    )
+    apply = _APPLY.format(**names, changes=changes)
+    yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
+    manifest = emit_top(TOP, observed).manifest
+    text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
+    library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
+    return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
+
+
+def _enable(number: int) -> str:
+    return f"{_ENABLE}{number}"
+
+
+def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
+    """The core with the usual ports, around the one with the enables."""
+    declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
+    pins = [f".{port['name']}({port['name']})" for port in ports]
+    made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
+    pins += [f".{_enable(mutant.number)}(on[{mutant.number}])" for mutant in mutants if _enable(mutant.number) in made]
+    return _SHELL.format(
+        top=TOP,
+        inner=_INNER,
+        names=", ".join(port["name"] for port in ports),
+        ports="\n".join(declared),
+        pins=", ".join(pins),
+        count=max(mutant.number for mutant in mutants),
+        text=text,
+    )

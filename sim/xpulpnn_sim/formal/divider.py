@@ -1,0 +1,227 @@
+"""The divider for all operands, by induction over its steps.
+
+With ``a`` and ``b`` the dividend and the divisor, extended by their signs, the unit keeps a remainder ``r``, a divisor
+``d``, a number ``s`` of steps that are left and a quotient ``q``. Shown of every state that fulfils the rules of one
+step, each by SAT:
+
+- the first cycle finds ``s``, sets ``r = a``, ``d = b * 2**s`` without loss, ``q = 0``;
+- each step halves ``d``, which stays ``b * 2**s``, appends a bit to ``q``, and if that is 1 takes ``d`` from ``r``, or
+  adds it if the signs of ``a`` and ``b`` are opposite;
+- before each step ``|r| < 2 * |d|``, behind it ``|r| < |d|``; ``r`` has the sign of ``a`` or is 0;
+- behind the step with ``s = 0`` the unit shows ``r``, or ``q``, negated if the signs are opposite, until it is taken;
+- a divisor of 0 leaves ``r`` as it is and makes each bit of ``q`` 1.
+
+The bit of step ``s`` becomes bit ``s`` of the quotient, so that ``r = a - (±q) * b`` in the end, with ``|r| < |b|`` and
+the sign of ``a``: quotient and remainder by their definition, which has one solution. The unit shows 32 bits of the
+quotient, -2**31 of -2**31 by -1.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.formal.gate_claims import Equality, unequal
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
+from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare
+from xpulpnn_sim.formal.word_cells import conjunction
+from xpulpnn_sim.formal.words import Word, any_of, choose, constant, equal, less, minus
+
+_WIDE = XLEN + 1
+_MOST_STEPS = XLEN
+_IDLE, _DIVIDE, _FINISH = range(3)
+
+
+class _Division:
+    """A division with any operands.
+
+    Parameters
+    ----------
+    gates : ClockedGates
+        The unit.
+    fault : callable
+        What changes the operands on their way to the unit.
+    """
+
+    def __init__(self, gates: ClockedGates, fault: Fault) -> None:
+        self.graph = graph = GateGraph(adders=False)
+        self._gates = gates
+        self.operands = {"ctrl": graph.inputs(2), "op_a": graph.inputs(XLEN), "op_b": graph.inputs(XLEN)}
+        self._seen = {name: list(word) for name, word in self.operands.items()}
+        fault(graph, self._seen)
+        signed, self.remainder = self.operands["ctrl"]
+        self.a, self.b = (
+            [*self.operands[name], graph.and_(self.operands[name][-1], signed)] for name in ("op_a", "op_b")
+        )
+        self.opposite = graph.xor(self.a[-1], self.b[-1])
+        self.by_zero = any_of(graph, self.b) ^ 1
+
+    def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
+        """A cycle from registers with some values; others hold anything."""
+        nets = {
+            net: literal
+            for name, word in state.items()
+            for net, literal in zip(self._gates.words[name], word, strict=True)
+        }
+        return ClockCycle(
+            self.graph, self._gates, {**self._seen, "start": [start], "take": [take], "rst": [FALSE]}, nets
+        )
+
+    def after(self, cycle: ClockCycle, name: str) -> Word:
+        """A register behind a cycle."""
+        following = cycle.next_state()
+        return [following[net] for net in self._gates.words[name]]
+
+    def before_step(self, steps: int) -> tuple[dict[str, Word], int]:
+        """Registers in a step with so many steps behind it, and the literal of what is known of them.
+
+        The divisor is that of the step; the remainder fits it.
+        """
+        graph = self.graph
+        divisor, lossless = self.shifted(steps)
+        state = {
+            "state": constant(_DIVIDE, 2),
+            "steps_left": constant(steps, 6),
+            "remainder": graph.inputs(_WIDE),
+            "divisor": divisor,
+            "quotient": graph.inputs(XLEN),
+        }
+        known = [lossless, self.fits(state["remainder"], divisor, doubled=True), self.has_sign(state["remainder"])]
+        return state, conjunction(graph, known)
+
+    def shifted(self, places: int) -> tuple[Word, int]:
+        """The divisor shifted, and the literal of that being ``b * 2**places``, and more than -2**32."""
+        graph, bits = self.graph, [*[FALSE] * places, *self.b]
+        signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in bits[_WIDE - 1 :]]
+        above_least = graph.and_(self.b[-1], bits[XLEN - 1] ^ 1) ^ 1
+        return bits[:_WIDE], conjunction(graph, [*signs, above_least])
+
+    def fits(self, remainder: Sequence[int], divisor: Sequence[int], *, doubled: bool) -> int:
+        """Whether ``|r| < |d|``, or twice that, or there is no divisor."""
+        graph = self.graph
+        r, d = (magnitude(graph, extended(word, _WIDE + 1, signed=True)) for word in (remainder, divisor))
+        most = [FALSE, *d] if doubled else [*d, FALSE]
+        return graph.or_(less(graph, [*r, FALSE], most, signed=False), self.by_zero)
+
+    def has_sign(self, remainder: Sequence[int]) -> int:
+        """Whether a remainder has the sign of the dividend or is 0."""
+        graph = self.graph
+        return graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, any_of(graph, remainder) ^ 1)
+
+
+def magnitude(graph: GateGraph, word: Sequence[int]) -> Word:
+    """A number without its sign."""
+    negated = minus(graph, [FALSE] * len(word), word)
+    return choose(graph, word[-1], negated, word)
+
+
+def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
+    """What the module says, claim by claim.
+
+    Parameters
+    ----------
+    gates : ClockedGates
+        Of :class:`~xpulpnn.core.div.Divider`.
+    fault : callable
+        What changes the operands on their way to the unit.
+    """
+
+    def first(timeout_s: float) -> str:
+        one = _Division(gates, fault)
+        graph = one.graph
+        cycle = one.cycle({"state": constant(_IDLE, 2)})
+        names = ("steps_left", "remainder", "divisor", "quotient", "state")
+        steps, remainder, divisor, quotient, state = (one.after(cycle, name) for name in names)
+        equalities = [
+            Equality("remainder", remainder, one.a),
+            Equality("quotient", quotient, [FALSE] * XLEN),
+            Equality("state", state, constant(_DIVIDE, 2)),
+            Equality("end", cycle.port("done"), [FALSE]),
+        ]
+        lossless: list[int] = []
+        for number in range(_MOST_STEPS + 1):
+            here = equal(graph, steps, constant(number, 6))
+            shifted, fits = one.shifted(number)
+            lossless.append(conjunction(graph, [here, equal(graph, divisor, shifted), fits]))
+        fits = graph.and_(one.fits(remainder, divisor, doubled=True), one.has_sign(remainder))
+        most = equal(graph, steps, constant(_MOST_STEPS, 6))
+        equalities += [
+            Equality("divisor shifted without loss", [any_of(graph, lossless)], [TRUE]),
+            Equality("bound of the remainder", [fits], [TRUE]),
+            Equality("33 steps by zero", [graph.and_(one.by_zero, most)], [one.by_zero]),
+        ]
+        return unequal(graph, TRUE, equalities, one.operands, timeout_s)
+
+    def step(timeout_s: float) -> str:
+        one = _Division(gates, fault)
+        graph = one.graph
+        equalities: list[Equality] = []
+        registers: dict[str, Sequence[int]] = {}
+        for steps in range(_MOST_STEPS + 1):
+            before, known = one.before_step(steps)
+            registers |= {f"{name} with {steps} left": word for name, word in before.items()}
+            if steps == _MOST_STEPS:
+                known = graph.and_(known, one.by_zero)
+            for name, found, wanted in _step(one, before, steps):
+                equalities.append(
+                    Equality(
+                        f"{name}, with {steps} steps left",
+                        [graph.and_(known, bit) for bit in found],
+                        [graph.and_(known, bit) for bit in wanted],
+                    )
+                )
+        return unequal(graph, TRUE, equalities, one.operands | registers, timeout_s)
+
+    def last(timeout_s: float) -> str:
+        one = _Division(gates, fault)
+        graph = one.graph
+        held = {"remainder": graph.inputs(_WIDE), "quotient": graph.inputs(XLEN)}
+        state = {**held, "state": constant(_FINISH, 2)}
+        cycle, taken, given_up = one.cycle(state), one.cycle(state, take=TRUE), one.cycle({}, start=FALSE)
+        negated = minus(graph, [FALSE] * XLEN, held["quotient"])
+        negates = graph.and_(one.opposite, one.by_zero ^ 1)
+        quotient = choose(graph, negates, negated, held["quotient"])
+        wanted = choose(graph, one.remainder, held["remainder"][:XLEN], quotient)
+        equalities = [
+            *(Equality("result", each.port("result"), wanted) for each in (cycle, taken)),
+            *(Equality("end", each.port("done"), [TRUE]) for each in (cycle, taken)),
+            *(Equality(f"{name} until it is taken", one.after(cycle, name), word) for name, word in state.items()),
+            Equality("state behind it", one.after(taken, "state"), constant(_IDLE, 2)),
+            Equality("state when given up", one.after(given_up, "state"), constant(_IDLE, 2)),
+            Equality("end when given up", given_up.port("done"), [FALSE]),
+        ]
+        return unequal(graph, TRUE, equalities, {**one.operands, **held}, timeout_s)
+
+    return [
+        Claim(what="first cycle: divisor shifted, bounds", method="sat", decide=first),
+        Claim(what="each step: remainder, quotient, bounds", method="sat, by step", decide=step),
+        Claim(what="result until it is taken", method="sat", decide=last),
+    ]
+
+
+def _step(one: _Division, before: Mapping[str, Word], steps: int) -> list[Equality]:
+    """What a step must do with registers that hold what they can."""
+    graph = one.graph
+    cycle = one.cycle(before)
+    remainder, divisor, quotient = (one.after(cycle, name) for name in ("remainder", "divisor", "quotient"))
+    bit, old, size = quotient[0], before["remainder"], before["divisor"]
+    taken = choose(graph, one.opposite, graph.add(old, size), minus(graph, old, size))
+    bound = graph.and_(one.fits(remainder, size, doubled=False), one.has_sign(remainder))
+    found = [
+        Equality("quotient", quotient[1:], before["quotient"][:-1]),
+        Equality("remainder", remainder, choose(graph, graph.and_(bit, one.by_zero ^ 1), taken, old)),
+        Equality("bound of the remainder", [bound], [TRUE]),
+        Equality("bit of a division by zero", [graph.and_(bit, one.by_zero)], [one.by_zero]),
+        Equality("state", one.after(cycle, "state"), constant(_DIVIDE if steps else _FINISH, 2)),
+        Equality("end", cycle.port("done"), [FALSE]),
+    ]
+    if steps:
+        found += [
+            Equality("steps left", one.after(cycle, "steps_left"), constant(steps - 1, 6)),
+            Equality("divisor", divisor, [*size[1:], size[-1]]),
+        ]
+    return found
+
+
+def broken(gates: ClockedGates) -> list[list[Claim]]:
+    """Claims that are wrong: a dividend of 2**32 - 2 arrives as 2**32 - 1, a divisor likewise, and vice versa."""
+    return [claims(gates, fault=rare(name, 0xFFFF_FFFF))[:1] for name in ("op_a", "op_b")]

@@ -1,0 +1,68 @@
+"""Claims that words of gates are equal under assumptions, for all values of the variables."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from xpulpnn_sim.formal import sat
+from xpulpnn_sim.formal.gate_graph import GateGraph
+from xpulpnn_sim.formal.unit_proof import shown
+
+
+class Equality(NamedTuple):
+    """Two words that must be equal.
+
+    Parameters
+    ----------
+    name : str
+        What they are.
+    found, wanted : sequence of int
+        Literals, lowest bit first: by the unit, and by its definition.
+    """
+
+    name: str
+    found: Sequence[int]
+    wanted: Sequence[int]
+
+
+def unequal(
+    graph: GateGraph,
+    assumed: int,
+    equalities: Sequence[Equality],
+    ports: Mapping[str, Sequence[int]],
+    timeout_s: float,
+) -> str:
+    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not.
+
+    Parameters
+    ----------
+    graph : GateGraph
+        Holds the literals.
+    assumed : int
+        Literal of the assumption.
+    equalities : sequence of Equality
+        What is claimed.
+    ports : mapping
+        Words that tell the case, by name.
+    timeout_s : float
+        Seconds for the solver.
+
+    Raises
+    ------
+    GaveUpError
+        If the solver does not finish.
+    """
+    pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
+    words = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
+    different = sat.prove_equal(graph, (words[0], words[1]), timeout_s=int(timeout_s), sweep=True)
+    if different is None:
+        return ""
+    given = dict.fromkeys(different.ones, 1)
+    for name, *both in equalities:
+        found, wanted = (_number(graph.evaluate(given, word)) for word in both)
+        if found != wanted:
+            return f"{shown(graph, ports, different.ones)}: {name} must be {wanted:#x}, not {found:#x}"
+    return shown(graph, ports, different.ones)
+
+
+def _number(bits: Sequence[int]) -> int:
+    return sum(bit << place for place, bit in enumerate(bits))
