@@ -68,7 +68,7 @@ ARROWS = {
     "sim/xpulpnn_sim/bench": Arrows(
         (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
     ),
-    "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth",)),
+    "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth", "numpy")),
     "sim/xpulpnn_sim/core_mutation": Arrows(
         (*BASE, *sim("harness", "verify", "formal", "mutation", "core_mutation")), ("amaranth", "numpy")
     ),
