@@ -49,9 +49,14 @@ def random_word(rng: Random) -> int:
             return raw
 
 
+_LOW_ZEROS = 0.2
+
+
 def random_words(rng: Random, count: int) -> Words:
-    """``count`` words of :func:`random_word`."""
-    return np.array([random_word(rng) for _ in range(count)], dtype=np.uint32)
+    """``count`` words of :func:`random_word`, one in five above a run of zeros, so that the lowest one is anywhere."""
+    words = [random_word(rng) for _ in range(count)]
+    shifts = [rng.randrange(XLEN) if rng.random() < _LOW_ZEROS else 0 for _ in range(count)]
+    return np.array([word << shift & WORD_MASK for word, shift in zip(words, shifts, strict=True)], dtype=np.uint32)
 
 
 def corner_pairs(width: int) -> tuple[Words, Words]:

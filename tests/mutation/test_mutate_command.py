@@ -1,90 +1,12 @@
 """Mutants of hardware units: made, found by the benches, proved equivalent, and shown."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from xpulpnn_sim.bench.runner import available
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.mutation.equivalence import DIFFERENT, EQUIVALENT, LEGAL, identical, prove
-from xpulpnn_sim.mutation.gates import make_gates
-from xpulpnn_sim.mutation.legal import Surroundings
-from xpulpnn_sim.mutation.mutants import BASE, LIST, SELECT
-from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS, find_abc
-from xpulpnn_sim.yosys import find_yosys
-
-# y is a & b, which q follows; what the cell $2 makes has no effect
-UNIT = """module \\top
-  wire input 1 \\a
-  wire input 2 \\b
-  wire output 3 \\y
-  wire input 4 \\clk
-  wire output 5 \\q
-  wire \\unused
-  cell $dff $3
-    parameter \\CLK_POLARITY 1
-    parameter \\WIDTH 1
-    connect \\CLK \\clk
-    connect \\D \\y
-    connect \\Q \\q
-  end
-  cell $and $1
-    parameter \\A_SIGNED 0
-    parameter \\B_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\B_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\a
-    connect \\B \\b
-    connect \\Y \\y
-  end
-  cell $or $2
-    parameter \\A_SIGNED 0
-    parameter \\B_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\B_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\a
-    connect \\B \\b
-    connect \\Y \\unused
-  end
-end
-"""
-
-
-CHANGES = [
-    ("inv -module top -cell $1 -port Y", DIFFERENT),
-    ("inv -module top -cell $2 -port Y", EQUIVALENT),
-    ("inv -module top -cell $3 -port D", DIFFERENT),
-    # of a & b only b is left: the same where a is 1
-    ("const1 -module top -cell $1 -port A", LEGAL),
-    # what q holds is what the mutant holds, and nothing else is changed
-    ("const0 -module top -cell $2 -port A", EQUIVALENT),
-]
-
-
-@pytest.mark.unit
-def test_what_is_proved_about_mutants(tmp_path: Path) -> None:
-    if not any(map(shutil.which, ABC_PROGRAMS)):
-        pytest.skip("abc is not installed")
-    (tmp_path / BASE).write_text(UNIT)
-    lines = [
-        f"mutate -ctrl {SELECT} 3 {number} -portbit 0 -mode {change}\n" for number, (change, _) in enumerate(CHANGES, 1)
-    ]
-    (tmp_path / LIST).write_text("".join(lines))
-    gates = make_gates("top", tmp_path, find_yosys())
-
-    def a_is_1(around: Surroundings) -> int:
-        return around.inputs["a"][0]
-
-    found = [prove(gates.compare(number), a_is_1, find_abc(), 10) for number in range(1, len(CHANGES) + 1)]
-    assert [proof.verdict for proof in found] == [verdict for _, verdict in CHANGES]
-    # the first one is seen at once, with a = 1, the third one after a step
-    assert found[0].example.startswith("cycle 0: a=0x1")
-    assert found[2].example.startswith("cycle 1: ")
-    assert [identical(gates.compare(number)) for number in (1, 2)] == [False, True]
 
 
 @pytest.mark.unit

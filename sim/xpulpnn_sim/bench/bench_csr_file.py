@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn.isa.csr import ALL_BITS, CSRS, Csr, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import ALL_BITS, CSRS, PERFORMANCE_EVENTS, Csr, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.bench.cadence import Dut, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.bench.csr_model import LOOP_NAMES, CsrCycle, CsrModel
@@ -19,6 +19,7 @@ from xpulpnn_sim.stimuli import random_word
 RANDOM_CYCLES = 1500
 READS_BETWEEN = 0.3
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
+EVENTS = len(PERFORMANCE_EVENTS)
 PORTS = {
     "csr__addr": "address",
     "csr__valid": "valid",
@@ -66,7 +67,7 @@ def surroundings(rng: Random) -> CsrCycle:
         enter_interrupt=rng.random() < 0.5,
         enter_cause=rng.randrange(XLEN),
         loop_values=tuple(random_word(rng) for _ in LOOP_NAMES),
-        events=rng.getrandbits(12),
+        events=rng.getrandbits(EVENTS),
         operand=random_word(rng),
     )
 
@@ -106,13 +107,14 @@ def directed(rng: Random) -> Iterator[CsrCycle]:
             yield replace(surroundings(rng), leave=True)
             yield read(by_name["mstatus"], rng)
     yield from full_counters(by_name, rng)
+    yield from almost_full_counters(by_name, rng)
 
 
 def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
     """Counters across the end of their range, inhibited or not; performance counters in every mode."""
     yield access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
-        for high in ALMOST_FULL:
+        for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
             yield access(by_name[f"{name}h"], "WRITE", high, rng)
             yield access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
             for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
@@ -121,10 +123,23 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
     if "pcmr" in by_name:
         for mode in range(4):
             yield access(by_name["pcmr"], "WRITE", mode, rng)
-            yield access(by_name["pcer"], "WRITE", rng.getrandbits(12) | 1 << rng.randrange(12), rng)
+            yield access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
             yield access(by_name["pccrall"], "WRITE", ALMOST_FULL[0], rng)
-            yield from (replace(surroundings(rng), events=0xFFF) for _ in range(3))
+            yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
             yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
+
+
+def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
+    """Lower halves one bit away from those that carry, up and, where an instruction is taken back, down."""
+    for name in ("mcycle", "minstret"):
+        low, high = by_name[name], by_name[f"{name}h"]
+        for place in range(XLEN):
+            for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, ALL_BITS):
+                yield access(low, "WRITE", value, rng)
+                # one more, which is taken back in the cycle after the next
+                for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
+                    looks = replace(read(rng.choice((low, high)), rng), clock_runs=True, retire=counts)
+                    yield replace(looks, retire_final=counts, retire_cancel=cancels)
 
 
 def anything(rng: Random) -> Iterator[CsrCycle]:

@@ -109,6 +109,9 @@ class Pipeline:
     def _check(self, if_pc: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
         """The unit's outputs in the middle of the cycle; ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
+        if sample(dut.if_back):
+            ends = [hex(sample(dut.lpend0)), hex(sample(dut.lpend1))]
+            assert hex(if_pc) in ends, f"fetching goes back at {if_pc:#x}, loops end at {ends} {where}"
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
             board.equal(hex(sample(dut.id_next)), hex(leaving.sequel), f"id_next {where}")

@@ -28,6 +28,10 @@ class BufferPorts(NamedTuple):
     pc: int
     word: int
     error: int
+    idle: int
+    instr__req: int
+    instr__gnt: int
+    instr__rvalid: int
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
@@ -82,6 +86,19 @@ def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scor
     board.compare(want, got)
 
 
+def _check_idle(cycles: Sequence[BufferPorts], board: Scoreboard) -> None:
+    """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
+    under_way = 0
+    want: list[int] = []
+    got: list[int] = []
+    for ports in cycles:
+        if not ports.redirect:
+            want.append(not (under_way or ports.instr__req))
+            got.append(ports.idle)
+        under_way += (ports.instr__req & ports.instr__gnt) - ports.instr__rvalid
+    board.compare({"idle": want}, {"idle": got})
+
+
 def _check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: valid one cycle per word after the redirect, and then in every cycle."""
     ready_at = len(cycles)
@@ -104,6 +121,7 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
             await consume(dut, rng, habits)
         cycles = [BufferPorts(*row) for row in monitor.rows]
         _check_delivery(cycles, code, board)
+        _check_idle(cycles, board)
         if timing is PROMPT:
             _check_promptness(cycles, code, board)
         await pulse_reset(dut)

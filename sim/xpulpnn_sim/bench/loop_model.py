@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 
 HARDWARE_LOOPS = 2
 START, END, COUNT = range(3)
@@ -28,6 +28,7 @@ _LARGE_COUNTS = (0x0001_0000, 0x8000_0000, 0x8000_0001)
 _LARGE_COUNT_PROBABILITY = 0.1
 _FAR_PROBABILITY = 0.3
 _LATE_PROBABILITY = 0.5
+_TWIN_PROBABILITY = 0.15
 _TAKEN_PROBABILITY = 0.35
 
 
@@ -171,6 +172,9 @@ class RandomExecution:
         if (pc - self.base) & WORD_MASK > SPAN_BYTES:
             kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
+        if rng.random() < _TWIN_PROBABILITY:
+            # one bit away from an end: nothing must go back there
+            end ^= 1 << rng.randrange(1, XLEN)
         large = rng.random() < _LARGE_COUNT_PROBABILITY
         return LoopAction(
             kind,

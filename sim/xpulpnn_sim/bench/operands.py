@@ -116,14 +116,18 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """What the ALU shows for ``insn``: the branch condition, the new base or address, or the value of rd."""
+    """What the ALU shows for ``insn``: the branch condition, the new base or address, or the value of rd.
+
+    Bases and addresses are taken from ``sum``, past the choice of the result.
+    """
     if insn.is_branch:
         assert effects.taken is not None
         return {"comparison": effects.taken.astype(np.uint32)}
     if insn.is_mac_load or insn.writes_base:
-        return {"result": operands["op_a"] + operands["op_b"] if effects.base is None else effects.base}
+        total = operands["op_a"] + operands["op_b"]
+        return {"result": total if effects.base is None else effects.base, "sum": total}
     if insn.is_load or insn.is_store:
         assert effects.address is not None
-        return {"result": effects.address}
+        return {"result": effects.address, "sum": effects.address}
     assert effects.rd is not None
     return {"result": effects.rd}

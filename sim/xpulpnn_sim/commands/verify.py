@@ -1,6 +1,7 @@
 """``xpulpnn verify``: random programs on the core in lock step with the simulator."""
 
 import argparse
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import verify_c, verify_cluster
+from xpulpnn_sim.commands import verify_c, verify_cluster, verify_coverage
 from xpulpnn_sim.commands.common import (
     BOTH_FORMS,
     FAILED,
@@ -25,6 +26,7 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
+from xpulpnn_sim.coverage.campaign import CoveredResult, run_covered_chunk
 from xpulpnn_sim.exits import Reason
 from xpulpnn_sim.farm.dask_pool import FarmLostError, require_dask
 from xpulpnn_sim.files import write_text
@@ -83,11 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write minimal failing programs there")
     verify_c.add_arguments(parser)
     verify_cluster.add_arguments(parser)
+    verify_coverage.add_arguments(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
+    verify_coverage.require(arguments)
     if arguments.c_programs is not None:
         if arguments.dask:
             raise InputError("--dask must be left out with --c-programs")
@@ -99,18 +103,22 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.json)
     if arguments.output is not None:
         require_folder(arguments.output, "--output")
-    if arguments.dask:
+    covered = None
+    if arguments.coverage is not None:
+        if len(plans) > 1:
+            raise InputError(f"--coverage must be of one preset at a time, not {len(plans)}")
+        covered = verify_coverage.CoverageRun(arguments, plans[0])
+    elif arguments.dask:
         require_dask(arguments.dask)
     else:
         prepare(arguments.engine, [plan.config for plan in plans])
-    found: list[Result] = []
+    found: list[Result | CoveredResult] = []
     console = output()
     stopped, lost = False, None
     with progress_bar("instructions", arguments.instructions) as (progress, task):
         try:
             with single_interrupt(), _executor(arguments) as executor:
-                programs = work(arguments.seed, plans)
-                for result in results(executor, programs, arguments.instructions, keep_going=arguments.keep_going):
+                for result in covered.results(executor) if covered else _results(executor, arguments, plans):
                     found.append(result)
                     progress.advance(task, result.verdict.instructions)
         except (KeyboardInterrupt, FarmLostError) as stop:
@@ -120,13 +128,20 @@ def run(arguments: argparse.Namespace) -> int:
         _report(failure, arguments, console)
     summary = _summary(found, plans) | {"complete": not stopped}
     _print(summary, console)
+    wrong = False
+    if covered is not None:
+        covered.show(console)
+        reached = covered.summary()
+        summary |= {"coverage": reached}
+        wrong = bool(reached["impossible"])
+        covered.write(summary)
     write_json(arguments.json, summary)
     if stopped:
         console.print(f"INCOMPLETE: interrupted after {len(found)} programs", markup=False, soft_wrap=True)
         if lost is not None:
             raise lost
         return INTERRUPTED
-    return FAILED if failures else OK
+    return FAILED if failures or wrong else OK
 
 
 def _plans(arguments: argparse.Namespace) -> list[Plan]:
@@ -156,14 +171,23 @@ def _plans(arguments: argparse.Namespace) -> list[Plan]:
     return plans
 
 
+def _results(executor: Executor, arguments: argparse.Namespace, plans: list[Plan]) -> Iterator[Result]:
+    """Programs one after the other until there are enough instructions."""
+    programs = work(arguments.seed, plans)
+    return results(executor, programs, arguments.instructions, keep_going=arguments.keep_going)
+
+
 def _executor(arguments: argparse.Namespace) -> AbstractContextManager[Executor]:
     if arguments.dask:
         return dask_workers(arguments.dask, arguments.engine)
+    if arguments.coverage is not None:
+        return local_processes(arguments.jobs, arguments.engine, run_covered_chunk)
     return local_processes(arguments.jobs, arguments.engine)
 
 
-def _report(failure: Result, arguments: argparse.Namespace, console: Console) -> None:
+def _report(failed: Result | CoveredResult, arguments: argparse.Namespace, console: Console) -> None:
     """Tell a failure, and its minimal program."""
+    failure = Result(failed.seed, failed.plan, failed.verdict, failed.coverage, failed.wall_s)
     console.print(f"program {failure.seed} fails:", failure.verdict.text, sep="\n", markup=False, soft_wrap=True)
     design = DESIGNS[arguments.engine]()
     case = failure.plan.case(failure.seed)
@@ -182,7 +206,7 @@ def _report(failure: Result, arguments: argparse.Namespace, console: Console) ->
     (arguments.output / f"fail{failure.seed}.elf").write_bytes(elf_bytes(case.program.executable()))
 
 
-def _summary(results: list[Result], plans: list[Plan]) -> dict[str, Any]:
+def _summary(results: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict[str, Any]:
     total = Coverage()
     for result in results:
         total.merge(result.coverage)

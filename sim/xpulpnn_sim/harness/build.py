@@ -36,6 +36,9 @@ ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
 """For a design with a repeated module: both passes would name variables and tables of each instance differently, which
 makes each a function of its own."""
 
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
+"""For a model that counts which lines and bits are used."""
+
 # Only the evaluation runs every cycle; the run-time library just costs compile time.
 _OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O1")
 _CXX_FLAGS = "-std=c++20 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
@@ -152,7 +155,9 @@ def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environ
     return archive
 
 
-def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None) -> Path:
+def build_model(
+    rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
+) -> Path:
     """Path of the shared library simulating a design, compiled if the cache does not hold it.
 
     Parameters
@@ -163,6 +168,8 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
         Whether the model can write waveforms (slower).
     added : mapping of str to str or None
         C++ source files to link to the model, by name.
+    covered : bool
+        Whether it counts executed lines and toggled bits (slower).
     """
     files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
@@ -170,6 +177,7 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
     flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
     flags += ALIKE_FLAGS if rig.repeated else ()
     flags += ["--trace-fst", "--trace-structs"] if trace else []
+    flags += COVERAGE_FLAGS if covered else ()
     root = require_verilator()
     # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
@@ -197,7 +205,8 @@ def build_model(rig: Rig, *, trace: bool = False, added: Mapping[str, str] | Non
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment
         make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}", *_OPTIMISATION]
-        archive = _runtime(cache, objects, repr((how, trace, files["lz4.h"])), make, environment)
+        kind = (how, trace, files["lz4.h"], *(("covered",) if covered else ()))
+        archive = _runtime(cache, objects, repr(kind), make, environment)
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
         _run([*make, "-j", "2", *parts], objects, environment)
         model = folder / "model.so"

@@ -42,6 +42,7 @@ def run_program(
     waves: Waves | None = None,
     library: Path | None = None,
     harts: int = 1,
+    closing: Callable[[], None] | None = None,
 ) -> RunResult:
     """Run a program on the core, or on all cores of a cluster, until it ends.
 
@@ -71,6 +72,8 @@ def run_program(
         Compiled model to run; None: that of the configuration.
     harts : int
         Cores of a model that is no cluster.
+    closing : callable or None
+        Called when the run is over, before the model is freed.
 
     Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
     built.
@@ -130,6 +133,8 @@ def run_program(
         if together is not None and not session.checks.mismatches and end.reason is Reason.PASS:
             session.checks.note(together.finish(session.model.harts["retired"].tolist()))
         result = session.result(end, memory, name_of, session.model.cycles)
+        if closing is not None:
+            closing()
     finally:
         session.close()
     result.output, result.accounts = bytes(host.printed), accounts

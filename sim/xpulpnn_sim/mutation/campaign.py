@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import xpulpnn_sim.bench
+import xpulpnn_sim.formal
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.bench.benched import BenchedUnit
 from xpulpnn_sim.bench.runner import run_bench
 from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.mutation.equivalence import EQUIVALENT, METHOD, Proof, identical, prove
-from xpulpnn_sim.mutation.gates import SCRIPT, MutantGates, make_gates
+from xpulpnn_sim.formal.mutated_gates import Change, mutated_netlist
+from xpulpnn_sim.mutation.equivalence import EQUIVALENT, Proof, Prover
 from xpulpnn_sim.mutation.judged import Judged
-from xpulpnn_sim.mutation.legal import assumption_of
-from xpulpnn_sim.mutation.mutants import SELECT, Mutant, mutate
+from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
+from xpulpnn_sim.mutation.mutants import BASE, SELECT, Mutant, mutate
+from xpulpnn_sim.mutation.replay import Replayed, replay
 from xpulpnn_sim.mutation.summary import RESULT, keep
-from xpulpnn_sim.riscv_formal.model_check import find_abc
 from xpulpnn_sim.yosys import Yosys
 
 _VERDICTS, _PROOFS = "verdicts.jsonl", "proofs.jsonl"
@@ -89,23 +89,38 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     mutated = mutate(benched, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (folder / name for name in (_VERDICTS, _PROOFS))
     told_bench = {"bench": f"xpulpnn_sim.bench.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
+    limit = {"limit_s": settings.limit_s}
     key = hashlib.sha256(
-        json.dumps(
-            [mutated.design.text, told_bench, settings.bench_seed, settings.limit_s, METHOD, SCRIPT], default=list
-        ).encode()
+        json.dumps([mutated.design.text, told_bench, settings.bench_seed, settings.limit_s], default=list).encode()
     ).hexdigest()
     stamp = folder / "key"
     if not (resume and stamp.exists() and stamp.read_text() == key):
         for path in (verdicts, proofs):
             path.unlink(missing_ok=True)
         write_text(stamp, key)
-    gates = make_gates(mutated.design.manifest["top"], folder, yosys) if settings.proof_s else None
-    same = set(_identical(gates, mutated.mutants, told)) if gates else set[int]()
+    top = mutated.design.manifest["top"]
+    changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutated.mutants]
+    netlist = mutated_netlist(folder / BASE, top, changes, yosys)
+    prover = Prover(unit, mutated, netlist, settings.proof_s) if settings.proof_s else None
+    # no bench needs to look at a mutant that has the gates of the unit
+    same = {mutant.number for mutant in mutated.mutants if prover and prover.is_identical(mutant.number)}
     judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
     benches = _digest(Path(xpulpnn_sim.bench.__file__).parent)
     # a bench that has changed since then may find what it did not find
     known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
     waiting = [number for number in judged if number not in known]
+    if waiting:
+        told("record", 0, 1)
+        replayed = replay(
+            unit, benched.emit(), mutated, netlist, folder, {**told_bench, **limit}, seed=settings.bench_seed
+        )
+        with verdicts.open("a") as file:
+            for number in waiting:
+                one = replayed.get(number, Replayed(outcome=SAME))
+                if one.outcome != OPEN:
+                    row = {"mutant": number, "killed": "check" if one.outcome == KILLED else "", "test": one.test}
+                    file.write(f"{json.dumps({**row, 'benches': benches})}\n")
+        waiting = [number for number in waiting if number in replayed and replayed[number].outcome == OPEN]
     if waiting:
         work = {
             "mutants": waiting,
@@ -126,14 +141,14 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
                 data=data,
                 module="mutants",
             )
-        known = {row["mutant"]: row for row in _rows(verdicts)}
+    known = {row["mutant"]: row for row in _rows(verdicts)}
     missing = [number for number in judged if number not in known]
     if missing:
         raise ToolError(f"bench of {unit} must judge every mutant, but did not {len(missing)} of them")
     if known[_NONE]["killed"]:
         raise ToolError(f"bench of {unit} must pass on the unit itself, but {known[_NONE]['test']} failed")
     left = [mutant for mutant in mutated.mutants if mutant.number in judged and not known[mutant.number]["killed"]]
-    proved = _proofs(left, benched, gates, settings, proofs, told) if gates else {}
+    proved = _proofs(left, prover, settings, proofs, told) if prover else {}
     proved |= dict.fromkeys(same, Proof(verdict=EQUIVALENT))
     found = [
         _judged(mutant, known.get(mutant.number), proved.get(mutant.number, Proof(verdict="")))
@@ -153,33 +168,22 @@ def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> 
     return Judged(mutant=mutant, killed=killed, test=test, proof=proof.verdict, example=proof.example)
 
 
-def _identical(gates: MutantGates, mutants: Sequence[Mutant], told: Told) -> Iterator[int]:
-    """Numbers of the mutants whose gates are those of the unit: no bench needs to look at them."""
-    for mutant in mutants:
-        told("gates", mutant.number, len(mutants))
-        if identical(gates.compare(mutant.number)):
-            yield mutant.number
-
-
-def _proofs(
-    left: Sequence[Mutant], unit: BenchedUnit, gates: MutantGates, settings: Settings, path: Path, told: Told
-) -> dict[int, Proof]:
+def _proofs(left: Sequence[Mutant], prover: Prover, settings: Settings, path: Path, told: Told) -> dict[int, Proof]:
     """What is proved about the mutants that are left, by number; kept as it comes."""
-    # what may be assumed may have changed
-    assumed = _digest(Path(__file__).parent)
+    # what is known to occur may have changed, or how it is searched
+    method = _digest(Path(xpulpnn_sim.formal.__file__).parent)
     found = {
         row["mutant"]: Proof(verdict=row["proof"], example=row["example"])
         for row in _rows(path)
-        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row.get("assumed") == assumed)
+        if row["proof"] == EQUIVALENT or (row["proof_s"] >= settings.proof_s and row["method"] == method)
     }
-    assumption, abc = assumption_of(unit), find_abc()
     for done, mutant in enumerate(left):
         told("proofs", done, len(left))
         if mutant.number not in found:
-            proof = prove(gates.compare(mutant.number), assumption, abc, settings.proof_s)
+            proof = prover.prove(mutant.number)
             row = {"mutant": mutant.number, "proof": proof.verdict, "example": proof.example}
             with path.open("a") as file:
-                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'assumed': assumed})}\n")
+                file.write(f"{json.dumps({**row, 'proof_s': settings.proof_s, 'method': method})}\n")
             found[mutant.number] = proof
     return {mutant.number: found[mutant.number] for mutant in left}
 

@@ -19,10 +19,7 @@ SELECT = "mutant_select"
 BASE = "base.il"
 """File that holds the unit itself as Yosys understands it; the mutants are changes of it."""
 
-LIST = "mutants.ys"
-"""File with the commands of Yosys that make the mutants."""
-
-_DESIGN = "mutants.v"
+_LIST, _DESIGN = "mutants.ys", "mutants.v"
 _PREPARE = """read_rtlil unit.il
 hierarchy -top {top}
 proc
@@ -110,11 +107,11 @@ def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys)
     """
     emitted = unit.emit()
     top, width = emitted.manifest["top"], count.bit_length()
-    names = {"top": top, "base": BASE, "mutants": LIST, "design": _DESIGN, "select": SELECT}
+    names = {"top": top, "base": BASE, "mutants": _LIST, "design": _DESIGN, "select": SELECT}
     (folder / "unit.il").write_text(rtlil.convert(unit.make(), name=top))
     prepare = _PREPARE.format(**names, count=count, seed=seed, width=width)
-    yosys.run(prepare, folder, what=f"mutants of {top}", results=[BASE, LIST], name="prepare")
-    mutants = tuple(_mutant(line) for line in (folder / LIST).read_text().splitlines())
+    yosys.run(prepare, folder, what=f"mutants of {top}", results=[BASE, _LIST], name="prepare")
+    mutants = tuple(_mutant(line) for line in (folder / _LIST).read_text().splitlines())
     if not mutants:
         raise ToolError(f"yosys must find places for mutants in {top}, but found none")
     yosys.run(_APPLY.format(**names), folder, what=f"mutants of {top}", results=[_DESIGN], name="apply")

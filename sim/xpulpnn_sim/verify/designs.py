@@ -19,7 +19,7 @@ from xpulpnn_sim.verify.stress import Stress
 
 
 def machine_of(stress: Stress) -> Machine:
-    """The surroundings of a random program."""
+    """The surroundings of the core that random programs run on."""
     return Machine(
         bus_errors=BUS_ERRORS,
         grant_stalls=stress.grant_stalls,
@@ -33,7 +33,7 @@ def machine_of(stress: Stress) -> Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listener:
+class Listener:
     """Passes retirements on to a function."""
 
     observer: Observer
@@ -47,7 +47,7 @@ def core_design() -> Design:
     """The Verilated core in lock step with the simulator."""
 
     def run_core(executable: Executable, config: CoreConfig, stress: Stress, observer: Observer) -> Verdict:
-        result = run_program(executable, config, machine_of(stress), lockstep=True, observer=_Listener(observer))
+        result = run_program(executable, config, machine_of(stress), lockstep=True, observer=Listener(observer))
         reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
         return Verdict(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 

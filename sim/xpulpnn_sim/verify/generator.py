@@ -1,6 +1,7 @@
 """Constrained-random programs: a seed decides everything."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 from xpulpnn.config import CoreConfig
@@ -80,7 +81,7 @@ _FUNCTION_SCALE = 4
 """Calls that are assumed of a function while it is written."""
 
 
-def _registers(draw: Draw) -> Block:
+def initial_registers(draw: Draw) -> Block:
     """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
     if draw.decks[Group.REQUANTISE]:
@@ -134,8 +135,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(_function(control, labels, loops) for _ in range(rng.randrange(_FUNCTIONS + 1)))
     context = Context(loops=loops)
-    main: list[Block] = [_registers(draw)]
-    main += [_enabling()] if interrupts else []
+    main: list[Block] = [initial_registers(draw)]
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
     if config.requantise:
@@ -146,7 +146,14 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
         main.append(control.block(context))
         length += count_statements(main[-1:])
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.has_xpulp)
-    return Program((*main, *_signature()), functions, handlers, seed, f"{style} program {seed}")
+    return framed(Program(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts)
+
+
+def framed(program: Program, *, interrupts: bool) -> Program:
+    """A program whose first block sets the registers, with interrupts enabled behind it, and all registers stored."""
+    first, *blocks = program.main
+    enabling = [_enabling()] if interrupts else []
+    return replace(program, main=(first, *enabling, *blocks, *_signature()))
 
 
 def _function(control: Control, labels: Labels, loops: frozenset[int]) -> Block:

@@ -1,0 +1,79 @@
+"""When outputs of a unit are looked at: what goes with a request or an answer, while there is one.
+
+Ports are bundles by their names: ``tcdm__0__req`` says when ``tcdm__0__addr`` means something. An initiator keeps what
+it asks for until it is granted (OBI).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from xpulpnn_sim.formal.mutant_proof import Held, Situation
+from xpulpnn_sim.formal.situations import Occurring
+
+_SEEN_WITH: Mapping[str, Sequence[str]] = {
+    "req": ("addr", "we", "be", "beats"),
+    "rvalid": ("rdata", "err"),
+    "arvalid": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
+    "awvalid": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
+    "wvalid": ("wdata", "wstrb", "wlast"),
+}
+"""Last parts of the names of ports: what says that there is something, and what goes with it."""
+
+_WRITTEN = ("req", "we", "wdata")
+_ASKED = ("addr", "we", "be", "wdata", "beats")
+_PAYLOAD = "payload"
+
+_OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "prefetch": {"valid": ("word", "error")},
+    "hwloops": {"if_back": ("if_start",), "id_valid": ("hold", "wrong", "id_next")},
+    "quantiser": {"request": ("address",), "done": ("result",)},
+}
+"""The same for benches of units whose ports have names of their own."""
+
+
+def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
+    """When each output is looked at, and which inputs stay.
+
+    Parameters
+    ----------
+    bench : str
+        Bench of the unit.
+    inputs, outputs : collection of str
+        Ports.
+    """
+    pairs = list(_pairs(outputs)) + [
+        ({guard: {1}}, tuple(payload)) for guard, payload in _OF_UNITS.get(bench, {}).items()
+    ]
+    guarded = {name for _, payload in pairs for name in payload}
+    always = tuple(name for name in outputs if name not in guarded)
+    held = [
+        Held(words=tuple(f"{bundle}{part}" for part in _ASKED if f"{bundle}{part}" in inputs), during=name, until=gnt)
+        for name in inputs
+        for bundle in [name.removesuffix("req")]
+        for gnt in [(f"{bundle}gnt",)]
+        if name.endswith("__req") and gnt[0] in outputs
+    ]
+    if not pairs and not held:
+        return Occurring(situations=())
+    return Occurring(
+        situations=[
+            Situation(values={}, outputs=always),
+            *(Situation(values=values, outputs=payload) for values, payload in pairs),
+        ],
+        held=held,
+    )
+
+
+def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
+    """Values of ports, and the outputs that they let be looked at."""
+    for name in outputs:
+        bundle, _, last = name.rpartition("__")
+        if bundle and last in _SEEN_WITH:
+            payload = tuple(f"{bundle}__{part}" for part in _SEEN_WITH[last] if f"{bundle}__{part}" in outputs)
+            if payload:
+                yield {name: {1}}, payload
+        if bundle and last == _WRITTEN[0] and f"{bundle}__{_WRITTEN[2]}" in outputs:
+            yield {f"{bundle}__{part}": {1} for part in _WRITTEN[:2]}, (f"{bundle}__{_WRITTEN[2]}",)
+        if bundle and last == "valid":
+            payload = tuple(other for other in outputs if other.startswith(f"{bundle}__{_PAYLOAD}__"))
+            if payload:
+                yield {name: {1}}, payload
