@@ -146,18 +146,18 @@ class RvfiTap(wiring.Component):
             m.d.sync += wb_valid.eq(ex_valid)
             m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
         with m.Elif(self.fault):
+            load, store = ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT
+            excepted = {
+                "trap": Const(1),
+                "cause": Mux(self.fault_store, store, load),
+                "pc_wdata": self.id_info.handler,
+                **dict.fromkeys(("rd_we", "base_we", "mem_rmask", "mem_wmask"), Const(0)),
+            }
+            m.d.sync += [ex_valid.eq(0), wb_valid.eq(1)]
+            m.d.sync += [in_wb[name].eq(value) for name, value in excepted.items()]
+            # no register behind an If that assigns it too: Yosys 0.70 takes the assignment behind it for one before it
             with m.If(~wb_valid):
-                m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
-            effects = ("rd_we", "base_we", "mem_rmask", "mem_wmask")
-            store, load = ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT
-            m.d.sync += [
-                ex_valid.eq(0),
-                wb_valid.eq(1),
-                in_wb["trap"].eq(1),
-                in_wb["cause"].eq(Mux(self.fault_store, store, load)),
-                in_wb["pc_wdata"].eq(self.id_info.handler),
-                *(in_wb[name].eq(0) for name in effects),
-            ]
+                m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items() if name not in excepted]
         with m.Elif(self.wb_leave):
             m.d.sync += wb_valid.eq(0)
 

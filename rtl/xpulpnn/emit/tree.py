@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from xpulpnn.emit.rtlil import Assign, Sig, Statement, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, bits, sig_width
 
 Patterns = tuple[str, ...]
 
@@ -84,15 +84,55 @@ def _one_hot(patterns: Patterns) -> bool:
 
 
 def tree(statements: Sequence[Statement]) -> list[Node]:
-    """The statements as nodes; choices that lead nowhere are left out."""
+    """The statements as nodes; choices that lead nowhere are left out.
+
+    What a choice assigns is left out too where a statement behind it assigns the same bits anyway: Yosys 0.70 takes the
+    statement for one before the choice.
+    """
+    return _without_overwritten(_tree(statements), ())
+
+
+def _tree(statements: Sequence[Statement]) -> list[Node]:
     nodes = [node for statement in statements for node in _node(statement)]
     return [node for node in nodes if not is_empty([node])]
+
+
+def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[Node]:
+    """Statements without what those in ``later``, which follow in any case, assign again."""
+    kept: list[Node] = []
+    behind = list(later)
+    for node in reversed(nodes):
+        if isinstance(node, Assign):
+            kept += reversed(_pieces(node, later))
+            behind.append(node.target)
+            continue
+        inner = node.with_bodies(partial(_without_overwritten, later=behind))
+        if not is_empty([inner]):
+            kept.append(inner)
+    return kept[::-1]
+
+
+def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
+    """An assignment of those bits that are not assigned later."""
+    target = node.target
+    free = set(range(target.low, target.low + target.width))
+    for other in later:
+        if other.wire == target.wire:
+            free -= set(range(other.low, other.low + other.width))
+    if len(free) == target.width:
+        return [node]
+    found: list[Node] = []
+    for first in sorted(place for place in free if place - 1 not in free):
+        width = next(count for count in range(1, target.width + 1) if first + count not in free)
+        value = bits(node.value, first - target.low, width)
+        found.append(Assign(Slice(target.wire, first, width), value))
+    return found
 
 
 def _node(statement: Statement) -> list[Node]:
     if isinstance(statement, Assign):
         return [statement]
-    arms: list[tuple[Patterns, list[Node]]] = [(patterns, tree(body)) for patterns, body in statement.cases]
+    arms: list[tuple[Patterns, list[Node]]] = [(patterns, _tree(body)) for patterns, body in statement.cases]
     default: list[Node] = []
     at = next((index for index, (patterns, _) in enumerate(arms) if _matches_all(patterns)), None)
     if at is not None:

@@ -23,9 +23,9 @@ _PASSED = 42
 """Exit status of a process whose test has passed: no simulator ends with it by itself."""
 
 
-def _tests() -> list[Any]:
-    """The tests of the unit's bench, in order."""
-    module = import_module(bench_data()["bench"])
+def tests_of(bench: str) -> list[Any]:
+    """The tests of a bench, in order; ``bench`` is the name of its module."""
+    module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
     return [test for each in decorated for test in each.generate_tests()]
 
@@ -33,7 +33,8 @@ def _tests() -> list[Any]:
 @cocotb.test()
 async def every_mutant(dut: Dut) -> None:
     """A process for each mutant, ``jobs`` of them at a time."""
-    data, tests = bench_data(), _tests()
+    data = bench_data()
+    tests = tests_of(data["bench"])
     assert tests, f"{data['bench']} must have tests"
     waiting, running = deque(data["mutants"]), 0
     while waiting or running:

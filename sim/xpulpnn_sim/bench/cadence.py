@@ -8,7 +8,7 @@ cadence with plain delays.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import cocotb
 import numpy as np
@@ -65,10 +65,47 @@ def drive(dut: Dut, ports: Mapping[str, int]) -> None:
         getattr(dut, port).value = value
 
 
-def sample(handle: Dut) -> int:
+class Witness(Protocol):
+    """Hears of every value that a bench samples."""
+
+    def seen(self, handle: Dut, value: int, *, decides: bool) -> int:
+        """The value as the bench gets it; ``decides`` if what the bench does may depend on it."""
+        ...
+
+
+_witnesses: list[Witness] = []
+
+
+def witness(who: Witness) -> None:
+    """Let somebody hear of all that is sampled from now on."""
+    _witnesses.append(who)
+
+
+def unsigned(handle: Dut) -> int:
     """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
-    value = handle.value
-    return int(value) if isinstance(value, Logic) else value.to_unsigned()
+    found = handle.value
+    return int(found) if isinstance(found, Logic) else found.to_unsigned()
+
+
+def sample(handle: Dut, *, decides: bool = True) -> int:
+    """The value of a port, of which others may hear; raises ``ValueError`` for an undefined bit.
+
+    Parameters
+    ----------
+    handle : handle
+        The port.
+    decides : bool
+        Whether the bench may go on in another way for another value, and not only compare it.
+    """
+    value = unsigned(handle)
+    for who in _witnesses:
+        value = who.seen(handle, value, decides=decides)
+    return value
+
+
+def column(values: Sequence[int]) -> npt.NDArray[Any]:
+    """What was sampled, beat by beat, as an array; of the values themselves if somebody wants to know them again."""
+    return np.array(values, dtype=object) if _witnesses else np.array(values)
 
 
 async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
@@ -84,9 +121,9 @@ async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> di
         current = row
         await half_beat(dut, rising=False)
         for handle, values in sampled:
-            values.append(sample(handle))
+            values.append(sample(handle, decides=False))
         await half_beat(dut, rising=True)
-    return {name: np.array(values) for name, values in observed.items()}
+    return {name: column(values) for name, values in observed.items()}
 
 
 class Background(ABC):

@@ -7,6 +7,7 @@ asks the reference model, and interleaves the rows, so that every vector follows
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,10 +47,10 @@ class Batch:
     expected: dict[str, npt.NDArray[np.int64]]
     checked: dict[str, npt.NDArray[np.bool_]]
 
-    def check(self, board: Scoreboard, observed: Mapping[str, npt.ArrayLike]) -> None:
+    def check(self, board: Scoreboard, observed: Mapping[str, Any]) -> None:
         """Compare row by row, so that a failure names the instruction."""
         for name, checked in self.checked.items():
-            column = np.asarray(observed[name])
+            column = np.array(observed[name], dtype=object)
             board.equal(len(column), len(self.row), f"number of values of {name}")
             for index, insn in enumerate(self.insns):
                 mine = np.flatnonzero(checked & (self.row == index))

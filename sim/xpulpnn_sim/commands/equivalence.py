@@ -41,9 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=WHAT,
         default=DOTP,
         help="dotp (default): each structure of the dot-product unit against its definition; emitter: each module of "
-        "the emitted Verilog against Amaranth's RTLIL of the same component, with --preset all for every preset; mult: "
-        "every operation of the multiplier; decoder: every 32-bit word against the instruction table; compressed: "
-        "every 16-bit word; all: these three in one table",
+        "the emitted Verilog against Amaranth's RTLIL of the same component; mult: every operation of the multiplier; "
+        "div: the divider; quantiser: pv.qnt, for any thresholds and memory; requantiser: pv.rq*; decoder: every "
+        "32-bit word against the instruction table; compressed: every 16-bit word; cluster: arbiters and event unit; "
+        "all: everything but the emitter in one table; each but dotp with --preset all for every preset",
     )
     add_configuration(parser)
     equivalence_emitter.add_arguments(parser)

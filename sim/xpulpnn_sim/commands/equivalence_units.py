@@ -1,116 +1,223 @@
 """``xpulpnn equivalence mult``, ``compressed`` …: units of the core against their definitions."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
 from typing import Any, get_args
 
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig, Multiplier
-from xpulpnn_sim.commands.common import FAILED, OK, configuration, output, progress_bar, write_json
-from xpulpnn_sim.formal import compressed, decoder, multiplier
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
+from xpulpnn.errors import InputError
+from xpulpnn.settings import apply_settings
+from xpulpnn_sim.commands.common import FAILED, OK, assignments, output, progress_bar, write_json
+from xpulpnn_sim.formal import compressed, decoder, divider, dot_products, multiplier, quantiser, requantiser
 from xpulpnn_sim.formal.elaborate import clocked_gates
+from xpulpnn_sim.formal.equivalence import structures
 from xpulpnn_sim.formal.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
 from xpulpnn_sim.harness.models import cached_emission
 
 _TITLE = "each unit against its definition, for all inputs"
+_CLUSTER = "cluster"
+"""Preset of the cluster whose parts are proved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A unit in one structure: the claims about it, and for each fault some about the unit with it."""
+    """A unit in one structure: the claims about it, and for each fault some about the unit with it.
+
+    Parameters
+    ----------
+    name : str
+        Unit and structure.
+    key : hashable
+        Same for the same unit in other configurations.
+    claims, broken : callable
+        Make the claims.
+    """
 
     name: str
-    claims: Sequence[Claim]
-    broken: Sequence[Sequence[Claim]]
+    key: Hashable
+    claims: Callable[[], Sequence[Claim]]
+    broken: Callable[[], Sequence[Sequence[Claim]]]
+
+
+Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]
+"""Of a configuration and its fields that are fixed."""
+
+
+def _unit(name: str, top: str, config: CoreConfig, about: ModuleType, *arguments: str, key: object = None) -> Subject:
+    """A unit whose claims a module makes of its gates and, if named, its ``ports`` and the ``config``."""
+    verilog, manifest = cached_emission(top, config)
+
+    def given() -> list[Any]:
+        known = {"ports": manifest["ports"], "config": config}
+        return [clocked_gates(verilog, manifest["top"]), *(known[each] for each in arguments)]
+
+    return Subject(
+        name=name,
+        # without the comment that tells the configuration
+        key=(top, verilog.partition("\n\n")[2], key),
+        claims=lambda: about.claims(*given()),
+        broken=lambda: about.broken(*given()),
+    )
+
+
+def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
+    settings = [name.removeprefix("dotp.") for name in fixed]
+    for label, one in structures(config, settings).items():
+        words = [text.partition("=")[2] for text in label.split()]
+        yield _unit(f"dotp {' '.join(words)}", "dotp", one, dot_products, "ports", "config")
 
 
 def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
     for structure in (config.multiplier,) if "multiplier" in fixed else get_args(Multiplier):
-        verilog, manifest = cached_emission("mult", replace(config, multiplier=structure))
-        gates, ports = clocked_gates(verilog, manifest["top"]), manifest["ports"]
-        yield Subject(
-            name=f"mult {structure}", claims=multiplier.claims(gates, ports), broken=multiplier.broken(gates, ports)
-        )
+        yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), multiplier, "ports")
 
 
-def _compressed(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    verilog, manifest = cached_emission("compressed-decoder", config)
-    gates = clocked_gates(verilog, manifest["top"])
-    yield Subject(name="compressed decoder", claims=compressed.claims(gates), broken=compressed.broken(gates))
+def _divider(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    yield _unit("divider", "div", config, divider)
+
+
+def _quantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    if config.widths & {4, 2}:
+        yield _unit("quantiser", "quantiser", config, quantiser, "config")
+
+
+def _requantiser(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    if config.requantise:
+        yield _unit("requantiser", "requantiser", config, requantiser, "ports", "config")
 
 
 def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
-    verilog, manifest = cached_emission("decoder", config)
-    gates, ports = clocked_gates(verilog, manifest["top"]), manifest["ports"]
-    yield Subject(
-        name="decoder", claims=decoder.claims(gates, ports, config), broken=decoder.broken(gates, ports, config)
-    )
+    rows = (config.extensions, config.widths)
+    yield _unit("decoder", "decoder", config, decoder, "ports", "config", key=rows)
 
 
-UNITS: dict[str, Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]] = {
+def _compressed(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    yield _unit("compressed decoder", "compressed-decoder", config, compressed)
+
+
+def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+    # Amaranth takes long to import
+    from xpulpnn_sim.formal import cluster_parts
+    from xpulpnn_sim.properties.cluster import PARTS
+
+    for part in PARTS.values():
+        for one in part(CLUSTER_PRESETS[_CLUSTER]):
+            text = one.emit().text
+            yield Subject(
+                name=one.unit,
+                key=text,
+                claims=partial(cluster_parts.claims, one, text),
+                broken=partial(cluster_parts.broken, one),
+            )
+
+
+UNITS: Mapping[str, Subjects] = {
     "mult": _multipliers,
+    "div": _divider,
+    "quantiser": _quantiser,
+    "requantiser": _requantiser,
     "decoder": _decoder,
     "compressed": _compressed,
+    "cluster": _cluster,
 }
-"""Subjects of each unit, given a configuration and its fields that are fixed."""
+"""Subjects of each unit."""
+
+_ALL: Mapping[str, Subjects] = {"dotp": _dot_products, **UNITS}
+
+
+def _subjects(arguments: argparse.Namespace) -> list[tuple[Subject, list[str]]]:
+    """What is to be proved, each with the presets that have it."""
+    fixed = [text.partition("=")[0].replace("-", "_") for text in arguments.settings]
+    wanted = _ALL if arguments.what == "all" else {arguments.what: UNITS[arguments.what]}
+    names = PRESETS if arguments.preset == "all" else [arguments.preset]
+    found: dict[Hashable, tuple[Subject, list[str]]] = {}
+    for name, subjects in ((name, subjects) for subjects in wanted.values() for name in names):
+        config = apply_settings(preset(name), assignments(arguments))
+        for one in subjects(config, fixed):
+            found.setdefault(one.key, (one, []))[1].append(name)
+    if not found:
+        raise InputError(f"preset must have the unit {arguments.what}, not be {arguments.preset}")
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """What became of a subject: its presets, its claims, and for each fault whether it was found."""
+
+    presets: Sequence[str]
+    proofs: Sequence[UnitProof]
+    faults: Sequence[bool]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails unless every fault was found and every claim proved."""
-    config = configuration(arguments)
-    fixed = [text.partition("=")[0].replace("-", "_") for text in arguments.settings]
-    wanted = list(UNITS) if arguments.what == "all" else [arguments.what]
-    found: list[UnitProof] = []
-    faults: list[tuple[str, bool]] = []
+    results: list[_Result] = []
     with progress_bar("reading", None) as (progress, task):
-        subjects = [one for name in wanted for one in UNITS[name](config, fixed)]
-        progress.reset(task, total=sum(len(one.claims) + len(one.broken) for one in subjects))
-        for one in subjects:
+        subjects = _subjects(arguments)
+        progress.reset(task, total=len(subjects))
+        for one, presets in subjects:
             progress.update(task, description=f"{one.name}: faults")
-            for broken in one.broken:
+            faults: list[bool] = []
+            for broken in one.broken():
                 outcomes = proofs(one.name, broken, timeout_s=arguments.timeout)
-                faults.append((one.name, any(outcome.verdict == DIFFERENT for outcome in outcomes)))
-                progress.advance(task)
-            progress.update(task, description=one.name)
-            for outcome in proofs(one.name, one.claims, timeout_s=arguments.timeout):
-                found.append(outcome)
-                progress.advance(task)
+                faults.append(any(outcome.verdict == DIFFERENT for outcome in outcomes))
+            found: list[UnitProof] = []
+            for claim in one.claims():
+                progress.update(task, description=f"{one.name}: {claim.what}")
+                found += proofs(one.name, [claim], timeout_s=arguments.timeout)
+            results.append(_Result(presets=presets, proofs=found, faults=faults))
+            progress.advance(task)
     console = output()
-    console.print(_table(found))
-    for outcome in found:
+    console.print(_table(results, list(PRESETS) if arguments.preset == "all" else [arguments.preset]))
+    outcomes = [outcome for result in results for outcome in result.proofs]
+    for outcome in outcomes:
         if outcome.verdict == DIFFERENT:
             console.print(f"{outcome.unit} {outcome.what}: {outcome.example}", markup=False, soft_wrap=True)
-    missed = [name for name, seen in faults if not seen]
-    equal = sum(outcome.verdict == EQUAL for outcome in found)
-    seconds = sum(outcome.seconds for outcome in found)
+    equal = sum(outcome.verdict == EQUAL for outcome in outcomes)
+    caught = [seen for result in results for seen in result.faults]
     console.print(
-        f"{equal} of {len(found)} proved in {seconds:.0f} s; before that {len(faults) - len(missed)} of {len(faults)} "
-        "injected faults were found"
+        f"{equal} of {len(outcomes)} proved in {sum(outcome.seconds for outcome in outcomes):.0f} s; before that "
+        f"{sum(caught)} of {len(caught)} injected faults were found"
     )
     write_json(
         arguments.json,
         {
-            "proofs": [_record(outcome) for outcome in found],
-            "faults": [{"unit": name, "found": seen} for name, seen in faults],
+            "proofs": [_record(outcome, result.presets) for result in results for outcome in result.proofs],
+            "faults": [
+                {"unit": result.proofs[0].unit, "presets": list(result.presets), "found": seen}
+                for result in results
+                for seen in result.faults
+            ],
         },
     )
-    return OK if equal == len(found) and not missed else FAILED
+    return OK if equal == len(outcomes) and all(caught) else FAILED
 
 
-def _table(found: Sequence[UnitProof]) -> Table:
+def _table(results: Sequence[_Result], presets: Sequence[str]) -> Table:
+    """A row for each claim; the column of presets only if there are several."""
     table = Table(box=None, title=_TITLE, title_justify="left")
-    for heading in ("unit", "what", "method", "seconds", "verdict"):
+    several = len(presets) > 1
+    for heading in ("unit", *(["presets"] if several else []), "what", "method", "seconds", "verdict", "faults found"):
         table.add_column(heading, justify="right" if heading == "seconds" else "left")
-    for one in found:
-        table.add_row(one.unit, one.what, one.method, f"{one.seconds:.1f}", one.verdict)
+    for result in results:
+        where = "all" if len(result.presets) == len(presets) else " ".join(result.presets)
+        caught = f"{sum(result.faults)} of {len(result.faults)}"
+        for number, one in enumerate(result.proofs):
+            unit, preset_names, faults = ("", "", "") if number else (one.unit, where, caught)
+            first = (unit, preset_names) if several else (unit,)
+            table.add_row(*first, one.what, one.method, f"{one.seconds:.1f}", one.verdict, faults)
     return table
 
 
-def _record(one: UnitProof) -> dict[str, Any]:
+def _record(one: UnitProof, presets: Sequence[str]) -> dict[str, Any]:
     return {
         "unit": one.unit,
+        "presets": list(presets),
         "what": one.what,
         "method": one.method,
         "seconds": round(one.seconds, 3),

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.commands import formal_faults
+from xpulpnn_sim.commands import formal_faults, formal_instructions
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead, put one fault after the other into the core, and see whether the check that must find it does",
     )
+    formal_instructions.add_arguments(parser)
     parser.add_argument("--list", action="store_true", help="show the checks and what they assume, and go")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
     parser.add_argument(
@@ -90,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     for name, low in (("depth", _LEAST_DEPTH), ("jobs", 1), ("timeout", 1)):
         if getattr(arguments, name) < low:
             raise InputError(f"--{name} must be at least {low}, not {getattr(arguments, name):g}")
+    if arguments.instructions is not None:
+        return formal_instructions.run(arguments)
     config = configuration(arguments)
     suite = find_suite(arguments.suite)
     checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))

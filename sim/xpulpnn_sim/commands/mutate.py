@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "units",
         nargs="*",
         metavar="UNIT",
-        help="units with a bench, such as dotp-shared (--list shows them), all, or core for the whole core",
+        help="units with a bench, such as dotp-shared (--list shows them), or all; or core for a whole core",
     )
     parser.add_argument("--list", action="store_true", help="show the units, and go")
     parser.add_argument(

@@ -2,13 +2,13 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.table import Table
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
+from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands.common import (
     INTERRUPTED,
     OK,
@@ -20,10 +20,11 @@ from xpulpnn_sim.commands.common import (
     require_writable,
     write_json,
 )
-from xpulpnn_sim.core_mutation.campaign import Judged, Settings, campaign
-from xpulpnn_sim.core_mutation.proofs import EQUIVALENT, UNREACHABLE, abc_program
+from xpulpnn_sim.core_mutation.campaign import Settings, campaign
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
+from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL, Judged
+from xpulpnn_sim.mutation.summary import rows_of
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import find_yosys
 
@@ -31,10 +32,10 @@ NAME = "core"
 """What stands in the place of a unit."""
 
 _DEFAULT_PRESET, _DEFAULT_INSTRUCTIONS = "xpulpnn", 100_000
-_NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, UNREACHABLE, "alive")
+_NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")
 _FOOT = (
     "found by random programs in lock step with the simulator, by directed programs, by the table of cycle costs; "
-    "equivalent: proved to do what the core does, whatever its registers hold, or in every state it reaches"
+    "equivalent: proved to do what the core does; legal: proved for buses that answer what they have granted"
 )
 
 
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     presets = comma_list(arguments.preset, tuple(PRESETS), "--preset")
     plans = {name: _plan(name, arguments.settings) for name in presets}
     if arguments.proof:
-        abc_program()
+        find_abc()
     yosys = find_yosys(arguments.yosys)
     require_folder(arguments.output, "--output")
     settings = Settings(
@@ -128,11 +129,7 @@ def _counts(judged: Sequence[Judged]) -> dict[str, int]:
 
 
 def _record(judged: Sequence[Judged]) -> dict[str, object]:
-    rows = [
-        {**asdict(each.mutant), "killed": each.killed, "test": each.test, "text": each.text, "proof": each.proof}
-        for each in judged
-    ]
-    return {**_counts(judged), "mutants": rows}
+    return {**_counts(judged), "mutants": rows_of(judged)}
 
 
 def _table(found: dict[str, list[Judged]]) -> Table:

@@ -4,18 +4,30 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.core_mutation.design import BASE, ENABLE, TOP, MutatedCore, mutated_core, turned_on
+from xpulpnn_sim.abc_tool import find_abc
+from xpulpnn_sim.core_mutation.design import BASE, TOP, MutatedCore, mutated_core
 from xpulpnn_sim.core_mutation.judges import Work, judge
-from xpulpnn_sim.core_mutation.proofs import EQUIVALENT, METHOD, PROVED, Gates, decide, gates_of
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.formal.mutant_proof import (
+    DIFFERENT,
+    EVERYWHERE,
+    OUTPUTS,
+    UNDECIDED,
+    Answered,
+    Comparison,
+    Judge,
+    Situation,
+)
+from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
+from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL, Judged
 from xpulpnn_sim.mutation.mutants import Mutant
+from xpulpnn_sim.mutation.summary import keep
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import Yosys
@@ -27,7 +39,13 @@ _NO_JUDGES = frozenset(
         *("mutation", "netruns", "package", "papers", "properties", "riscv_formal", "widths"),
     }
 )
-"""Folders of sources that have nothing to do with what becomes of a mutant of the core."""
+"""Folders of sources that have nothing to do with what programs find."""
+
+_RUNNING = (Situation(values={"rst": {0}}),)
+_ANSWERED = tuple(
+    Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
+)
+"""What surrounds a core that runs: reset is over, and buses answer what they have granted."""
 
 _POLL_S = 0.5
 
@@ -63,36 +81,6 @@ class Settings:
     proof_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A mutant of the core and what became of it.
-
-    Parameters
-    ----------
-    mutant : Mutant
-        The change.
-    killed : str
-        ``check``, ``time`` or ``simulator``; empty if all programs passed.
-    test : str
-        Program that found it.
-    text : str
-        What it found.
-    proof : str
-        A verdict of :mod:`xpulpnn_sim.core_mutation.proofs`; empty without a proof.
-    """
-
-    mutant: Mutant
-    killed: str
-    test: str
-    text: str
-    proof: str = ""
-
-    @property
-    def alive(self) -> bool:
-        """Whether neither a program nor a proof disposed of it."""
-        return not self.killed and self.proof not in PROVED
-
-
 def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resume: bool, told: Told) -> list[Judged]:
     """Judge the mutants of a core.
 
@@ -103,11 +91,12 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     settings : Settings
         How.
     folder : Path
-        Gets the files of Yosys, verdicts and proofs.
+        Gets the files of Yosys, verdicts, proofs and the result.
     yosys : Yosys
         Makes the mutants and their gates.
     resume : bool
-        Whether verdicts that are in the folder count, if they are about the same mutants and programs.
+        Whether verdicts that are in the folder count, if they are about the same mutants. What no program has found
+        runs again if there are other programs, or more instructions, than when it was judged.
     told : callable
         Gets what is done ("model", "programs" or "proofs"), how many mutants it is done with, and of how many.
 
@@ -119,20 +108,20 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
     core = mutated_core(plan.config, settings.count, settings.seed, folder, yosys)
-    verdicts, proofs = folder / _VERDICTS, folder / _PROOFS
-    made = [asdict(mutant) for mutant in core.mutants], core.library.name, METHOD
-    same_core = _same(folder / "core.key", made) and resume
-    # programs, and what judges them, come from these sources
-    rules = settings.instructions, settings.limit_s, sources_digest(_NO_JUDGES)
-    same_rules = _same(folder / "rules.key", (*made, *rules)) and resume
-    before = {row["mutant"]: row for row in _rows(verdicts)} if same_core else {}
+    verdicts = folder / _VERDICTS
+    mutants = [asdict(mutant) for mutant in core.mutants], core.digest
+    same_core = _same(folder / "core.key", mutants) and resume
+    # programs, and what checks them, come from these sources
+    same_programs = _same(folder / "programs.key", (settings.instructions, sources_digest(_NO_JUDGES))) and same_core
+    known = {row["mutant"]: row for row in _rows(verdicts)} if same_core else {}
+    if not same_programs:
+        known = {number: row for number, row in known.items() if row["killed"]}
+        write_text(verdicts, "".join(f"{json.dumps(row)}\n" for row in known.values()))
     if not same_core:
-        proofs.unlink(missing_ok=True)
-    if not same_rules:
-        verdicts.unlink(missing_ok=True)
+        for name in (_PROOFS, _UNCHANGED):
+            (folder / name).unlink(missing_ok=True)
     prover = _Prover(core, settings, folder, yosys)
-    unchanged = prover.unchanged(fresh=not same_core)
-    known = before if same_rules else {}
+    unchanged = prover.unchanged()
     changed = [mutant for mutant in core.mutants if mutant.number not in unchanged]
     waiting = tuple(mutant.number for mutant in changed if mutant.number not in known)
     if waiting:
@@ -141,7 +130,6 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
             plan=plan,
             instructions=settings.instructions,
             waiting=waiting,
-            first={number: row["test"] for number, row in before.items()},
             jobs=settings.jobs,
             limit_s=settings.limit_s,
             verdicts=verdicts.absolute(),
@@ -152,17 +140,18 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     missing = [mutant for mutant in changed if mutant.number not in known]
     if missing:
         raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
-    left = [mutant for mutant in changed if not known[mutant.number]["killed"]]
-    proved = dict.fromkeys(unchanged, EQUIVALENT) | prover.prove(left, told)
-    nothing = {"killed": "", "test": "", "text": ""}
-    return [
-        Judged(
-            mutant=mutant,
-            **{name: known.get(mutant.number, nothing)[name] for name in nothing},
-            proof=proved.get(mutant.number, ""),
-        )
-        for mutant in core.mutants
-    ]
+    proved = prover.prove([mutant for mutant in changed if not known[mutant.number]["killed"]], told)
+    found = [_judged(mutant, known.get(mutant.number), proved.get(mutant.number)) for mutant in core.mutants]
+    keep(folder, found)
+    return found
+
+
+def _judged(mutant: Mutant, row: dict[str, Any] | None, proved: tuple[str, str] | None) -> Judged:
+    """What became of a mutant: nothing is known of what programs find in one whose gates are those of the core."""
+    if row is None:
+        return Judged(mutant=mutant, killed="", test="", proof=EQUIVALENT)
+    proof, example = proved or ("", "")
+    return Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof, example=example)
 
 
 def _same(stamp: Path, facts: object) -> bool:
@@ -178,54 +167,53 @@ class _Prover:
 
     def __init__(self, core: MutatedCore, settings: Settings, folder: Path, yosys: Yosys) -> None:
         self._core, self._settings, self._folder, self._yosys = core, settings, folder, yosys
-        self._gates: Gates | None = None
-        self._lock = threading.Lock()
+        self._gates: MutatedGates | None = None
 
-    def unchanged(self, *, fresh: bool) -> frozenset[int]:
+    def unchanged(self) -> frozenset[int]:
         """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
         path = self._folder / _UNCHANGED
         if not self._settings.proof_s:
             return frozenset()
-        if fresh or not path.exists():
+        if not path.exists():
             gates = self._made()
-            numbers = [mutant.number for mutant in self._core.mutants if not gates.difference(mutant.number)]
+            numbers = [mutant.number for mutant in self._core.mutants if not gates.differences(mutant.number)]
             write_text(path, json.dumps(numbers))
         return frozenset(json.loads(path.read_text()))
 
-    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, str]:
-        """What is proved about mutants that no program finds, by number."""
+    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, tuple[str, str]]:
+        """What is proved about mutants that no program finds, by number: verdict, and inputs that show a difference."""
         if not self._settings.proof_s:
             return {}
         path, seconds = self._folder / _PROOFS, self._settings.proof_s
-        kept = {row["mutant"]: row["proof"] for row in _rows(path) if row["proof_s"] >= seconds}
-        found = {mutant.number: kept[mutant.number] for mutant in left if mutant.number in kept}
+        found = {row["mutant"]: (row["proof"], row["example"]) for row in _rows(path) if row["proof_s"] >= seconds}
         waiting = [mutant for mutant in left if mutant.number not in found]
         if not waiting:
             return found
-        told("proofs", len(found), len(left))
-        self._made()
-        pool = ThreadPoolExecutor(max_workers=self._settings.jobs)
-        try:
-            for done in as_completed([pool.submit(self._proof, mutant.number) for mutant in waiting]):
-                number, found[number] = done.result()
-                row = {"mutant": number, "proof": found[number], "proof_s": seconds}
-                with path.open("a") as file:
-                    file.write(f"{json.dumps(row)}\n")
-                told("proofs", len(found), len(left))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        told("proofs", len(left) - len(waiting), len(left))
+        judge = Judge(gates=self._made(), abc=find_abc(), timeout_s=seconds, situations=_RUNNING, answered=_ANSWERED)
+        for done, mutant in enumerate(waiting, start=len(left) - len(waiting) + 1):
+            compared = judge.compare(mutant.number)
+            proof, example = _proof(compared), json.dumps([*compared.example]) if compared.scope == OUTPUTS else ""
+            row = {"mutant": mutant.number, "proof": proof, "example": example, "proof_s": seconds}
+            with path.open("a") as file:
+                file.write(f"{json.dumps(row)}\n")
+            found[mutant.number] = proof, example
+            told("proofs", done, len(left))
         return found
 
-    def _proof(self, number: int) -> tuple[int, str]:
-        with self._lock:
-            miters = self._made().miters(number)
-        return number, decide(miters, self._settings.proof_s)
-
-    def _made(self) -> Gates:
+    def _made(self) -> MutatedGates:
         if self._gates is None:
-            changes = [turned_on(mutant) for mutant in self._core.mutants]
-            self._gates = gates_of(BASE, TOP, changes, ENABLE, self._folder, self._yosys)
+            changes = [Change(number=mutant.number, command=mutant.command) for mutant in self._core.mutants]
+            self._gates = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
         return self._gates
+
+
+def _proof(compared: Comparison) -> str:
+    """Verdict of a comparison: what is equal only in states that are reached is so for what occurs."""
+    if compared.verdict == EQUIVALENT:
+        return EQUIVALENT if compared.scope == EVERYWHERE else LEGAL
+    # a difference in a state that may never be reached says nothing
+    return DIFFERENT if compared.scope == OUTPUTS else UNDECIDED
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

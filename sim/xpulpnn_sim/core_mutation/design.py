@@ -5,6 +5,7 @@ first cycle, so that choosing costs no time in a cycle.
 """
 
 import ctypes
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ TOP = "core"
 BASE = "base.il"
 """File that holds the flat core; the mutants are changes of it."""
 
-ENABLE = "mutant_on_"
+_ENABLE = "mutant_on_"
 """What the names of the inputs begin with that turn mutants on; the number follows."""
 
 _INNER = "core_mutants"
@@ -82,9 +83,12 @@ class MutatedCore:
         The model.
     mutants : tuple of Mutant
         What may be chosen; their numbers are 1, 2, ...
+    digest : str
+        Hash of the design.
     """
 
     library: Path
+    digest: str
     mutants: tuple[Mutant, ...]
 
     def choose(self, number: int) -> None:
@@ -121,28 +125,26 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     mutants = chosen_places((folder / _LIST).read_text().splitlines(), count, seed)
     if not mutants:
         raise ToolError("yosys must find places for mutants in the core, but found none")
-    changes = "\n".join(turned_on(mutant) for mutant in mutants)
+    changes = "\n".join(
+        mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1) for mutant in mutants
+    )
     apply = _APPLY.format(**names, changes=changes)
     yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
     manifest = emit_top(TOP, observed).manifest
     text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
-    return MutatedCore(library=build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE}), mutants=mutants)
-
-
-def turned_on(mutant: Mutant) -> str:
-    """Command of Yosys that makes a mutant that an input turns on."""
-    return mutant.command.replace("mutate ", f"mutate -ctrl {_enable(mutant.number)} 1 1 ", 1)
+    library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
+    return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
 
 
 def _enable(number: int) -> str:
-    return f"{ENABLE}{number}"
+    return f"{_ENABLE}{number}"
 
 
 def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
     """The core with the usual ports, around the one with the enables."""
     declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
     pins = [f".{port['name']}({port['name']})" for port in ports]
-    made = set(re.findall(rf"\b{ENABLE}\d+\b", text))
+    made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
     pins += [f".{_enable(mutant.number)}(on[{mutant.number}])" for mutant in mutants if _enable(mutant.number) in made]
     return _SHELL.format(
         top=TOP,

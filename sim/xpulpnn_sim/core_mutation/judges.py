@@ -40,8 +40,6 @@ class Work:
         Retirements of random programs for each.
     waiting : tuple of int
         Mutants to judge.
-    first : dict of int to str
-        Program that has found a mutant before, and runs first.
     jobs : int
         How many side by side.
     limit_s : int
@@ -54,7 +52,6 @@ class Work:
     plan: Plan
     instructions: int
     waiting: tuple[int, ...]
-    first: dict[int, str]
     jobs: int
     limit_s: int
     verdicts: Path
@@ -113,8 +110,7 @@ def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.alarm(work.limit_s)
         work.core.choose(mutant)
-        first = work.first.get(mutant, "")
-        _tell(work, mutant, _found(work, sorted(programs, key=lambda program: program.name != first)))
+        _tell(work, mutant, _found(work, programs))
         code = _ENDED
     finally:
         os._exit(code)

@@ -5,15 +5,15 @@ With ``a`` and ``b`` the dividend and the divisor, extended by their signs, the 
 step, each by SAT:
 
 - the first cycle finds ``s``, sets ``r = a``, ``d = b * 2**s`` without loss, ``q = 0``;
-- each step halves ``d``, which stays ``b * 2**s``, appends a bit to ``q``, and if that is 1 takes ``d`` from ``r``, or adds
-  it if the signs of ``a`` and ``b`` are opposite;
+- each step halves ``d``, which stays ``b * 2**s``, appends a bit to ``q``, and if that is 1 takes ``d`` from ``r``, or
+  adds it if the signs of ``a`` and ``b`` are opposite;
 - before each step ``|r| < 2 * |d|``, behind it ``|r| < |d|``; ``r`` has the sign of ``a`` or is 0;
 - behind the step with ``s = 0`` the unit shows ``r``, or ``q``, negated if the signs are opposite, until it is taken;
 - a divisor of 0 leaves ``r`` as it is and makes each bit of ``q`` 1.
 
-The bit of step ``s`` becomes bit ``s`` of the quotient, so that ``r = a - (±q) * b`` in the end, with ``|r| < |b|`` and the
-sign of ``a``: quotient and remainder by their definition, which has one solution. Of the quotient 32 bits are shown,
--2**31 of -2**31 by -1.
+The bit of step ``s`` becomes bit ``s`` of the quotient, so that ``r = a - (±q) * b`` in the end, with ``|r| < |b|`` and
+the sign of ``a``: quotient and remainder by their definition, which has one solution. The unit shows 32 bits of the
+quotient, -2**31 of -2**31 by -1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,14 +143,11 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
             shifted, fits = one.shifted(number)
             lossless.append(conjunction(graph, [here, equal(graph, divisor, shifted), fits]))
         fits = graph.and_(one.fits(remainder, divisor, doubled=True), one.has_sign(remainder))
+        most = equal(graph, steps, constant(_MOST_STEPS, 6))
         equalities += [
             Equality("divisor shifted without loss", [any_of(graph, lossless)], [TRUE]),
             Equality("bound of the remainder", [fits], [TRUE]),
-            Equality(
-                "33 steps by zero",
-                [graph.and_(one.by_zero, equal(graph, steps, constant(_MOST_STEPS, 6)))],
-                [one.by_zero],
-            ),
+            Equality("33 steps by zero", [graph.and_(one.by_zero, most)], [one.by_zero]),
         ]
         return unequal(graph, TRUE, equalities, one.operands, timeout_s)
 

@@ -11,6 +11,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.formal import algebra
 from xpulpnn_sim.formal.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
+from xpulpnn_sim.formal.unit_proof import Fault, none
 from xpulpnn_sim.golden.lanes import unpack
 
 _WORD = 32
@@ -147,9 +148,16 @@ def golden(
 
 
 def operation(
-    gates: ClockedGates, ports: Sequence[Mapping[str, Any]], fmt: ElemFmt, signs: Signs, lane: int | None = None
+    gates: ClockedGates,
+    ports: Sequence[Mapping[str, Any]],
+    fmt: ElemFmt,
+    signs: Signs,
+    lane: int | None = None,
+    fault: Fault = none,
 ) -> DotpOperation:
     """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
+
+    ``fault`` changes factors and accumulator on their way to the unit.
 
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
@@ -160,11 +168,13 @@ def operation(
     rd, accumulate = graph.inputs(_WORD), graph.input()
     fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b)}
     ctrl = _control(ports, fields, accumulate)
-    inputs = {"rst": [FALSE], "ctrl": ctrl, "rs1": rs1, "rs2": rs2, "rd": rd, "enable": [TRUE]}
+    operands = {"rs1": list(rs1), "rs2": list(rs2), "rd": list(rd)}
+    fault(graph, operands)
+    inputs = {"rst": [FALSE], "ctrl": ctrl, **operands, "enable": [TRUE]}
     holds = True
     if "enable" in gates.ports:
         state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
-        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": rd}, state)
+        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": operands["rd"]}, state)
         holds = last.next_state() == state
     else:
         last = ClockCycle(graph, gates, inputs, {})

@@ -1,8 +1,8 @@
 """Gate graphs of emitted Verilog, cycle by cycle."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
@@ -23,6 +23,22 @@ write_json netlist.json
 """
 _REGISTER = "$_DFF_P_"
 
+_Gate = Callable[..., int]
+_GATES: Mapping[str, tuple[str, _Gate]] = {
+    "$_BUF_": ("A", lambda graph, a: a),
+    "$_NOT_": ("A", lambda graph, a: a ^ 1),
+    "$_AND_": ("AB", lambda graph, a, b: graph.and_(a, b)),
+    "$_NAND_": ("AB", lambda graph, a, b: graph.and_(a, b) ^ 1),
+    "$_OR_": ("AB", lambda graph, a, b: graph.or_(a, b)),
+    "$_NOR_": ("AB", lambda graph, a, b: graph.or_(a, b) ^ 1),
+    "$_ANDNOT_": ("AB", lambda graph, a, b: graph.and_(a, b ^ 1)),
+    "$_ORNOT_": ("AB", lambda graph, a, b: graph.or_(a, b ^ 1)),
+    "$_XOR_": ("AB", lambda graph, a, b: graph.xor(a, b)),
+    "$_XNOR_": ("AB", lambda graph, a, b: graph.xor(a, b) ^ 1),
+    "$_MUX_": ("SAB", lambda graph, s, a, b: graph.mux(s, a, b)),
+}
+"""Pins and function of the gates of one bit."""
+
 
 class ClockedGates:
     """Single-bit gates, word adders and word multipliers, operands first, with registers on one clock.
@@ -36,6 +52,20 @@ class ClockedGates:
         self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
         gates = [cell for cell in module.cells if cell.type != _REGISTER]
         self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
+        self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
+        self.reads = [cell.read for cell in self.cells]
+
+    @cached_property
+    def simple(self) -> list[tuple[_Gate, list[int], int] | None]:
+        """Gates of one bit, which are nearly all: what they compute, operands and result."""
+        return [_simple(cell) for cell in self.cells]
+
+
+def _simple(cell: NetlistCell) -> tuple[_Gate, list[int], int] | None:
+    if cell.type not in _GATES:
+        return None
+    pins, gate = _GATES[cell.type]
+    return gate, [cell.pins[pin][0] for pin in pins], cell.pins["Y"][0]
 
 
 @cache
@@ -77,6 +107,10 @@ class ClockCycle:
         """Literals of a port."""
         return self._literals(self._gates.ports[name])
 
+    def nets(self, nets: Iterable[int]) -> list[int]:
+        """Literals of nets."""
+        return self._literals(nets)
+
     def next_state(self) -> dict[int, int]:
         """Literal of each register bit after the cycle."""
         registers = self._gates.registers
@@ -84,14 +118,23 @@ class ClockCycle:
 
     def _literals(self, nets: Iterable[int]) -> list[int]:
         wanted = list(nets)
-        needed = set(wanted)
-        cone: list[NetlistCell] = []
-        for cell in reversed(self._gates.cells):
-            if any(net in needed and net not in self._known for net in cell.driven):
-                cone.append(cell)
-                needed.update(cell.read)
-        for cell in reversed(cone):
-            self._known.update(zip(cell.driven, self._outputs(cell), strict=True))
+        known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
+        cone: set[int] = set()
+        open_nets = [net for net in wanted if net not in known]
+        while open_nets:
+            place = drivers.get(open_nets.pop())
+            if place is not None and place not in cone:
+                cone.add(place)
+                open_nets += [net for net in reads[place] if net not in known]
+        simple_gates = self._gates.simple
+        for place in sorted(cone):
+            simple = simple_gates[place]
+            if simple is None:
+                cell = self._gates.cells[place]
+                known.update(zip(cell.driven, self._outputs(cell), strict=True))
+            else:
+                gate, pins, result = simple
+                known[result] = gate(self._graph, *map(self._literal, pins))
         return [self._literal(net) for net in wanted]
 
     def _literal(self, net: int) -> int:
@@ -101,30 +144,7 @@ class ClockCycle:
 
     def _outputs(self, cell: NetlistCell) -> list[int]:
         graph, width = self._graph, len(cell.pins["Y"])
-        a, b, s = ([self._literal(net) for net in cell.pins.get(pin, [])] for pin in "ABS")
-        match cell.type:
-            case "$_BUF_":
-                return a
-            case "$_NOT_":
-                return [a[0] ^ 1]
-            case "$_AND_":
-                return [graph.and_(a[0], b[0])]
-            case "$_NAND_":
-                return [graph.and_(a[0], b[0]) ^ 1]
-            case "$_OR_":
-                return [graph.or_(a[0], b[0])]
-            case "$_NOR_":
-                return [graph.or_(a[0], b[0]) ^ 1]
-            case "$_ANDNOT_":
-                return [graph.and_(a[0], b[0] ^ 1)]
-            case "$_ORNOT_":
-                return [graph.or_(a[0], b[0] ^ 1)]
-            case "$_XOR_":
-                return [graph.xor(a[0], b[0])]
-            case "$_XNOR_":
-                return [graph.xor(a[0], b[0]) ^ 1]
-            case "$_MUX_":
-                return [graph.mux(s[0], a[0], b[0])]
+        a, b = ([self._literal(net) for net in cell.pins.get(pin, [])] for pin in "AB")
         signed = [int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1 for pin in "AB"]
         x, y = (extended(word, width, signed=sign) for word, sign in zip((a, b), signed, strict=True))
         match cell.type:

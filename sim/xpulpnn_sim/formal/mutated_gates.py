@@ -88,6 +88,17 @@ def read_mutated(
     ToolError
         If Yosys fails, or all changes together make a loop of gates.
     """
+    module = mutated_netlist(base, top, changes, yosys, ignored=ignored)
+    return MutatedGates(module, [change.number for change in changes])
+
+
+def mutated_netlist(
+    base: Path, top: str, changes: Sequence[Change], yosys: Yosys, *, ignored: Sequence[str] = ()
+) -> NetlistModule:
+    """Netlist of a unit with some changes: the input :data:`SELECT` has the place of one in ``changes``, from 1 on.
+
+    Parameters and errors are those of :func:`read_mutated`.
+    """
     width = max(len(changes).bit_length(), 1)
     commands = [
         change.command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
@@ -100,7 +111,7 @@ def read_mutated(
         ignoring = f"{without}opt_clean -purge\n" if ignored else ""
         script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring)
         yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
-        return MutatedGates(read_module(folder / "netlist.json", top), [change.number for change in changes])
+        return read_module(folder / "netlist.json", top)
 
 
 class MutatedGates:

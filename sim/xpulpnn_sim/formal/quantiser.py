@@ -181,11 +181,10 @@ def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality
 
     What is asked for follows from the registers alone.
     """
-    found: list[Equality] = []
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
-    for name in ("request", "address"):
-        found.append(Equality(f"{name} by registers", busy.port(name), quiet.port(name)))
+    asked = ("request", "address")
+    found = [Equality(f"{name} by registers", busy.port(name), quiet.port(name)) for name in asked]
     for answered in (FALSE,) if outstanding else (FALSE, TRUE):
         cycle = search.cycle(state, answered=answered)
         found += [search.same(cycle.next_state(), state), Equality("end", cycle.port("done"), [FALSE])]

@@ -14,9 +14,12 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.bench.runner import run_bench
 from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.formal.mutated_gates import Change, mutated_netlist
 from xpulpnn_sim.mutation.equivalence import EQUIVALENT, Proof, Prover
 from xpulpnn_sim.mutation.judged import Judged
-from xpulpnn_sim.mutation.mutants import SELECT, Mutant, mutate
+from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME
+from xpulpnn_sim.mutation.mutants import BASE, SELECT, Mutant, mutate
+from xpulpnn_sim.mutation.replay import Replayed, replay
 from xpulpnn_sim.mutation.summary import RESULT, keep
 from xpulpnn_sim.yosys import Yosys
 
@@ -86,6 +89,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     mutated = mutate(benched, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (folder / name for name in (_VERDICTS, _PROOFS))
     told_bench = {"bench": f"xpulpnn_sim.bench.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
+    limit = {"limit_s": settings.limit_s}
     key = hashlib.sha256(
         json.dumps([mutated.design.text, told_bench, settings.bench_seed, settings.limit_s], default=list).encode()
     ).hexdigest()
@@ -94,7 +98,10 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
         for path in (verdicts, proofs):
             path.unlink(missing_ok=True)
         write_text(stamp, key)
-    prover = Prover(unit, mutated, folder, yosys, settings.proof_s) if settings.proof_s else None
+    top = mutated.design.manifest["top"]
+    changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutated.mutants]
+    netlist = mutated_netlist(folder / BASE, top, changes, yosys)
+    prover = Prover(unit, mutated, netlist, settings.proof_s) if settings.proof_s else None
     # no bench needs to look at a mutant that has the gates of the unit
     same = {mutant.number for mutant in mutated.mutants if prover and prover.is_identical(mutant.number)}
     judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
@@ -102,6 +109,18 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     # a bench that has changed since then may find what it did not find
     known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
     waiting = [number for number in judged if number not in known]
+    if waiting:
+        told("record", 0, 1)
+        replayed = replay(
+            unit, benched.emit(), mutated, netlist, folder, {**told_bench, **limit}, seed=settings.bench_seed
+        )
+        with verdicts.open("a") as file:
+            for number in waiting:
+                one = replayed.get(number, Replayed(outcome=SAME))
+                if one.outcome != OPEN:
+                    row = {"mutant": number, "killed": "check" if one.outcome == KILLED else "", "test": one.test}
+                    file.write(f"{json.dumps({**row, 'benches': benches})}\n")
+        waiting = [number for number in waiting if number in replayed and replayed[number].outcome == OPEN]
     if waiting:
         work = {
             "mutants": waiting,
@@ -122,7 +141,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
                 data=data,
                 module="mutants",
             )
-        known = {row["mutant"]: row for row in _rows(verdicts)}
+    known = {row["mutant"]: row for row in _rows(verdicts)}
     missing = [number for number in judged if number not in known]
     if missing:
         raise ToolError(f"bench of {unit} must judge every mutant, but did not {len(missing)} of them")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.abc_tool import find_abc
@@ -10,11 +9,11 @@ from xpulpnn_sim.bench.core_units import FULL
 from xpulpnn_sim.bench.units import UNITS
 from xpulpnn_sim.formal.mutant_proof import EQUIVALENT as EQUAL
 from xpulpnn_sim.formal.mutant_proof import EVERYWHERE, REACHED, Comparison, Judge
-from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
+from xpulpnn_sim.formal.mutated_gates import MutatedGates
 from xpulpnn_sim.formal.situations import OCCURRING
 from xpulpnn_sim.mutation.handshakes import handshakes_of
-from xpulpnn_sim.mutation.mutants import BASE, MutatedUnit
-from xpulpnn_sim.yosys import Yosys
+from xpulpnn_sim.mutation.mutants import MutatedUnit
+from xpulpnn_sim.netlist import NetlistModule
 
 EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
 """Outcomes: no difference for any inputs; none for inputs that occur; an example of one; none of these in time."""
@@ -64,22 +63,19 @@ class Prover:
         The unit.
     unit : MutatedUnit
         Its mutants.
-    folder : Path
-        Where they were made.
-    yosys : Yosys
-        Makes gates.
+    netlist : NetlistModule
+        Gates of all of them.
     timeout_s : float
         Seconds for each question.
 
     Raises
     ------
     ToolError
-        If Yosys or ABC cannot.
+        If there is no ABC.
     """
 
-    def __init__(self, name: str, unit: MutatedUnit, folder: Path, yosys: Yosys, timeout_s: float) -> None:
-        changes = [Change(number=mutant.number, command=mutant.command) for mutant in unit.mutants]
-        self._gates = read_mutated(folder / BASE, unit.design.manifest["top"], changes, yosys)
+    def __init__(self, name: str, unit: MutatedUnit, netlist: NetlistModule, timeout_s: float) -> None:
+        self._gates = MutatedGates(netlist, [mutant.number for mutant in unit.mutants])
         if name in _OCCURS:
             what, config = _OCCURS[name]
             occurring = OCCURRING[what](config)

@@ -1,7 +1,7 @@
 """When outputs of a unit are looked at: what goes with a request or an answer, while there is one.
 
-Ports are bundles by their names: ``tcdm__0__req`` says when ``tcdm__0__addr`` means something. An initiator keeps what it
-asks for until it is granted (OBI).
+Ports are bundles by their names: ``tcdm__0__req`` says when ``tcdm__0__addr`` means something. An initiator keeps what
+it asks for until it is granted (OBI).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""And-inverter graphs in the AIGER format, version 1.9: reading, and evaluation cycle by cycle."""
+"""And-inverter graphs in the AIGER format, version 1.9: reading with names, and evaluation cycle by cycle."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,9 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 
 _NAMED = re.compile(r"^(input|output) (\d+) (\d+) (.+)$", re.MULTILINE)
+
+UNKNOWN = 2
+"""A value that a constant does not fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +22,11 @@ class Aiger:
     inputs : int
         Number of inputs.
     latches : sequence of (int, int)
-        Next value as a literal and reset value of each latch.
+        Next value as a literal and reset value of each latch, which is 0, 1 or :data:`UNKNOWN`.
     outputs, bad, constraints : sequence of int
         Literals: of outputs, of what must not become 1, of what is assumed to be 1.
     gates : sequence of (int, int)
         Literals of the inputs of each gate.
-    packed : bytes
-        The gates as in the file.
     """
 
     inputs: int
@@ -34,32 +35,97 @@ class Aiger:
     bad: Sequence[int]
     constraints: Sequence[int]
     gates: Sequence[tuple[int, int]]
-    packed: bytes
+
+    @property
+    def first_latch(self) -> int:
+        """Variable of the first latch."""
+        return 1 + self.inputs
+
+    @property
+    def first_gate(self) -> int:
+        """Variable of the first gate."""
+        return self.first_latch + len(self.latches)
 
     def run(self, frames: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Values of the outputs in each cycle from reset, for the inputs of each cycle."""
-        first_latch = 1 + self.inputs
-        first_gate = first_latch + len(self.latches)
-        values = bytearray(first_gate + len(self.gates))
-        for index, (_, reset) in enumerate(self.latches, first_latch):
+        """Values of the outputs in each cycle from reset, for the inputs of each cycle; no reset value is unknown."""
+        values = bytearray(self.first_gate + len(self.gates))
+        for index, (_, reset) in enumerate(self.latches, self.first_latch):
             values[index] = reset
         shown: list[list[int]] = []
         for frame in frames:
-            values[1:first_latch] = bytes(frame)
-            for index, (left, right) in enumerate(self.gates, first_gate):
+            values[1 : self.first_latch] = bytes(frame)
+            for index, (left, right) in enumerate(self.gates, self.first_gate):
                 values[index] = (values[left >> 1] ^ left & 1) & (values[right >> 1] ^ right & 1)
             shown.append([values[literal >> 1] ^ literal & 1 for literal in self.outputs])
             following = bytes(values[literal >> 1] ^ literal & 1 for literal, _ in self.latches)
-            values[first_latch:first_gate] = following
+            values[self.first_latch : self.first_gate] = following
         return shown
 
-    def without_outputs(self) -> bytes:
-        """The file with nothing but what is to be shown and what is assumed."""
-        sizes = (self.inputs + len(self.latches) + len(self.gates), self.inputs, len(self.latches), 0, len(self.gates))
-        header = f"aig {' '.join(map(str, sizes))} {len(self.bad)} {len(self.constraints)}\n"
-        latches = "".join(f"{literal}\n" if not reset else f"{literal} {reset}\n" for literal, reset in self.latches)
-        rest = "".join(f"{literal}\n" for literal in (*self.bad, *self.constraints))
-        return (header + latches + rest).encode() + self.packed
+    def after(self, inputs: Mapping[int, int]) -> list[int]:
+        """What the latches are after a cycle from any state, with some inputs fixed: 0, 1 or :data:`UNKNOWN`.
+
+        Parameters
+        ----------
+        inputs : mapping
+            Value by the number of the input.
+        """
+        values = [UNKNOWN] * (self.first_gate + len(self.gates))
+        values[0] = 0
+        for index, value in inputs.items():
+            values[1 + index] = value
+
+        def of(literal: int) -> int:
+            value = values[literal >> 1]
+            return value if value == UNKNOWN else value ^ literal & 1
+
+        for index, (left, right) in enumerate(self.gates, self.first_gate):
+            pair = (of(left), of(right))
+            values[index] = 0 if 0 in pair else UNKNOWN if UNKNOWN in pair else 1
+        return [of(literal) for literal, _ in self.latches]
+
+    def binary(self) -> bytes:
+        """The graph as a binary file."""
+        counts = (self.inputs, len(self.latches), len(self.outputs), len(self.gates))
+        top = self.inputs + len(self.latches) + len(self.gates)
+        header = " ".join(map(str, (top, *counts, len(self.bad), len(self.constraints))))
+        lines = [f"aig {header}"]
+        for index, (literal, reset) in enumerate(self.latches, self.first_latch):
+            shown = "" if not reset else f" {2 * index if reset == UNKNOWN else reset}"
+            lines.append(f"{literal}{shown}")
+        lines += [str(literal) for literal in (*self.outputs, *self.bad, *self.constraints)]
+        packed = bytearray()
+        for index, pair in enumerate(self.gates, self.first_gate):
+            high, low = max(pair), min(pair)
+            for distance in (2 * index - high, high - low):
+                rest = distance
+                while rest >= 0x80:
+                    packed.append(rest & 0x7F | 0x80)
+                    rest >>= 7
+                packed.append(rest)
+        return "\n".join([*lines, ""]).encode() + bytes(packed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A graph whose inputs and outputs have names.
+
+    Parameters
+    ----------
+    graph : Aiger
+        The graph.
+    inputs, outputs : mapping
+        By the name of a signal, the number of the input or output for each of its bits.
+    """
+
+    graph: Aiger
+    inputs: Mapping[str, Mapping[int, int]]
+    outputs: Mapping[str, Mapping[int, int]]
+
+
+def read_named(path: Path, names: Path) -> Named:
+    """Read a binary file and the map of names that Yosys writes beside it; raises :class:`ToolError`."""
+    text = names.read_text()
+    return Named(graph=read_aiger(path), inputs=_places(text, "input"), outputs=_places(text, "output"))
 
 
 def read_aiger(path: Path) -> Aiger:
@@ -77,7 +143,10 @@ def read_aiger(path: Path) -> Aiger:
         text, _, rest = rest.partition(b"\n")
         return [int(each) for each in text.split()]
 
-    latches = [(each[0], each[1] if len(each) > 1 else 0) for each in (line() for _ in range(latch_count))]
+    latches: list[tuple[int, int]] = []
+    for _ in range(latch_count):
+        literal, reset = (*line(), 0)[:2]
+        latches.append((literal, reset if reset < UNKNOWN else UNKNOWN))
     outputs, bad, constraints = (
         [line()[0] for _ in range(count)] for count in (output_count, bad_count, constraint_count)
     )
@@ -98,22 +167,13 @@ def read_aiger(path: Path) -> Aiger:
     for variable in range(inputs + latch_count + 1, inputs + latch_count + 1 + gate_count):
         left = 2 * variable - delta()
         gates.append((left, left - delta()))
-    return Aiger(
-        inputs=inputs,
-        latches=latches,
-        outputs=outputs,
-        bad=bad,
-        constraints=constraints,
-        gates=gates,
-        packed=rest[:position],
-    )
+    return Aiger(inputs=inputs, latches=latches, outputs=outputs, bad=bad, constraints=constraints, gates=gates)
 
 
-def output_bits(text: str) -> Mapping[str, Mapping[int, int]]:
-    """Which output is which bit of a signal, by the signal's name: from the map that Yosys writes beside a file."""
+def _places(text: str, wanted: str) -> Mapping[str, Mapping[int, int]]:
     found: dict[str, dict[int, int]] = {}
     for kind, index, bit, name in _NAMED.findall(text):
-        if kind == "output":
+        if kind == wanted:
             found.setdefault(name.lstrip("\\"), {})[int(bit)] = int(index)
     return found
 

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates
-from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, build_graph, search
+from xpulpnn_sim.riscv_formal.aiger import Named
+from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, shown, wires
+from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
+from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, pose, read_check, search
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.riscv_formal.testbench import top_text
 from xpulpnn_sim.yosys import Yosys
 
 _RESULT = "result.json"
 _STAMP = "core.json"
+_CORES = "core-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +50,26 @@ class Campaign:
     abc: str
     timeout_s: float
 
-    def prepare(self) -> None:
-        """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
+    def prepare(self, checks: Sequence[Check]) -> Mapping[tuple[Cut, ...], Named]:
+        """The graphs of the core for some checks, each with other wires cut; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {"design": _digest(self.design.text)}
+        stamp = {
+            "design": _digest(self.design.text),
+            "cuts": [list(wires([cut], self.design.modules)) for cut in EVERY],
+        }
         path = self.folder / _STAMP
         if _read(path) != stamp or not (self.folder / GATES).exists():
             path.unlink(missing_ok=True)
+            for old in self.folder.glob(f"{_CORES}*"):
+                shutil.rmtree(old)
             make_gates(self.design, self.folder, self.yosys)
             write_text(path, json.dumps(stamp))
+        gates = (self.folder / GATES).absolute()
+        found: dict[tuple[Cut, ...], Named] = {}
+        for cuts in dict.fromkeys(check.cuts for check in checks):
+            folder = self.folder / f"{_CORES}{_digest(shown(cuts) + repr(cuts))[:8]}"
+            found[cuts] = make_graph(self.design, cuts, gates, folder, self.yosys)
+        return found
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         """The outcomes, as they come.
@@ -78,25 +92,24 @@ class Campaign:
                 yield known
         if not waiting:
             return
-        self.prepare()
+        cores = self.prepare(waiting)
         pool = ThreadPoolExecutor(max_workers=jobs)
         try:
-            for done in as_completed([pool.submit(self.check, check) for check in waiting]):
+            for done in as_completed([pool.submit(self.check, check, cores[check.cuts]) for check in waiting]):
                 yield done.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def check(self, check: Check) -> Outcome:
-        """One outcome, which is kept; a counterexample is kept as a waveform too."""
+    def check(self, check: Check, core: Named) -> Outcome:
+        """One outcome, which is kept."""
         folder = self.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
-        gates = (self.folder / GATES).absolute()
-        graph = build_graph(check, self.suite, self.design.manifest, folder, gates, self.yosys)
-        outcome = search(check, graph, folder, self.abc, self.timeout_s)
+        graph = read_check(check, self.suite, self.design.manifest, folder, self.yosys)
+        outcome = search(check, pose(check, graph, core), folder, self.abc, self.timeout_s)
         record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
         write_text(folder / _RESULT, json.dumps(record, default=list))
         if outcome.verdict != FAILED:
-            for name in (GATES, "check.aig", "bad.aig", "check.map"):
+            for name in ("check.aig", "check.map", "bad.aig", "simple.aig"):
                 (folder / name).unlink(missing_ok=True)
         return outcome
 
@@ -114,7 +127,8 @@ class Campaign:
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
         parts = [self.suite.text(name) for name in check.files]
-        return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), *parts]))
+        how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cuts, self.design.modules)}"
+        return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), how, *parts]))
 
 
 def _digest(text: str) -> str:

@@ -1,6 +1,6 @@
 """The core between its memories as gates, made once for all checks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,25 +8,44 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import emit
+from xpulpnn_sim.riscv_formal.aiger import Named, read_named
+from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, shown, wires
 from xpulpnn_sim.riscv_formal.testbench import MODULE
 from xpulpnn_sim.yosys import Yosys
 
 GATES = "core.il"
-"""File with the gates."""
+"""File with the gates of all modules."""
 
-_SCRIPT = f"""read_verilog -sv core.v
-hierarchy -check -top {MODULE}
+GRAPH, NAMES = "core.aig", "core.map"
+"""Files with the core as a graph, some wires of it cut, and with the names of its inputs and outputs."""
+
+ZERO = "zero"
+"""Input of the graph with which each output is combined; it must be 0. Yosys names no output that is constant."""
+
+_SHELL = "shell"
+
+_GATES_SCRIPT = f"""read_verilog -sv core.v shell.v
+hierarchy -check -top {_SHELL}
 proc -noopt
-flatten
+setattr -set keep 1 {{kept}}
 memory -nordff
-opt_expr
-opt_clean
+opt -full -nodffe -nosdff
 techmap
+opt -fast -nodffe -nosdff
 dffunmap
 opt_clean
-abc -g AND -script +strash;dc2;map
-opt_clean -purge
 write_rtlil {GATES}
+"""
+
+_GRAPH_SCRIPT = f"""read_rtlil {GATES}
+{{cuts}}
+setattr -unset keep
+flatten
+opt_clean -purge
+setundef -undriven -anyseq
+aigmap
+opt_clean -purge
+write_aiger -map {NAMES} {GRAPH}
 """
 
 
@@ -85,4 +104,54 @@ def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
 def make_gates(design: Design, folder: Path, yosys: Yosys) -> None:
     """Write the gates of a design to :data:`GATES` in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     (folder / "core.v").write_text(design.text)
-    yosys.run(_SCRIPT, folder, what="the core", results=[GATES], name="core")
+    (folder / "shell.v").write_text(_shell(design.manifest))
+    kept = " ".join(wire.replace("/", "/w:") for wire in wires(EVERY, design.modules))
+    script = _GATES_SCRIPT.format(kept=kept)
+    yosys.run(script, folder, what="the core", results=[GATES], name="core")
+
+
+def make_graph(design: Design, cuts: Sequence[Cut], gates: Path, folder: Path, yosys: Yosys) -> Named:
+    """The core as a graph, with some wires cut.
+
+    Parameters
+    ----------
+    design : Design
+        The core.
+    cuts : sequence of Cut
+        What is free.
+    gates : Path
+        What :func:`make_gates` wrote.
+    folder : Path
+        Gets the files of the graph; if they are there, they are taken.
+    yosys : Yosys
+        Makes them.
+
+    Raises
+    ------
+    ToolError
+        If a wire is not there, or Yosys cannot.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / GRAPH).exists():
+        # the wheel does not follow links out of the folder that it runs in
+        (folder / GATES).unlink(missing_ok=True)
+        (folder / GATES).hardlink_to(gates)
+        script = _GRAPH_SCRIPT.format(cuts="\n".join(commands(cuts, design.modules)))
+        yosys.run(script, folder, what=f"the core without {shown(cuts)}", results=[GRAPH, NAMES], name="graph")
+        (folder / GATES).unlink()
+    return read_named(folder / GRAPH, folder / NAMES)
+
+
+def _shell(manifest: Mapping[str, Any]) -> str:
+    """A module around the core, with its ports, and with :data:`ZERO`."""
+    ports, wires, connected = [f"input {ZERO}"], [], []
+    for port in manifest["ports"]:
+        name, width = port["name"], port["width"]
+        ports.append(f"{port['direction']} [{width - 1}:0] {name}")
+        if port["direction"] == "input":
+            connected.append(f".{name}({name})")
+        else:
+            wires.append(f"wire [{width - 1}:0] {name}_wire;\n    assign {name} = {name}_wire ^ {{{width}{{{ZERO}}}}};")
+            connected.append(f".{name}({name}_wire)")
+    lines = ["module {}({});".format(_SHELL, ", ".join(ports)), *wires, f"{MODULE} core ({', '.join(connected)});"]
+    return "\n    ".join(lines) + "\nendmodule\n"

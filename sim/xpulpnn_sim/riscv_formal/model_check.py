@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import Aiger, output_bits, read_aiger, read_witness
-from xpulpnn_sim.riscv_formal.gates import GATES
-from xpulpnn_sim.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.riscv_formal.testbench import MODULE, top_text
+from xpulpnn_sim.riscv_formal.aiger import Named, read_aiger, read_named, read_witness
+from xpulpnn_sim.riscv_formal.gates import ZERO
+from xpulpnn_sim.riscv_formal.join import Problem, join
+from xpulpnn_sim.riscv_formal.suite import FAIR, Check, Suite
+from xpulpnn_sim.riscv_formal.testbench import CONSTANT, TOP, top_text
 from xpulpnn_sim.yosys import Yosys
 
 PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
@@ -21,37 +22,29 @@ PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
 
 ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
-_TOP = "rvfi_testbench"
 _GRACE_S = 120.0
 """Time beyond the limit in which ABC may read, simplify and end."""
 
-_SCRIPT = """read_verilog -sv -formal {includes} check.sv
-read_rtlil {gates}
-setattr -mod -set keep_hierarchy 1 {module}
+_WITNESS = "example.aiw"
+
+_SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
-select -set small * {module} %d
-proc @small
-flatten @small
-opt_clean @small
-select -set small {top}
-opt -full -nodffe -nosdff @small
-chformal -cover -remove @small
-{lower}chformal -early @small
-opt_clean @small
-techmap @small
-opt -fast -nodffe -nosdff @small
-dffunmap @small
-setundef -undriven -anyseq @small
-aigmap @small
-opt_clean @small
-setattr -mod -unset keep_hierarchy {module}
-expose {top}/w:rvfi_* {top}/w:wrapper.seen_*
+proc
 flatten
-opt_clean -purge
-setundef -undriven -zero
-write_aiger -zinit -map check.map check.aig
+opt_clean
+opt -full -nodffe -nosdff
+chformal -cover -remove
+{lower}chformal -early
+opt_clean
+techmap
+opt -fast -nodffe -nosdff
+dffunmap
+setundef -undriven -anyseq
+aigmap
+opt_clean
+write_aiger -map check.map check.aig
 """
-_LOWER = "async2sync @small\nchformal -lower @small\n"
+_LOWER = "async2sync\nchformal -lower\n"
 """What a Yosys needs that keeps properties as cells with their trigger."""
 
 
@@ -90,24 +83,29 @@ def find_abc() -> str:
     raise ToolError("abc must be installed: apt-get install berkeley-abc")
 
 
-def build_graph(
-    check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, gates: Path, yosys: Yosys
-) -> Aiger:
-    """The check and the core as one graph, in files ``check.*`` of ``folder``; raises :class:`ToolError`."""
+def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> Named:
+    """The check as a graph, in files ``check.*`` of ``folder``; raises :class:`ToolError`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
     (folder / "check.sv").write_text(top_text(check, manifest))
-    # the wheel does not follow links out of the folder that it runs in
-    (folder / GATES).unlink(missing_ok=True)
-    (folder / GATES).hardlink_to(gates)
-    script = _SCRIPT.format(
-        includes="-I.", gates=GATES, module=MODULE, top=_TOP, lower=_LOWER if keeps_triggers(yosys) else ""
-    )
+    script = _SCRIPT.format(top=TOP, lower=_LOWER if keeps_triggers(yosys) else "")
     yosys.run(script, folder, what=check.name, results=["check.aig", "check.map"], name="check")
-    graph = read_aiger(folder / "check.aig")
-    (folder / "bad.aig").write_bytes(graph.without_outputs())
-    return graph
+    return read_named(folder / "check.aig", folder / "check.map")
+
+
+def pose(check: Check, graph: Named, core: Named) -> Problem:
+    """The check beside the core."""
+    return join(
+        core,
+        graph,
+        constants=CONSTANT,
+        tied={ZERO: 0, "fair": int(FAIR in check.defines)},
+        sliced=check.sliced,
+        width=len(core.outputs[check.sliced[0]]) if check.sliced else 1,
+        triggered=check.triggered,
+        delay=check.delay,
+    )
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
@@ -116,17 +114,20 @@ def keeps_triggers(yosys: Yosys) -> bool:
     return number is None or int(number[1]) >= 37
 
 
-def search(check: Check, graph: Aiger, folder: Path, abc: str, timeout_s: float) -> Outcome:
+def search(check: Check, problem: Problem, folder: Path, abc: str, timeout_s: float) -> Outcome:
     """Search for inputs that make the check fail.
+
+    It is enough to look in the last cycle: what fails earlier fails then too, if fetching begins later. Bits of data
+    whose graphs are the same are searched once.
 
     Parameters
     ----------
     check : Check
         The check.
-    graph : Aiger
-        As :func:`build_graph` returned it.
+    problem : Problem
+        As :func:`pose` returned it.
     folder : Path
-        Where it left its files.
+        Gets files.
     abc : str
         Program.
     timeout_s : float
@@ -137,49 +138,97 @@ def search(check: Check, graph: Aiger, folder: Path, abc: str, timeout_s: float)
     ToolError
         If ABC says neither that it found something nor that there is nothing.
     """
-    frames = check.cycle + 1
-    commands = (
-        f"read_aiger bad.aig; fold; strash; dc2; bmc3 -g -v -F {frames} -T {timeout_s:.0f}; write_cex -a example.aiw"
-    )
-    (folder / "example.aiw").unlink(missing_ok=True)
     began = time.monotonic()
-    try:
-        done = subprocess.run(
-            [abc, "-c", commands],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s + _GRACE_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        text = done.stdout + done.stderr
-    except subprocess.TimeoutExpired as late:
-        text = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
+    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
+    (folder / "bad.aig").write_bytes(problem.searched.binary())
+    alike = "iso; " if len(problem.searched.bad) > 1 else ""
+    searching.run(f"read_aiger bad.aig; strash; scleanup; {alike}dc2; scorr; dc2; write_aiger simple.aig")
+    outputs = _outputs(folder / "simple.aig")
+    last = check.cycle - 1
+    failed = decided = False
+    for number in range(outputs):
+        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if outputs > 1 else "")
+        found = searching.search(read, last, last)
+        failed, decided = found.asserted is not None, found.deepest >= last
+        if failed or not decided:
+            break
+    if not failed and decided:
+        return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
+    # the first cycle in which it fails, or how far there is an answer
+    searching.ends = time.monotonic() + timeout_s
+    found = searching.search("read_aiger bad.aig; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
-    (folder / "abc.log").write_text(text)
-    searched = [int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)]
-    deepest = max(searched, default=-1)
-    asserted = re.search(r"was asserted in frame (\d+)", text)
-    if asserted:
-        witness = read_witness((folder / "example.aiw").read_text(), graph.inputs)
-        trace = replay(graph, witness, (folder / "check.map").read_text())
-        return Outcome(name=check.name, verdict=FAILED, cycle=int(asserted[1]), seconds=seconds, trace=trace)
-    if deepest >= check.cycle:
-        return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=seconds)
-    if seconds >= timeout_s:
-        last = deepest if check.any_cycle else -1
-        return Outcome(name=check.name, verdict=UNDECIDED, cycle=last, seconds=seconds)
-    raise ToolError(f"abc must be able to search {check.name}: {_last_line(text)}")
+    if found.asserted is not None:
+        witness = read_witness((folder / _WITNESS).read_text(), problem.searched.inputs)
+        trace = replay(problem, witness)
+        return Outcome(name=check.name, verdict=FAILED, cycle=found.asserted + 1, seconds=seconds, trace=trace)
+    if failed:
+        return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
+    return Outcome(name=check.name, verdict=UNDECIDED, cycle=found.deepest + 1, seconds=seconds)
 
 
-def replay(graph: Aiger, witness: Sequence[Sequence[int]], names: str) -> list[dict[str, int]]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The frame in which an output was 1, if any, and the last one searched to its end, or -1."""
+
+    asserted: int | None
+    deepest: int
+
+
+@dataclass(slots=True)
+class _Searching:
+    """Runs of ABC in a folder, until a time."""
+
+    folder: Path
+    abc: str
+    ends: float
+
+    def search(self, read: str, first: int, last: int) -> _Found:
+        """Search some frames of the graph that ``read`` reads."""
+        seconds = max(1, round(self.ends - time.monotonic()))
+        (self.folder / _WITNESS).unlink(missing_ok=True)
+        text = self.run(f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {seconds}; write_cex -a {_WITNESS}")
+        searched = [int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)]
+        asserted = re.search(r"was asserted in frame (\d+)", text)
+        deepest = max(searched, default=-1)
+        if asserted is None and deepest < last and time.monotonic() < self.ends - 1:
+            raise ToolError(f"abc must be able to search {self.folder.name}: {_last_line(text)}")
+        return _Found(int(asserted[1]) if asserted else None, deepest)
+
+    def run(self, commands: str) -> str:
+        """What ABC prints."""
+        try:
+            done = subprocess.run(
+                [self.abc, "-c", commands],
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=max(1.0, self.ends - time.monotonic()) + _GRACE_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+            text = done.stdout + done.stderr
+        except subprocess.TimeoutExpired as late:
+            text = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
+        with (self.folder / "abc.log").open("a") as log:
+            log.write(text)
+        return text
+
+
+def _outputs(path: Path) -> int:
+    """Number of outputs of a graph that ABC wrote; raises :class:`ToolError` if there is none."""
+    graph = read_aiger(path) if path.exists() else None
+    if graph is None:
+        raise ToolError(f"abc must be able to simplify {path.parent.name}: see {path.parent}/abc.log")
+    return len(graph.outputs) + len(graph.bad)
+
+
+def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:
     """Values of all signals shown in each cycle of an example."""
-    bits = output_bits(names)
     return [
-        {name: sum(outputs[index] << bit for bit, index in places.items()) for name, places in bits.items()}
-        for outputs in graph.run(witness)
+        {name: sum(outputs[index] << bit for bit, index in bits.items()) for name, bits in problem.signals.items()}
+        for outputs in problem.shown.run(witness)
     ]
 
 

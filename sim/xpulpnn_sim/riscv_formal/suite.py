@@ -10,6 +10,19 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn_sim.riscv_formal.cuts import (
+    ACCESSES,
+    ADDRESSES,
+    CSR_ACCESSES,
+    FETCHES,
+    IDLE_LOOPS,
+    MOVES,
+    ORDER,
+    PROGRESS,
+    REQUESTS,
+    Cut,
+    of_instruction,
+)
 
 VARIABLE = "XPULPNN_RISCV_FORMAL"
 """Environment variable that says where riscv-formal is where no option does."""
@@ -21,13 +34,32 @@ _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
-_ONE_CYCLE = ("unique", "hang", "liveness")
+_TRIGGERED = ("unique", "hang", "liveness")
 _LIVENESS_WINDOW = 20
 """Cycles in which the next instruction must retire with fair memories."""
 _HANG_CYCLE = 25
+_CUTS = {
+    "reg": MOVES,
+    "pc_fwd": ADDRESSES,
+    "pc_bwd": ADDRESSES,
+    "ill": of_instruction("add"),
+    "fault": of_instruction("lw"),
+    "hang": PROGRESS,
+    "liveness": PROGRESS,
+}
+"""What is free in checks between instructions; for others, the order of retirements is all that they need."""
+
+_ORDER = (
+    "reg [63:0] expected = 0;",
+    "always @(posedge clock) if (core_rvfi_valid) expected <= expected + 1;",
+    "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
+)
 _TRAP_STATE = ("mstatus", "mepc", "mcause")
 """CSRs that traps write too."""
 _COUNTERS = ("mcycle", "minstret")
+
+FAIR = "RISCV_FORMAL_FAIRNESS"
+"""Macro of checks in which the memories grant and answer soon."""
 
 OWN = "own"
 """Checker of the checks that are our own."""
@@ -60,8 +92,6 @@ class Check:
         Its checker: the file ``rvfi_CHECKER_check.sv``, or :data:`OWN`.
     cycle : int
         Last clock cycle after reset in which it looks.
-    trigger : int
-        Cycle of the instruction that ``unique`` and ``liveness`` are about; 0 for others.
     defines : tuple of str
         Macros it needs beside those of all: a name, or a name and a value.
     assumed : tuple of str
@@ -70,31 +100,48 @@ class Check:
         Files it includes beside its checker.
     csr : str
         The CSR that it is about, or an empty string.
-    wrong : str
-        Output of the core between its memories that must stay 0, of a check of our own.
+    wrong : tuple of str
+        Outputs of the core between its memories that must stay 0, of a check of our own.
+    cuts : tuple of Cut
+        What is free in it.
+    sliced : tuple of str
+        Outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself.
+    first : int
+        First clock cycle after reset in which it looks.
+    delay : int
+        Cycles from the trigger to that in which it looks; ``None`` if that is any.
+    own : tuple of str
+        Verilog modules of a check of our own.
+    body : tuple of str
+        Lines of its top module, with assertions for cycles in which ``check`` is 1.
     """
 
     name: str
     checker: str
     cycle: int
-    trigger: int = 0
     defines: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     csr: str = ""
-    wrong: str = ""
+    wrong: tuple[str, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    sliced: tuple[str, ...] = ()
+    first: int = 1
+    delay: int | None = None
+    own: tuple[str, ...] = ()
+    body: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
         """Files of the suite that it includes, by their paths in it, in their order."""
-        suite = ("rvfi_macros.vh", "rvfi_channel.sv", "rvfi_testbench.sv")
+        suite = ("rvfi_macros.vh", "rvfi_channel.sv")
         checker = () if self.checker == OWN else (f"rvfi_{self.checker}_check.sv",)
         return (*(f"checks/{name}" for name in (*suite, *checker)), *(f"insns/{name}" for name in self.sources))
 
     @property
-    def any_cycle(self) -> bool:
-        """Whether it looks in every cycle to the last, not in that one alone."""
-        return self.checker not in _ONE_CYCLE
+    def triggered(self) -> bool:
+        """Whether it is about an instruction that retires in a cycle of its own."""
+        return self.checker in _TRIGGERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +193,35 @@ class Suite:
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
         return [
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
-            *(Check(name=name, checker=name, cycle=depth, defines=_bus_defines()) for name in _BUS),
-            Check(name="obi", checker=OWN, cycle=depth, wrong="obi_wrong"),
-            Check(name="registers", checker=OWN, cycle=depth, wrong="register_wrong"),
-            Check(name="data", checker=OWN, cycle=depth, wrong="data_wrong", assumed=(TRUE_DATA,)),
+            *(
+                Check(
+                    name=name,
+                    checker=name,
+                    cycle=depth,
+                    defines=_bus_defines(),
+                    cuts=ACCESSES if name == "bus_dmem_fault" else FETCHES,
+                )
+                for name in _BUS
+            ),
+            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cuts=ORDER),
+            Check(name="obi", checker=OWN, cycle=depth, wrong=("obi_wrong",), cuts=REQUESTS),
+            Check(
+                name="registers",
+                checker=OWN,
+                cycle=depth,
+                wrong=("register_wrong",),
+                cuts=MOVES,
+                sliced=("register_wrong",),
+            ),
+            Check(
+                name="data",
+                checker=OWN,
+                cycle=depth,
+                wrong=("data_wrong",),
+                assumed=(TRUE_DATA,),
+                cuts=ACCESSES,
+                sliced=("data_wrong", "data_other"),
+            ),
             *(
                 Check(
                     name=f"insn_{name}",
@@ -158,6 +230,7 @@ class Suite:
                     defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
                     assumed=loops,
                     sources=(f"insn_{name}.v",),
+                    cuts=of_instruction(name),
                 )
                 for name in self.instructions
             ),
@@ -178,14 +251,24 @@ class Suite:
                 defines=(f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide),
                 assumed=loops,
                 csr=csr.name,
+                cuts=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
             )
         for csr in rows:
             kept = (f"RISCV_FORMAL_CSRC_NAME {csr.name}",)
             name, assumed = csr.name, (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
             if csr.name in _COUNTERS:
-                yield Check(name=f"csrc_inc_{name}", checker="csrc_inc", cycle=depth, defines=kept, csr=name)
+                yield Check(
+                    name=f"csrc_inc_{name}", checker="csrc_inc", cycle=depth, defines=kept, csr=name, cuts=CSR_ACCESSES
+                )
             elif csr in ZERO_CSRS and csr.access is CsrAccess.WI:
-                yield Check(name=f"csrc_zero_{name}", checker="csrc_zero", cycle=depth, defines=kept, csr=name)
+                yield Check(
+                    name=f"csrc_zero_{name}",
+                    checker="csrc_zero",
+                    cycle=depth,
+                    defines=kept,
+                    csr=name,
+                    cuts=CSR_ACCESSES,
+                )
             elif csr.writable:
                 mask = (f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}",)
                 yield Check(
@@ -195,6 +278,7 @@ class Suite:
                     defines=(*kept, *mask),
                     assumed=assumed,
                     csr=name,
+                    cuts=CSR_ACCESSES,
                 )
             elif csr.name == "misa":
                 yield Check(
@@ -203,6 +287,7 @@ class Suite:
                     cycle=depth,
                     defines=(*kept, "RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow"),
                     csr=name,
+                    cuts=CSR_ACCESSES,
                 )
         for address in (0x302, 0x306, 0x3A0, 0x7A0):
             yield Check(
@@ -213,6 +298,7 @@ class Suite:
                     f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}",
                     *(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE")),
                 ),
+                cuts=ORDER,
             )
 
 
@@ -221,15 +307,22 @@ def _bus_defines() -> tuple[str, ...]:
 
 
 def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
-    fair = ("RISCV_FORMAL_FAIRNESS",) if name in ("hang", "liveness") else ()
     assumed: tuple[str, ...] = ()
     if name == "reg" and config.xpulpv2:
         assumed = (ONE_WRITE,)
     if name == "liveness":
         assumed = (NO_WAITING,)
-    trigger = {"unique": max(depth - 5, 1), "liveness": 10}.get(name, 0)
-    cycle = {"liveness": 10 + _LIVENESS_WINDOW, "hang": _HANG_CYCLE}.get(name, depth)
-    return Check(name=name, checker=name, cycle=cycle, trigger=trigger, defines=fair, assumed=assumed)
+    return Check(
+        name=name,
+        checker=name,
+        cycle={"hang": _HANG_CYCLE, "liveness": _LIVENESS_WINDOW + depth}.get(name, depth),
+        first=_HANG_CYCLE if name == "hang" else 1,
+        delay=_LIVENESS_WINDOW if name == "liveness" else None,
+        defines=(FAIR,) if name in ("hang", "liveness") else (),
+        assumed=assumed,
+        cuts=_CUTS.get(name, ORDER),
+        sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
+    )
 
 
 @cache

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.isa.csr import CSRS, CsrGroup
 from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
@@ -42,7 +41,6 @@ _FAULTS = (
     ExceptionCause.STORE_ACCESS_FAULT,
 )
 _SIZES = {"b": 0b0001, "h": 0b0011, "w": 0b1111}
-_LOOP_CSRS = [csr.address for csr in CSRS if csr.group is CsrGroup.HWLOOP]
 
 
 class SurroundedCore(wiring.Component):
@@ -84,19 +82,19 @@ class SurroundedCore(wiring.Component):
         Address of a byte, always the same.
     watched_first : In(8)
         What is there at first.
-    data_true : Out(1)
-        The data memory answers without failing, and with what is there in the byte watched.
-    data_wrong : Out(1)
-        A load that retires has another byte from there than the last older store put there.
+    data_failed : Out(1)
+        A data access fails.
+    data_other : Out(8)
+        Bits in which the data memory answers with something else than is there in the byte watched.
+    data_wrong : Out(8)
+        Bits in which a load that retires has another byte from there than the last older store put there.
     obi_wrong : Out(2)
         A request of the instruction port, or of the data port, is pending or changed before its grant.
     watched_register : In(5)
         Number of a register, always the same.
-    register_wrong : Out(1)
-        An instruction that retires, as rs1, rs2 or rd, has another value of it than was written last: as rd, or by an
-        increment; 0 after reset.
-    loops : Out(1)
-        The instruction retiring sets up a hardware loop, or writes one of its CSRs.
+    register_wrong : Out(32)
+        Bits in which an instruction that retires, as rs1, rs2 or rd, has another value of it than was written last: as
+        rd, or by an increment; 0 after reset.
     two_writes : Out(1)
         It writes two registers.
     """
@@ -115,9 +113,10 @@ class SurroundedCore(wiring.Component):
         ports |= {f"csr_{name}": Out(XLEN) for name in ("rmask", "wmask", "rdata", "wdata")}
         ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
         ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
-        ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_true": Out(1), "data_wrong": Out(1)}
-        ports |= {"watched_register": In(5), "register_wrong": Out(1)}
-        ports |= {"obi_wrong": Out(2), "loops": Out(1), "two_writes": Out(1)}
+        ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_failed": Out(1)}
+        ports |= {"data_other": Out(BYTE_BITS), "data_wrong": Out(BYTE_BITS)}
+        ports |= {"watched_register": In(5), "register_wrong": Out(XLEN)}
+        ports |= {"obi_wrong": Out(2), "two_writes": Out(1)}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -147,13 +146,12 @@ class SurroundedCore(wiring.Component):
         value, takes_effect = Signal(XLEN), Signal()
         m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
         addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
-        wrong = [
-            self._matches(word, lambda row, name=name: name in row.reads)
-            & (address == self.watched_register)
-            & (getattr(core, f"rvfi_{name}_rdata") != value)
-            for name, address in addresses.items()
-        ]
-        m.d.comb += self.register_wrong.eq(takes_effect & Cat(*wrong).any())
+        wrong = [Signal(XLEN, name=f"{name}_wrong") for name in addresses]
+        for bits, (name, address) in zip(wrong, addresses.items(), strict=True):
+            read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
+            with m.If(read & takes_effect):
+                m.d.comb += bits.eq(getattr(core, f"rvfi_{name}_rdata") ^ value)
+        m.d.comb += self.register_wrong.eq(_any(wrong))
         # of both writes of one register that of rd stays
         for name in ("base", "rd"):
             written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
@@ -169,19 +167,23 @@ class SurroundedCore(wiring.Component):
         address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
         answered = self.bus_valid[1]
         m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
-        true, wrong = [~(answered & self.bus_fault[1])], []
+        other = [Signal(BYTE_BITS, name=f"other_{index}") for index in range(WORD_BYTES)]
+        wrong = [Signal(BYTE_BITS, name=f"wrong_{index}") for index in range(WORD_BYTES)]
         for index in range(WORD_BYTES):
             here = answered & ((address + index)[:XLEN] == self.watched)
             read = rdata.word_select(index, BYTE_BITS)
-            true.append(~(here & self.bus_rmask[WORD_BYTES + index]) | (read == in_memory))
+            with m.If(here & self.bus_rmask[WORD_BYTES + index]):
+                m.d.comb += other[index].eq(read ^ in_memory)
             with m.If(here & self.bus_wmask[WORD_BYTES + index]):
                 m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
             retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
             loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
-            wrong.append(retires & core.rvfi_mem_rmask[index] & (loaded != expected))
+            with m.If(retires & core.rvfi_mem_rmask[index]):
+                m.d.comb += wrong[index].eq(loaded ^ expected)
             with m.If(retires & core.rvfi_mem_wmask[index]):
                 m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
-        m.d.comb += [self.data_true.eq(Cat(*true).all()), self.data_wrong.eq(Cat(*wrong).any())]
+        m.d.comb += [self.data_other.eq(_any(other)), self.data_wrong.eq(_any(wrong))]
+        m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
 
     def _matches(self, word, chosen):
         """Whether an expanded word is one of the rows that ``chosen`` takes; false if there is none."""
@@ -204,12 +206,7 @@ class SurroundedCore(wiring.Component):
             m.d.comb += [self.rvfi_rd_addr.eq(core.rvfi_base_addr), self.rvfi_rd_wdata.eq(core.rvfi_base_wdata)]
         with m.If(self.rvfi_rd_addr == 0):
             m.d.comb += self.rvfi_rd_wdata.eq(0)
-        sets_loop = self._matches(word, lambda row: row.mnemonic.startswith("lp."))
-        writes_loop = (self.csr_wmask != 0) & Cat(self.csr_addr == address for address in _LOOP_CSRS).any()
-        m.d.comb += [
-            self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & core.rvfi_base_we),
-            self.loops.eq(core.rvfi_valid & ~core.rvfi_trap & (sets_loop | writes_loop)),
-        ]
+        m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & core.rvfi_base_we)
 
     def _faults(self, m, core, word):
         """Access faults: which bytes were asked for."""
@@ -292,3 +289,11 @@ class SurroundedCore(wiring.Component):
         ]
         if writes:
             m.d.comb += self.bus_wdata.word_select(number, XLEN).eq(rest[5:])
+
+
+def _any(words):
+    """Bits that are 1 in one of some words."""
+    first, *rest = words
+    for word in rest:
+        first = first | word
+    return first

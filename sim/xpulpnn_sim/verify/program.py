@@ -13,6 +13,8 @@ from xpulpnn_sim.verify.handlers import PLAIN, Handlers
 from xpulpnn_sim.verify.layout import (
     BASE,
     DATA_SIZE,
+    FAR,
+    FAR_SIZE,
     FRAME,
     LOW_BASE,
     LOW_SIZE,
@@ -99,6 +101,7 @@ class Program:
                 Segment(LOW_BASE, low, LOW_SIZE),
                 Segment(DATA_BASE, data, DATA_SIZE),
                 Segment(TEXT_BASE, image, len(image) + _PADDING),
+                *(Segment(base, b"", FAR_SIZE) for base in FAR),
             ),
             symbols=symbols,
             functions=tuple(

@@ -4,6 +4,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.verify.directed.access_faults import ACCESS_FAULTS
 from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.case import Directed
+from xpulpnn_sim.verify.directed.counters import COUNTERS
+from xpulpnn_sim.verify.directed.far import FAR_AWAY
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
 from xpulpnn_sim.verify.directed.mac_load_forms import MAC_LOAD_FORMS
@@ -18,6 +20,8 @@ DIRECTED = (
     *MAC_LOAD_FORMS,
     *SYSTEM,
     *ACCESS_FAULTS,
+    *FAR_AWAY,
+    *COUNTERS,
     *QUANTISATION,
     *REQUANTISATION,
 )

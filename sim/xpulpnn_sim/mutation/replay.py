@@ -1,0 +1,95 @@
+"""What follows from one run of a bench on the unit itself: which mutants the bench must find, and which it cannot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.verilog import EmittedVerilog
+from xpulpnn_sim.bench.runner import ports_of, run_bench
+from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME, Lanes, read_trace
+from xpulpnn_sim.mutation.mutants import MutatedUnit
+from xpulpnn_sim.netlist import NetlistModule
+
+_CLOCK = "CLK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What is known of a mutant.
+
+    Parameters
+    ----------
+    outcome : str
+        See :data:`xpulpnn_sim.mutation.lanes.KILLED`.
+    test : str
+        Test that kills it.
+    """
+
+    outcome: str
+    test: str = ""
+
+
+def replay(
+    unit: str,
+    design: EmittedVerilog,
+    mutated: MutatedUnit,
+    netlist: NetlistModule,
+    folder: Path,
+    told: Mapping[str, Any],
+    *,
+    seed: int,
+) -> dict[int, Replayed]:
+    """Record the bench on the unit, and run all mutants through the record; by number.
+
+    Parameters
+    ----------
+    unit : str
+        Name of the unit.
+    design : EmittedVerilog
+        The unit itself.
+    mutated : MutatedUnit
+        Its mutants.
+    netlist : NetlistModule
+        Gates of all mutants.
+    folder : Path
+        Gets records and, beside it, models.
+    told : mapping
+        What the bench is told.
+    seed : int
+        Of the bench.
+
+    Raises
+    ------
+    ToolError
+        If the bench fails on the unit, or the netlist does not do what the unit did.
+    """
+    traces = folder / "traces"
+    traces.mkdir(exist_ok=True)
+    for path in traces.glob("*.npz"):
+        path.unlink()
+    models = folder.parent / "models"
+    run_bench(
+        design,
+        unit,
+        "verilator",
+        cache=models,
+        results=folder / "record",
+        seed=seed,
+        data={**told, "traces": str(traces.absolute())},
+        module="recorded",
+    )
+    inputs = [name for name in mutated.inputs if name != "clk"]
+    lanes = Lanes(netlist, inputs, ports_of(design, "output"), len(mutated.mutants), models)
+    # gates have no other clock
+    found = {mutant.number: Replayed(outcome=OPEN if mutant.port == _CLOCK else SAME) for mutant in mutated.mutants}
+    for path in sorted(traces.glob("*.npz"), key=lambda path: int(path.stem)):
+        trace = read_trace(path)
+        for number, outcome in enumerate(lanes.judge(trace), 1):
+            # a test behind one that the bench itself must run may find it, too: the first one that surely does counts
+            if outcome == KILLED and found[number].outcome != KILLED:
+                found[number] = Replayed(outcome=KILLED, test=trace.test)
+            elif outcome == OPEN and found[number].outcome == SAME:
+                found[number] = Replayed(outcome=OPEN)
+        path.unlink()
+    return found

@@ -1,0 +1,166 @@
+"""What a check does not need of the core: wires that take any value in any cycle instead.
+
+A core with free wires does all that the core does, and more. What holds for it holds for the core; a failure may be one
+that the core cannot show. Wires are cut where they are used, so that the parts behind and before them stay.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Wires that are free, or tied.
+
+    Parameters
+    ----------
+    name : str
+        What is free, for readers.
+    wires : tuple of str
+        As ``module/wire``, wildcards allowed; of modules that a core does not have nothing is cut.
+    ties : tuple of (str, str)
+        Wires that are constant instead, and the constant.
+    """
+
+    name: str
+    wires: tuple[str, ...]
+    ties: tuple[tuple[str, str], ...] = ()
+
+
+def _of(module: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{module}/{name}" for name in names.split())
+
+
+FETCH = Cut("fetched words", _of("prefetch_buffer", "first second has_first has_second first_error second_error"))
+REGISTERS = Cut("registers", ("reg_file/*mem2reg_rd*DATA",))
+FORWARDED = Cut("forwarded results", _of("id_stage", "ex_result wb__data wb_wdata"))
+PRODUCTS = Cut("products", (*_of("ex_stage", "mult_result mult_done dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
+QUOTIENTS = Cut("quotients", _of("ex_stage", "div_result div_done"))
+FACTORS = Cut("dot products", (*_of("ex_stage", "dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
+RESULTS = Cut("results", _of("ex_stage", "result"))
+ALU = Cut("results of the ALU", _of("ex_stage", "alu_result"))
+SUMS = Cut("addresses", _of("ex_stage", "sum"))
+COMPARISONS = Cut("comparisons", _of("ex_stage", "comparison"))
+LOADS = Cut("loaded values", _of("lsu", "wb_rdata"))
+CSRS = Cut("CSRs", _of("ex_stage", "csr_rdata"))
+CSR_WRITES = Cut("values written to CSRs", _of("csr_file", "wdata"))
+HANDLERS = Cut("handlers", _of("controller", "handler"))
+INTERRUPTS = Cut("interrupts", _of("controller", "mepc mie pending"))
+LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next"))
+LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start wrong id_next id_ends"))
+TARGETS = Cut("targets", _of("immediates", "offset"))
+CONSTANTS = Cut("constants", (*_of("id_stage", "insn__payload__pc"), *_of("immediates", "imm offset")))
+
+_LOOP_REGISTERS = tuple(f"hw_loops/{name}{loop}" for name in ("lpstart", "lpend", "lpcount") for loop in range(2))
+IDLE_LOOPS = Cut("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS), ("hw_loops/late", "2'h0")))
+"""No hardware loop is ever set up: nothing is free."""
+
+_VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
+_PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
+
+MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
+"""For the ways of values through the pipeline: none is made, and all that values decide is free."""
+
+ORDER = (*MOVES, REGISTERS, FORWARDED)
+"""For what retires when."""
+
+ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, INTERRUPTS, LOOPS, TARGETS)
+"""For the ways of the program counter."""
+
+PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
+"""For whether anything retires: what takes how long stays."""
+
+FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)
+"""For the instruction port."""
+
+REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))
+"""For requests on both ports."""
+
+ACCESSES = (
+    FETCH,
+    REGISTERS,
+    FORWARDED,
+    PRODUCTS,
+    QUOTIENTS,
+    RESULTS,
+    COMPARISONS,
+    CSRS,
+    CSR_WRITES,
+    HANDLERS,
+    INTERRUPTS,
+    LOOPS,
+    CONSTANTS,
+)
+"""For the data port."""
+
+CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)
+"""For CSRs: their contents stay."""
+
+EVERY = (
+    *dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *ACCESSES, *REQUESTS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)),
+)
+
+
+def of_instruction(name: str) -> tuple[Cut, ...]:
+    """What is free when an instruction of RV32IMC is checked: what it does not use."""
+    base = name.removeprefix("c_")
+    if base.startswith(("mul", "div", "rem")):
+        rest = (FACTORS, ALU, SUMS, COMPARISONS, LOADS)
+    elif base.startswith("b"):
+        rest = (PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS)
+    elif base in ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp"):
+        rest = (PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS)
+    else:
+        rest = (PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS)
+    return (*_PROGRAM, CSRS, CSR_WRITES, *rest, IDLE_LOOPS)
+
+
+def shown(cuts: Iterable[Cut]) -> str:
+    """What is free, in words."""
+    return ", ".join(cut.name for cut in cuts if cut.name)
+
+
+def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
+    """The wires of cuts, of which a core need not have all.
+
+    Parameters
+    ----------
+    cuts : iterable of Cut
+        What is free or tied.
+    modules : mapping
+        Verilog by the names of the modules that are there.
+    """
+    found: list[str] = []
+    for cut in cuts:
+        for wire in (*cut.wires, *(name for name, _ in cut.ties)):
+            module, _, name = wire.partition("/")
+            if "*" in name or re.search(rf"\b{name}\b", modules.get(module, "")):
+                found.append(wire)
+    return found
+
+
+def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
+    """Commands of Yosys that cut; what then has no driver is free.
+
+    Parameters
+    ----------
+    cuts : iterable of Cut
+        What is free.
+    modules : mapping
+        Verilog by the names of the modules that are there.
+    """
+    lines: list[str] = []
+    for cut in cuts:
+        ties = dict(cut.ties)
+        for wire in wires([cut], modules):
+            module, _, name = wire.partition("/")
+            lines.append(f"select -assert-min 1 {module}/w:{name}")
+            if wire in ties:
+                lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
+            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{name}\b", modules[module]):
+                lines.append(f"cutpoint {module}/w:{name}")
+            else:
+                # of an output a cutpoint would leave the module its own value
+                lines += [f"cd {module}", f"connect -unset {name}", "cd .."]
+    return lines

@@ -1,0 +1,193 @@
+"""Every instruction of a core against its statements, with verdicts that a later run takes up."""
+
+import ast
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.errors import EncodingError
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.semantics import statements
+from xpulpnn_sim.files import write_text
+from xpulpnn_sim.semantics.backend import BackendGates, Source
+from xpulpnn_sim.semantics.claims import Equality, equalities
+from xpulpnn_sim.semantics.execution import understood
+from xpulpnn_sim.semantics.passage import Control, Passage, waiting
+from xpulpnn_sim.semantics.solver import REFUTED, difference, solve
+from xpulpnn_sw.disasm import disassemble
+
+_RESULTS = "instructions.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of an instruction, or of what all proofs take for granted.
+
+    Parameters
+    ----------
+    name : str
+        Mnemonic and operands of the row, or what is taken for granted.
+    verdict : str
+        Of :mod:`xpulpnn_sim.semantics.solver`.
+    seconds : float
+        How long it took.
+    example : sequence of str
+        If it is refuted: a word, its operands, and what is wrong.
+    """
+
+    name: str
+    verdict: str
+    seconds: float
+    example: Sequence[str] = ()
+
+
+def name_of(insn: Insn) -> str:
+    """Mnemonic and operands, which identify a row."""
+    return f"{insn.mnemonic} {insn.operands}".rstrip()
+
+
+def provable(insn: Insn) -> bool:
+    """Whether the row is a 32-bit instruction whose statements can be executed on gates."""
+    return insn.size == 4 and understood(insn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proofs:
+    """What is proved, with what.
+
+    Parameters
+    ----------
+    backend : BackendGates
+        The back end of the core.
+    control : Control
+        Of the units that are left out of it.
+    abc : str
+        Decides.
+    timeout_s : float
+        Seconds for each instruction.
+    """
+
+    backend: BackendGates
+    control: Control
+    abc: str
+    timeout_s: float
+
+    def granted(self) -> Iterator[Verdict]:
+        """What all instructions take for granted."""
+        for lemma in waiting(self.backend):
+            began = time.monotonic()
+            pairs = [(1, one, other) for one, other in zip(lemma.got, lemma.wanted, strict=True)]
+            wrong = difference(lemma.graph, lemma.assumed, pairs)
+            verdict, _ = solve(lemma.graph, wrong, self.abc, self.timeout_s)
+            yield Verdict(name=lemma.name, verdict=verdict, seconds=time.monotonic() - began)
+
+    def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Verdict:
+        """An instruction against its statements, or against others."""
+        began = time.monotonic()
+        passage = Passage(self.backend, insn, self.control)
+        found = equalities(passage, body)
+        pairs = [(each.condition, *bits) for each in found for bits in zip(each.got, each.wanted, strict=True)]
+        wrong = difference(passage.graph, passage.assumed, pairs)
+        verdict, ones = solve(passage.graph, wrong, self.abc, self.timeout_s)
+        example = _example(passage, found, ones) if verdict == REFUTED else ()
+        return Verdict(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, example=example)
+
+
+def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+    """A case in which an instruction does something else."""
+
+    def value(literals: Sequence[int]) -> int:
+        bits = passage.graph.evaluate(dict.fromkeys(ones, 1), literals)
+        return sum(bit << place for place, bit in enumerate(bits))
+
+    word, leave = value(passage.word), passage.leave
+    try:
+        spelt = disassemble(word, 0)
+    except EncodingError:
+        spelt = "no instruction"
+    sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
+    loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
+    lines = [f"{word:08x} {spelt}: {' '.join((*sources, loaded))}"]
+    for each in found:
+        got, wanted = value(each.got), value(each.wanted)
+        if value([each.condition]) and got != wanted:
+            lines.append(f"{each.name} must be {wanted:#x}, not {got:#x}")
+    return lines
+
+
+class Ledger:
+    """Verdicts kept in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where.
+    source : Source
+        The core that they are about.
+    """
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self._path = folder / _RESULTS
+        self._design = _digest("\n".join(source.modules.values()))
+        self._known = _read(self._path)
+
+    def known(self, insn: Insn) -> Verdict | None:
+        """The verdict of an earlier run on the same core and the same statements."""
+        found = self._known.get(self._key(insn))
+        return None if found is None else Verdict(**found)
+
+    def keep(self, insn: Insn, verdict: Verdict) -> None:
+        """Write it down."""
+        self._known[self._key(insn)] = asdict(verdict)
+        write_text(self._path, json.dumps(self._known, indent=1))
+
+    def _key(self, insn: Insn) -> str:
+        return _digest("\n".join([self._design, insn.pattern, insn.mnemonic, insn.operands, *statements(insn)]))
+
+
+def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
+    """The verdicts, as they come.
+
+    Parameters
+    ----------
+    proofs : Proofs
+        What proves.
+    insns : sequence of Insn
+        Rows.
+    ledger : Ledger
+        Keeps the verdicts; with ``resume`` those it has count, unless time was up.
+    jobs : int
+        Proofs side by side.
+    """
+    waiting_for: list[Insn] = []
+    for insn in insns:
+        known = ledger.known(insn) if resume else None
+        if known is None or known.verdict not in ("proved", REFUTED):
+            waiting_for.append(insn)
+        else:
+            yield known
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    try:
+        futures = {pool.submit(proofs.instruction, insn): insn for insn in waiting_for}
+        for done in as_completed(futures):
+            verdict = done.result()
+            ledger.keep(futures[done], verdict)
+            yield verdict
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Mapping[str, Any]]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,61 @@
+"""Instruction words as the properties read them, apart from the gates of decoder and expansion."""
+
+_SYSTEM, _BRANCH, _JAL, _JALR = 0x73, 0x63, 0x6F, 0x67
+_MRET, _WFI = 0x3020_0073, 0x1050_0073
+
+
+class Word:
+    """The fields of an instruction as it was fetched, and what kind it is.
+
+    Parameters
+    ----------
+    raw : Value, 32 bits
+        The word; of a compressed instruction the upper half is 0.
+    """
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.wide = raw[:2] == 0b11
+        self.compressed = ~self.wide
+        self.opcode, self.rd, self.funct3 = raw[:7], raw[7:12], raw[12:15]
+        self.rs1, self.rs2, self.top12 = raw[15:20], raw[20:25], raw[20:32]
+        self.loop = raw[7]
+
+    def _short(self, quadrant, *funct3):
+        """Whether it is compressed, of a quadrant and one of some funct3."""
+        found = self.raw[13:16] == funct3[0]
+        for number in funct3[1:]:
+            found |= self.raw[13:16] == number
+        return (self.raw[:2] == quadrant) & found
+
+    @property
+    def branches(self):
+        """Conditional branches, with a register or an immediate, and c.beqz and c.bnez."""
+        return (self.wide & (self.opcode == _BRANCH)) | self._short(0b01, 0b110, 0b111)
+
+    @property
+    def jumps(self):
+        """jal, jalr, c.j, c.jal, c.jr and c.jalr."""
+        direct = self._short(0b01, 0b001, 0b101)
+        through = self._short(0b10, 0b100) & (self.raw[2:7] == 0) & (self.raw[7:12] != 0)
+        return (self.wide & ((self.opcode == _JAL) | (self.opcode == _JALR))) | direct | through
+
+    @property
+    def returns(self):
+        """Mret."""
+        return self.raw == _MRET
+
+    @property
+    def sleeps(self):
+        """Wfi."""
+        return self.raw == _WFI
+
+    @property
+    def accesses_csr(self):
+        """An instruction on a CSR, of any of the six kinds."""
+        return self.wide & (self.opcode == _SYSTEM) & (self.funct3[:2] != 0)
+
+    @property
+    def writes_csr(self):
+        """Of those: one that writes, not only reads."""
+        return (self.funct3[:2] == 0b01) | (self.rs1 != 0)

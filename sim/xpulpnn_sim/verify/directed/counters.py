@@ -1,0 +1,140 @@
+"""Directed programs of the counters: carries through every bit, counts taken back, time."""
+
+from xpulpnn_sim.verify.directed.case import Directed, stored
+from xpulpnn_sim.verify.layout import FAILING
+
+_NOPS = "c.nop\n"
+
+_INSTRUCTIONS = Directed(
+    "counters: instructions, carried through every bit",
+    f"""
+    li a0, 1
+    li a5, 0
+    li a6, 0
+    1: addi a1, a0, -1
+    li a2, -1
+    csrrw zero, minstreth, a1
+    csrrw zero, minstret, a1
+    csrrs a3, minstret, zero
+    csrrs a4, minstret, zero
+    xor a3, a3, a1
+    or a5, a5, a3
+    xor a4, a4, a0
+    or a5, a5, a4
+    csrrs a4, minstreth, zero
+    xor a4, a4, a1
+    or a5, a5, a4
+    csrrw zero, minstret, a2
+    csrrs a3, minstreth, zero
+    csrrs a4, minstreth, zero
+    xor a3, a3, a1
+    or a6, a6, a3
+    xor a4, a4, a0
+    or a6, a6, a4
+    add a0, a0, a0
+    bne a0, zero, 1b
+    {stored("a5 a6")}
+    """,
+    (0, 0),
+)
+
+_TAKEN_BACK = Directed(
+    "counters: instructions behind an access that fails are not counted",
+    f"""
+    li a0, 0x{FAILING[0]:x}
+    li s2, 0x{FAILING[0] - 64:x}
+    li a1, -9
+    li a5, 0
+    1: csrrwi zero, minstreth, 9
+    csrrw zero, minstret, a1
+    lw a2, 0(a0)
+    c.nop
+    csrrs a3, minstret, zero
+    csrrw zero, minstret, a1
+    sw a1, 0(a0)
+    lw a3, 0(s2)
+    csrrs a4, minstreth, zero
+    csrrw zero, minstret, a1
+    lw a2, 2(a0)
+    c.nop
+    c.nop
+    csrrs a3, minstret, zero
+    csrrs a4, minstreth, zero
+    addi a5, a5, 1
+    addi a1, a1, 1
+    li a2, 9
+    bne a1, a2, 1b
+    {stored("a5")}
+    """,
+    # the handler reads what has been counted, and all reads are compared with the simulator's
+    (18,),
+)
+
+_TIME = Directed(
+    "counters: cycles, carried through every bit, and stopped",
+    f"""
+    li a0, 2
+    li a5, 0
+    li a6, 0
+    1: addi a1, a0, -2
+    csrrw zero, mcycleh, a1
+    csrrw zero, mcycle, a1
+    csrrs a2, mcycle, zero
+    {_NOPS * 32}
+    csrrs a3, mcycle, zero
+    csrrs a4, mcycleh, zero
+    sub a2, a2, a1
+    srli a2, a2, 7
+    or a5, a5, a2
+    sub a3, a3, a1
+    sltiu a2, a3, 33
+    or a5, a5, a2
+    srli a3, a3, 10
+    or a5, a5, a3
+    xor a4, a4, a1
+    or a5, a5, a4
+    addi a1, a0, -1
+    csrrw zero, mcycleh, a1
+    li a2, -3
+    csrrw zero, mcycle, a2
+    {_NOPS * 4}
+    csrrs a4, mcycleh, zero
+    xor a4, a4, a0
+    or a6, a6, a4
+    add a0, a0, a0
+    bne a0, zero, 1b
+    csrrwi zero, mcountinhibit, 1
+    csrrs a2, mcycle, zero
+    c.nop
+    csrrs a3, mcycle, zero
+    csrrs a4, cycle, zero
+    sub a2, a3, a2
+    sub a3, a4, a3
+    csrrwi zero, mcountinhibit, 0
+    {stored("a5 a6 a2 a3")}
+    """,
+    (0, 0, 0, 0),
+)
+
+_ASLEEP = Directed(
+    "counters: cycles, which stop while the core sleeps",
+    f"""
+    li a5, 0
+    li a0, 12
+    1: csrrs a1, mcycle, zero
+    wfi
+    csrrs a2, mcycle, zero
+    sub a2, a2, a1
+    add a5, a5, a2
+    addi a0, a0, -1
+    bne a0, zero, 1b
+    srli a5, a5, 12
+    {stored("a5")}
+    """,
+    # an interrupt and its handler take 200 cycles at most, the core sleeps for 500 on average, or 2500 on a slow memory
+    (0,),
+    interrupts=True,
+)
+
+COUNTERS = (_INSTRUCTIONS, _TAKEN_BACK, _TIME, _ASLEEP)
+"""The programs of this module."""
