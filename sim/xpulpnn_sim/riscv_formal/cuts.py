@@ -168,10 +168,11 @@ def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
         ties = dict(cut.ties)
         for wire in wires([cut], modules):
             module, _, name = wire.partition("/")
-            lines.append(f"select -assert-min 1 {module}/w:{name.partition('[')[0]}")
+            whole = name.partition("[")[0]
+            lines.append(f"select -assert-min 1 {module}/w:{whole}")
             if wire in ties:
                 lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
-            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{name}\b", modules[module]):
+            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{whole}\b", modules[module]):
                 lines.append(f"cutpoint {module}/w:{name}")
             else:
                 # of an output a cutpoint would leave the module its own value
