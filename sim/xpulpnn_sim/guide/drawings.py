@@ -144,8 +144,14 @@ HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
     Layer(("xpulpnn_sim.papers",), "the papers' tables"),
     Layer(
-        ("xpulpnn_sim.api", "xpulpnn_sim.netruns", "xpulpnn_sim.widths", "xpulpnn_sim.mutation"),
-        "the same as Python functions; networks; mutants",
+        (
+            "xpulpnn_sim.api",
+            "xpulpnn_sim.netruns",
+            "xpulpnn_sim.widths",
+            "xpulpnn_sim.mutation",
+            "xpulpnn_sim.semantics",
+        ),
+        "Python functions; networks; mutants; instructions",
     ),
     Layer(
         (
