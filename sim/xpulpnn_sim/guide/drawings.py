@@ -150,8 +150,9 @@ HOUSE = (
             "xpulpnn_sim.widths",
             "xpulpnn_sim.coverage",
             "xpulpnn_sim.mutation",
+            "xpulpnn_sim.semantics",
         ),
-        "the same as Python functions; networks; coverage; mutants",
+        "Python functions; networks; what checks see",
     ),
     Layer(
         (
