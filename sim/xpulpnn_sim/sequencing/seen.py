@@ -46,7 +46,11 @@ CORE: Mapping[str, Seen] = {
 """In every core."""
 
 LOOPS: Mapping[str, Seen] = {
-    **{f"{name}{loop}": Seen(f"{_LOOPS}.{name}{loop}", 32) for loop in range(2) for name in ("lpstart", "lpend", "lpcount")},
+    **{
+        f"{name}{loop}": Seen(f"{_LOOPS}.{name}{loop}", 32)
+        for loop in range(2)
+        for name in ("lpstart", "lpend", "lpcount")
+    },
     "late": Seen(f"{_LOOPS}.late", 2),
     "ex_took": Seen(f"{_LOOPS}.ex_took", 2),
     "wb_took": Seen(f"{_LOOPS}.wb_took", 2),
