@@ -41,6 +41,10 @@ class Campaign:
         Searches.
     timeout_s : float
         Seconds for each search.
+    like : Path
+        Gates of a core that differs in the module ``changed`` only, if there are any.
+    changed : str
+        Name of a module.
     """
 
     suite: Suite
@@ -49,6 +53,8 @@ class Campaign:
     yosys: Yosys
     abc: str
     timeout_s: float
+    like: Path | None = None
+    changed: str = ""
 
     def prepare(self, checks: Sequence[Check]) -> Mapping[tuple[Cut, ...], Named]:
         """The graphs of the core for some checks, each with other wires cut; raises :class:`ToolError`."""
@@ -62,7 +68,7 @@ class Campaign:
             path.unlink(missing_ok=True)
             for old in self.folder.glob(f"{_CORES}*"):
                 shutil.rmtree(old)
-            make_gates(self.design, self.folder, self.yosys)
+            make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
             write_text(path, json.dumps(stamp))
         gates = (self.folder / GATES).absolute()
         found: dict[tuple[Cut, ...], Named] = {}
@@ -105,7 +111,8 @@ class Campaign:
         folder = self.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
         graph = read_check(check, self.suite, self.design.manifest, folder, self.yosys)
-        outcome = search(check, pose(check, graph, core), folder, self.abc, self.timeout_s)
+        problem = pose(check, graph, core)
+        outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
         record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
         write_text(folder / _RESULT, json.dumps(record, default=list))
         if outcome.verdict != FAILED:

@@ -77,43 +77,55 @@ FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)
 REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))
 """For requests on both ports."""
 
-ACCESSES = (
-    FETCH,
-    REGISTERS,
-    FORWARDED,
-    PRODUCTS,
-    QUOTIENTS,
-    RESULTS,
-    COMPARISONS,
-    CSRS,
-    CSR_WRITES,
-    HANDLERS,
-    INTERRUPTS,
-    LOOPS,
-    CONSTANTS,
-)
+ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))
 """For the data port."""
 
 CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)
 """For CSRs: their contents stay."""
 
-EVERY = (
-    *dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *ACCESSES, *REQUESTS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)),
-)
+EVERY = tuple(dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
+"""All that a check may cut."""
+
+
+_ALL_INSTRUCTIONS = (*_PROGRAM, CSRS, CSR_WRITES)
+_MULTIPLICATION = (*_ALL_INSTRUCTIONS, FACTORS, ALU, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
+_BRANCH = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS, IDLE_LOOPS)
+_ACCESS = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS, IDLE_LOOPS)
+_OPERATION = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
+
+CLASSES = {
+    "operation": _OPERATION,
+    "multiplication": _MULTIPLICATION,
+    "branch": _BRANCH,
+    "access": _ACCESS,
+    "moves": MOVES,
+    "order": ORDER,
+    "addresses": ADDRESSES,
+    "progress": PROGRESS,
+    "fetches": FETCHES,
+    "requests": REQUESTS,
+    "accesses": ACCESSES,
+    "CSR": CSR_ACCESSES,
+    "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
+}
+"""What is free, by the name under which it is shown."""
+
+_ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
 def of_instruction(name: str) -> tuple[Cut, ...]:
     """What is free when an instruction of RV32IMC is checked: what it does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
-        rest = (FACTORS, ALU, SUMS, COMPARISONS, LOADS)
-    elif base.startswith("b"):
-        rest = (PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS)
-    elif base in ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp"):
-        rest = (PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS)
-    else:
-        rest = (PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS)
-    return (*_PROGRAM, CSRS, CSR_WRITES, *rest, IDLE_LOOPS)
+        return _MULTIPLICATION
+    if base.startswith("b"):
+        return _BRANCH
+    return _ACCESS if base in _ACCESSES else _OPERATION
+
+
+def class_of(cuts: tuple[Cut, ...]) -> str:
+    """The name under which cuts are shown: what is free itself if they have none."""
+    return next((name for name, each in CLASSES.items() if each == cuts), shown(cuts))
 
 
 def shown(cuts: Iterable[Cut]) -> str:
