@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 ADDRESS_BITS, COUNT_BITS = 6, 3
 """Bits that addresses of instructions and counts of loops have in ``loops``."""
 
-WINDOW = 12
+WINDOW = 44
 """Cycles in which something retires with prompt memories, in ``progress``."""
 
 
@@ -109,11 +109,11 @@ _COMMON = (
     Rule(
         name="progress",
         says=f"something retires within {WINDOW} cycles, unless wfi waits",
-        limits="memories that answer in the next cycle; multiplier and divider done at once",
+        limits="memories that answer in the next cycle",
         cuts=(*_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, "ex_stage/dotp"),
         sees=("sleeping", "any_pending"),
         prompt=True,
-        depth=30,
+        depth=50,
     ),
 )
 
