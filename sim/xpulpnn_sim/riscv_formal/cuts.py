@@ -131,7 +131,7 @@ def class_of(cuts: tuple[Cut, ...]) -> str:
 
 def shown(cuts: Iterable[Cut]) -> str:
     """What is free, in words."""
-    return ", ".join(cut.name for cut in cuts if cut.name)
+    return ", ".join(cut.name for cut in cuts if cut.name) or "nothing"
 
 
 def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
