@@ -142,10 +142,17 @@ class Layer(NamedTuple):
 
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
-    Layer(("xpulpnn_sim.papers",), "the papers' tables"),
+    Layer(("xpulpnn_sim.papers", "xpulpnn_sim.core_mutation"), "the papers' tables; mutants of the core"),
     Layer(
-        ("xpulpnn_sim.api", "xpulpnn_sim.netruns", "xpulpnn_sim.widths", "xpulpnn_sim.mutation"),
-        "the same as Python functions; networks; mutants",
+        (
+            "xpulpnn_sim.api",
+            "xpulpnn_sim.netruns",
+            "xpulpnn_sim.widths",
+            "xpulpnn_sim.coverage",
+            "xpulpnn_sim.mutation",
+            "xpulpnn_sim.semantics",
+        ),
+        "Python functions; networks; what checks see",
     ),
     Layer(
         (
