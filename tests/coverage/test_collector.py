@@ -242,3 +242,25 @@ def test_programs_add_up():
     place = crosses.families["instruction"].axes[0].index(ADDI)
     assert collector.counts[crosses.starts["instruction"] + place] == 3
     assert crosses.starts["instruction"] + place not in collector.holes
+
+
+def test_registers_read_and_written():
+    text = """
+    csrrs a0, mscratch, zero
+    csrrw zero, mscratch, a0
+    csrrci a0, mepc, 0
+    csrrsi a0, mepc, 1
+    csrrs a0, mhartid, zero
+    csrrw zero, mhartid, zero
+    csrrs a0, 0x123, zero
+    """
+    found, _ = counted(run(text), "CSR")
+    # handlers read mcause and mepc and write mepc themselves
+    own = {name: count for name, count in found.items() if name.startswith(("mscratch", "mhartid"))}
+    assert own == {"mscratch, read": 1, "mscratch, written": 1, "mhartid, read": 1, "mhartid, written": 1}
+    assert {"mepc, read", "mepc, written"} <= found.keys()
+
+
+def test_reserved_words():
+    found, _ = counted(run(".half 0x8002\n addi a0, zero, 1\n .half 0x6101\n .half 0x0000"), "reserved word")
+    assert found == {"c.jr rs1-0": 1, "c.addi16sp ci10-0": 1, "c.addi4spn rd',ciw10-0": 1}

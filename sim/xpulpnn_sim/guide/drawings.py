@@ -144,8 +144,15 @@ HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
     Layer(("xpulpnn_sim.papers",), "the papers' tables"),
     Layer(
-        ("xpulpnn_sim.api", "xpulpnn_sim.netruns", "xpulpnn_sim.widths", "xpulpnn_sim.mutation"),
-        "the same as Python functions; networks; mutants",
+        (
+            "xpulpnn_sim.api",
+            "xpulpnn_sim.netruns",
+            "xpulpnn_sim.widths",
+            "xpulpnn_sim.coverage",
+            "xpulpnn_sim.mutation",
+            "xpulpnn_sim.semantics",
+        ),
+        "Python functions; networks; what checks see",
     ),
     Layer(
         (
@@ -154,6 +161,7 @@ HOUSE = (
             "xpulpnn_sim.cprograms",
             "xpulpnn_sim.bench",
             "xpulpnn_sim.formal",
+            "xpulpnn_sim.sequencing",
             "xpulpnn_sim.explorer",
             "xpulpnn_sim.package",
         ),

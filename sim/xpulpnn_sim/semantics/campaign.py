@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ class Ledger:
     def known(self, insn: Insn) -> Verdict | None:
         """The verdict of an earlier run on the same core and the same statements."""
         found = self._known.get(self._key(insn))
-        return None if found is None else Verdict(**found)
+        return None if found is None else Verdict(**{**found, "example": tuple(found["example"])})
 
     def keep(self, insn: Insn, verdict: Verdict) -> None:
         """Write it down."""
@@ -147,7 +148,9 @@ class Ledger:
         write_text(self._path, json.dumps(self._known, indent=1))
 
     def _key(self, insn: Insn) -> str:
-        return _digest("\n".join([self._design, insn.pattern, insn.mnemonic, insn.operands, *statements(insn)]))
+        return _digest(
+            "\n".join([_prover(), self._design, insn.pattern, insn.mnemonic, insn.operands, *statements(insn)])
+        )
 
 
 def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, resume: bool) -> Iterator[Verdict]:
@@ -180,6 +183,12 @@ def run(proofs: Proofs, insns: Sequence[Insn], ledger: Ledger, jobs: int, *, res
             yield verdict
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@cache
+def _prover() -> str:
+    """Digest of what proves: a verdict of another version does not count."""
+    return _digest("\n".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))))
 
 
 def _digest(text: str) -> str:

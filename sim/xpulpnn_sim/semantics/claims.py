@@ -69,7 +69,7 @@ def _identity(passage: Passage) -> list[Equality]:
         Equality("address", TRUE, leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
         Equality("number of rs1", TRUE, leave.word("rvfi__rs1_addr"), passage.word[15:20]),
         Equality("number of rs2", TRUE, leave.word("rvfi__rs2_addr"), passage.word[20:25]),
-        Equality("exception", TRUE, [issue.bit("trap__valid")], [FALSE]),
+        Equality("exception", TRUE, [passage.excepted], [FALSE]),
     ]
 
 

@@ -77,6 +77,8 @@ class Passage:
         Numbers in the graph that holds everything.
     word : list of 32 literals
         The instruction word.
+    excepted : literal
+        The word traps in ID. If it does, nothing else is meant.
     issue, execute, leave : Frame
         The cycles in which it leaves ID, EX and WB.
     assumed : list of literals
@@ -98,7 +100,10 @@ class Passage:
         for port, lowest in _READS.items():
             is_register = self.integers.is_true(self.word[lowest : lowest + 5])
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
-        self.issue, issues = Frame(graph, backend, given).where(_ISSUES)
+        # where the word traps that is a claim that fails, so that the rest need not hold
+        found, (self.excepted,) = Frame(graph, backend, given).where({"id_stage.excepted": FALSE})
+        self.excepted ^= 1
+        self.issue, issues = found.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
         self.execute, executes = Frame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute.supply(self._results(control))

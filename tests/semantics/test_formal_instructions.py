@@ -1,0 +1,75 @@
+"""``xpulpnn formal --instructions``: instructions that are proved, wrong statements and gates that are found."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.isa.table import find
+from xpulpnn_sim import cli
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS
+from xpulpnn_sim.semantics.backend import source_of
+from xpulpnn_sim.semantics.campaign import Ledger, Verdict
+from xpulpnn_sim.semantics.solver import PROVED, REFUTED, difference, solve
+
+ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
+needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
+
+
+@pytest.mark.unit
+def test_bad_input(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["formal", "--instructions", "pv.add.q"]) == 2
+    assert capsys.readouterr().err == "error: --instructions must be mnemonics that the core has, not pv.add.q\n"
+
+
+@pytest.mark.unit
+@needs_abc
+def test_solver_tells_equal_from_unequal():
+    graph = GateGraph(adders=False)
+    x, y = graph.input(), graph.input()
+    one, other = graph.and_(x, y), graph.and_(x ^ 1, y ^ 1)
+    both = graph.and_(graph.or_(x, y), graph.and_(x, y) ^ 1)
+    assert solve(graph, difference(graph, [], [(TRUE, both, graph.xor(x, y))]), ABC, 10) == (PROVED, frozenset())
+    assert solve(graph, difference(graph, [x], [(TRUE, one, y)]), ABC, 10) == (PROVED, frozenset())
+    assert solve(graph, difference(graph, [], [(FALSE, one, other)]), ABC, 10) == (PROVED, frozenset())
+    verdict, ones = solve(graph, difference(graph, [x ^ 1], [(TRUE, one, other)]), ABC, 10)
+    assert verdict == REFUTED
+    assert ones == frozenset()
+
+
+@pytest.mark.unit
+def test_verdicts_are_those_of_the_same_core(tmp_path: Path):
+    insn = find("pv.add.b")
+    verdict = Verdict(name="pv.add.b rd,rs1,rs2", verdict=PROVED, seconds=1.0)
+    modules = "module a(\n);\nendmodule\nmodule b(\n);\nendmodule\n"
+    source = source_of(modules, {"core": "a"})
+    assert list(source.modules) == ["a", "b"]
+    Ledger(tmp_path, source).keep(insn, verdict)
+    assert Ledger(tmp_path, source).known(insn) == verdict
+    assert Ledger(tmp_path, source).known(find("pv.sub.b")) is None
+    assert Ledger(tmp_path, source.with_text("b", str.upper)).known(insn) is None
+
+
+@pytest.mark.flow
+@needs_abc
+def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result, names = tmp_path / "result.json", "pv.add.sc.c,p.mac,pv.mlsdotsup.b,p.beqimm,csrrw"
+    words = ["formal", "--instructions", names, "-o", str(tmp_path), "--json", str(result)]
+    assert cli.main(words) == 0
+    found = json.loads(result.read_text())
+    assert found["left"] == ["csrrw rd,csr,rs1"]
+    assert {each["verdict"] for each in (*found["granted"], *found["instructions"])} == {PROVED}
+    assert "4 of 4 instructions proved" in capsys.readouterr().out
+
+
+@pytest.mark.flow
+@needs_abc
+def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = tmp_path / "result.json"
+    words = ["formal", "--instructions", "pv.dotusp.h", "--faults", "-o", str(tmp_path), "--json", str(result)]
+    assert cli.main(words) == 0
+    found = json.loads(result.read_text())["faults"]
+    assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("ex_stage", True)]
+    assert "1 of 1 faults of the core found" in capsys.readouterr().out
