@@ -233,6 +233,24 @@ def test_interrupts():
     assert not len(collector.impossible)
 
 
+def test_interrupts_at_the_end_of_a_loop():
+    text = """
+    lp.setupi 0, 4, last
+    mul a0, a1, a2
+    last: sub a1, a3, a0
+    """
+    records = run(text)
+    # one jump back, the handler in place of what comes next, then once more the end of the loop
+    records = records[[1, 2, 0, 3, 4]]
+    records["intr"][2] = 1
+    records["cause"][2] = CAUSE_INTERRUPT | 11
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, behind it": 1}
+    records = records[[0, 2, 1, 3, 4]]
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, before it": 1}
+
+
 def test_programs_add_up():
     first, second = run("addi a0, zero, 1\n addi a0, a0, 1"), run("addi a0, zero, 1")
     collector = Collector(CONFIG)

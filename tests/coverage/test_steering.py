@@ -21,6 +21,9 @@ AIMS = 90
 SURE = ("instruction", "operand", "overwrite", "NN-RF", "access fault", "across a loop end")
 """Families whose crosses depend on nothing but the program."""
 
+LUCKY = ("wait", "interrupt", "loop end", "timing", "across an interrupt", "interrupt in a loop")
+"""Families whose crosses depend on when memory answers and interrupts come, or on operands."""
+
 
 def reachable(family):
     crosses = crosses_of(CONFIG)
@@ -52,7 +55,7 @@ def test_what_is_aimed_at_is_reached(family):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("family", ["wait", "interrupt", "loop end", "timing", "across an interrupt"])
+@pytest.mark.parametrize("family", LUCKY)
 def test_programs_that_need_luck_end_well(family):
     crosses, rng = crosses_of(CONFIG), Random(family)
     for needs in Need:

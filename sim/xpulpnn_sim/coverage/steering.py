@@ -42,7 +42,7 @@ _MAX_CYCLES = 400_000
 """A program that runs longer has failed; it has no long loops."""
 
 _SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
-_INTERRUPTS = frozenset({"interrupt", "across an interrupt"})
+_INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loop"})
 
 
 class Need(Enum):
