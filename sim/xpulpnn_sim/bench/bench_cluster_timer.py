@@ -17,33 +17,34 @@ from xpulpnn_sim.golden.cluster_timer import ClusterTimer
 
 _TRANSFERS = 500
 _LONGEST_GAP = 30
-_CYCLE_LIMIT = 20_000
+_CYCLE_LIMIT = 40_000
 _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
-_LONG_GAPS = 0.03
+_SLOW = 0.3
+_LONG_GAPS = 0.2
 _NOWHERE = BLOCK_BYTES - WORD_BYTES
 """Offset without a register."""
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 
 
-def _config(rng: Random) -> int:
-    """A configuration of an enabled timer, mostly, with a short prescaler period, mostly."""
+def _config(rng: Random, *, slow: bool) -> int:
+    """A configuration of an enabled timer, mostly, with a short prescaler period, or any."""
     value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
     value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
-    period = rng.randrange(4) if rng.random() < 0.9 else rng.getrandbits(TIMER_PRESCALE_BITS)
+    period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
     return value | period << TIMER_PRESCALE_LSB
 
 
-def _transfer(base: int, rng: Random) -> Transfer:
+def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
     """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
-    if rng.random() < _LONG_GAPS:
+    if slow and rng.random() < _LONG_GAPS:
         gap = rng.randrange(2 << TIMER_PRESCALE_BITS)
     if rng.random() < 0.4:
         return Transfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
     if register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH):
-        value = _config(rng)
+        value = _config(rng, slow=slow)
     elif register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH) and rng.random() < 0.5:
         value = rng.randrange(3)
     else:
@@ -55,10 +56,10 @@ def _transfer(base: int, rng: Random) -> Transfer:
 def _transfers(rng: Random) -> Iterator[Transfer]:
     """Stretches of transfers around 0, the end of the count, and anything."""
     for _ in range(_TRANSFERS // _STRETCH):
-        base = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN)))
+        base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
             yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
-        yield from (_transfer(base, rng) for _ in range(_STRETCH))
+        yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
 
 
 def _written(timer: ClusterTimer, transfer: Transfer) -> int:

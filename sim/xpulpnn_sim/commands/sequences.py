@@ -1,6 +1,7 @@
 """``xpulpnn sequences``: what must hold between instructions, on the emitted core with memories of any timing."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faults",
         action="store_true",
-        help=f"instead, put one fault after the other into the core {_FAULTS_OF}, and see whether its property finds it",
+        help=f"instead, put faults, one by one, into the core {_FAULTS_OF}, and see whether the property finds it",
     )
     parser.add_argument("--list", action="store_true", help="show the properties and what they leave out, and go")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _run(arguments, prover, chosen, faults)
 
 
-def _run(arguments: argparse.Namespace, prover: Prover, chosen: list[Rule], faults: list[CoreFault | None]) -> int:
+def _run(arguments: argparse.Namespace, prover: Prover, chosen: list[Rule], faults: Sequence[CoreFault | None]) -> int:
     scene = emit_scene(configuration(arguments))
     jobs = [(rule, fault) for fault in faults for rule in chosen if fault is None or rule.name == fault.check]
     found: list[tuple[Rule, CoreFault | None, Outcome]] = []

@@ -142,7 +142,7 @@ class Layer(NamedTuple):
 
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
-    Layer(("xpulpnn_sim.papers",), "the papers' tables"),
+    Layer(("xpulpnn_sim.papers", "xpulpnn_sim.core_mutation"), "the papers' tables; mutants of the core"),
     Layer(
         (
             "xpulpnn_sim.api",
@@ -150,8 +150,9 @@ HOUSE = (
             "xpulpnn_sim.widths",
             "xpulpnn_sim.coverage",
             "xpulpnn_sim.mutation",
+            "xpulpnn_sim.semantics",
         ),
-        "the same as Python functions; networks; coverage; mutants",
+        "Python functions; networks; what checks see",
     ),
     Layer(
         (

@@ -42,7 +42,7 @@ def find_faults(
     """
     by_name = {check.name: check for check in checks}
     if faults:
-        campaign.prepare([])
+        campaign.prepare()
     gates = (campaign.folder / GATES).absolute()
     for fault in faults:
         folder = campaign.folder / "faults" / fault.name.replace(" ", "-")

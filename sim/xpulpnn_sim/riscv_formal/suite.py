@@ -35,7 +35,7 @@ _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
 _TRIGGERED = ("unique", "hang", "liveness")
-_LIVENESS_WINDOW = 20
+_LIVENESS_WINDOW = 36
 """Cycles in which the next instruction must retire with fair memories."""
 _HANG_CYCLE = 25
 _CUTS = {
