@@ -68,12 +68,13 @@ ARROWS = {
     "sim/xpulpnn_sim/bench": Arrows(
         (*BASE, *sim("bench")), ("amaranth", "cocotb", "cocotb_tools", "cocotbext", "numpy")
     ),
-    "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth",)),
+    "sim/xpulpnn_sim/mutation": Arrows((*BASE, *sim("bench", "formal", "mutation")), ("amaranth", "numpy")),
     "sim/xpulpnn_sim/core_mutation": Arrows(
         (*BASE, *sim("harness", "verify", "formal", "mutation", "core_mutation")), ("amaranth", "numpy")
     ),
     "sim/xpulpnn_sim/properties": Arrows(("xpulpnn", *sim("properties")), ("amaranth",)),
     "sim/xpulpnn_sim/formal": Arrows((*BASE, *sim("harness", "properties", "formal")), ("amaranth", "numpy")),
+    "sim/xpulpnn_sim/sequencing": Arrows((*BASE, *sim("faulty", "riscv_formal", "sequencing")), ("amaranth",)),
     "sim/xpulpnn_sim/semantics": Arrows((*BASE, *sim("formal", "semantics"))),
     "sim/xpulpnn_sim/riscv_formal": Arrows((*BASE, *sim("faulty", "riscv_formal")), ("amaranth", "vcd")),
     "sim/xpulpnn_sim/explorer": Arrows(

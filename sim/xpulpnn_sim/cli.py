@@ -38,6 +38,7 @@ COMMANDS = {
     "equivalence": ("explore", "prove all structures of the dot-product unit equal"),
     "prove": ("explore", "prove what the arbiters and the event unit of a cluster promise"),
     "formal": ("explore", "run the checks of riscv-formal on the core, with memories of any timing"),
+    "sequences": ("explore", "prove what must hold between instructions, with memories of any timing"),
     "mutate": ("bench", "put faults into hardware units, thousands if wanted, and see which their benches miss"),
     "completion": ("", "print a script that completes this command line in a shell"),
 }

@@ -233,6 +233,24 @@ def test_interrupts():
     assert not len(collector.impossible)
 
 
+def test_interrupts_at_the_end_of_a_loop():
+    text = """
+    lp.setupi 0, 4, last
+    mul a0, a1, a2
+    last: sub a1, a3, a0
+    """
+    records = run(text)
+    # one jump back, the handler in place of what comes next, then once more the end of the loop
+    records = records[[1, 2, 0, 3, 4]]
+    records["intr"][2] = 1
+    records["cause"][2] = CAUSE_INTERRUPT | 11
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, behind it": 1}
+    records = records[[0, 2, 1, 3, 4]]
+    found, _ = counted(records, "interrupt in a loop")
+    assert found == {"ALU, before it": 1}
+
+
 def test_programs_add_up():
     first, second = run("addi a0, zero, 1\n addi a0, a0, 1"), run("addi a0, zero, 1")
     collector = Collector(CONFIG)
@@ -242,3 +260,25 @@ def test_programs_add_up():
     place = crosses.families["instruction"].axes[0].index(ADDI)
     assert collector.counts[crosses.starts["instruction"] + place] == 3
     assert crosses.starts["instruction"] + place not in collector.holes
+
+
+def test_registers_read_and_written():
+    text = """
+    csrrs a0, mscratch, zero
+    csrrw zero, mscratch, a0
+    csrrci a0, mepc, 0
+    csrrsi a0, mepc, 1
+    csrrs a0, mhartid, zero
+    csrrw zero, mhartid, zero
+    csrrs a0, 0x123, zero
+    """
+    found, _ = counted(run(text), "CSR")
+    # handlers read mcause and mepc and write mepc themselves
+    own = {name: count for name, count in found.items() if name.startswith(("mscratch", "mhartid"))}
+    assert own == {"mscratch, read": 1, "mscratch, written": 1, "mhartid, read": 1, "mhartid, written": 1}
+    assert {"mepc, read", "mepc, written"} <= found.keys()
+
+
+def test_reserved_words():
+    found, _ = counted(run(".half 0x8002\n addi a0, zero, 1\n .half 0x6101\n .half 0x0000"), "reserved word")
+    assert found == {"c.jr rs1-0": 1, "c.addi16sp ci10-0": 1, "c.addi4spn rd',ciw10-0": 1}

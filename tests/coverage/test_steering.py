@@ -21,6 +21,9 @@ AIMS = 90
 SURE = ("instruction", "operand", "overwrite", "NN-RF", "access fault", "across a loop end")
 """Families whose crosses depend on nothing but the program."""
 
+LUCKY = ("wait", "interrupt", "loop end", "timing", "across an interrupt", "interrupt in a loop")
+"""Families whose crosses depend on when memory answers and interrupts come, or on operands."""
+
 
 def reachable(family):
     crosses = crosses_of(CONFIG)
@@ -52,7 +55,7 @@ def test_what_is_aimed_at_is_reached(family):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("family", ["wait", "interrupt", "loop end", "timing", "across an interrupt"])
+@pytest.mark.parametrize("family", LUCKY)
 def test_programs_that_need_luck_end_well(family):
     crosses, rng = crosses_of(CONFIG), Random(family)
     for needs in Need:
@@ -106,6 +109,7 @@ def test_a_failing_program_is_repeated_by_its_aims():
         (("--coverage", "--preset", "ri5cy,xpulpnn"), "--coverage must be of one preset at a time, not 2"),
         (("--coverage", "--aim", "1,x"), "--aim must be a list of numbers of crosses to reach, not 1,x"),
         (("--coverage", "--aim", "99999999"), "--aim must be a list of numbers of crosses to reach, not 99999999"),
+        (("--no-steering",), "--no-steering must be with --coverage, not without"),
         (("--aim", "1"), "--aim must be with --coverage, not without"),
     ],
 )

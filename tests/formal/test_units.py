@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import PRESETS, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.commands import equivalence as command
 from xpulpnn_sim.commands import equivalence_units
-from xpulpnn_sim.formal import compressed, decoder, multiplier
+from xpulpnn_sim.formal import cluster_parts, compressed, decoder, multiplier
 from xpulpnn_sim.formal.elaborate import ClockedGates, clocked_gates
 from xpulpnn_sim.formal.unit_proof import DIFFERENT, EQUAL, Claim, UnitProof, proofs
 from xpulpnn_sim.golden.compressed import expanded
 from xpulpnn_sim.harness.models import cached_emission
+from xpulpnn_sim.properties.arbiter import arbiter
 
 CONFIG = preset("xpulpnn2")
 
@@ -123,14 +124,29 @@ def run(*options: str) -> int:
 @pytest.mark.flow
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
-    assert run("compressed", "--preset", "xpulpnn2", "--json", str(target)) == 0
+    assert run("compressed", "--preset", "all", "--json", str(target)) == 0
     found = json.loads(target.read_text())
     assert [one["verdict"] for one in found["proofs"]] == [EQUAL, EQUAL]
-    assert found["faults"] == [{"unit": "compressed decoder", "found": True}]
-    assert "2 of 2 proved" in capsys.readouterr().out
+    assert found["faults"] == [{"unit": "compressed decoder", "presets": list(PRESETS), "found": True}]
+    printed = capsys.readouterr().out
+    assert "2 of 2 proved" in printed
+    assert "1 of 1 " in printed
     monkeypatch.setattr(equivalence_units.compressed, "broken", lambda gates: [compressed.claims(gates)])
     assert run("compressed", "--preset", "xpulpnn2") == 1
     assert "0 of 1 injected faults were found" in capsys.readouterr().out
+
+
+@pytest.mark.flow
+def test_parts_of_the_cluster():
+    obligation = arbiter(3, "counter")
+    assert verdicts(cluster_parts.claims(obligation, obligation.emit().text)) == {EQUAL}
+    assert [verdicts(wrong) for wrong in cluster_parts.broken(obligation)] == [{DIFFERENT}]
+
+
+@pytest.mark.unit
+def test_units_that_a_preset_does_not_have():
+    with pytest.raises(InputError, match=r"^preset must have the unit requantiser, not be ri5cy$"):
+        run("requantiser", "--preset", "ri5cy")
 
 
 @pytest.mark.unit

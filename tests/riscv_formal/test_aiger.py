@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.riscv_formal.aiger import output_bits, read_aiger, read_witness
-from xpulpnn_sim.riscv_formal.model_check import replay
+from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, read_aiger, read_named, read_witness
 
 pytestmark = pytest.mark.unit
 
@@ -41,12 +40,28 @@ def test_large_distances(tmp_path: Path):
     assert graph.run([[1] * 300, [0] + [1] * 299]) == [[1], [0]]
 
 
-def test_without_outputs(graph, tmp_path: Path):
-    (tmp_path / "bad.aig").write_bytes(graph.without_outputs())
-    stripped = read_aiger(tmp_path / "bad.aig")
-    assert stripped.outputs == []
-    assert (stripped.latches, stripped.bad, stripped.constraints) == (graph.latches, graph.bad, graph.constraints)
-    assert stripped.gates == graph.gates
+def test_written_as_read(graph, tmp_path: Path):
+    assert graph.binary() == COUNTED.partition(b"c\n")[0]
+    (tmp_path / "again.aig").write_bytes(graph.binary())
+    assert read_aiger(tmp_path / "again.aig") == graph
+
+
+def test_large_distances_written(tmp_path: Path):
+    (tmp_path / "wide.aig").write_bytes(b"aig 301 300 0 1 1\n602\n" + bytes([2, 0x80 | 598 & 0x7F, 598 >> 7]))
+    assert read_aiger(tmp_path / "wide.aig").binary() == (tmp_path / "wide.aig").read_bytes().replace(
+        b"1 1\n", b"1 1 0 0\n", 1
+    )
+
+
+def test_free_reset(tmp_path: Path):
+    """A latch whose reset value is itself is unknown; after a cycle with the input 0, the gate is 0."""
+    text = COUNTED.replace(b"6 1\n", b"6 4\n")
+    (tmp_path / "free.aig").write_bytes(text)
+    graph = read_aiger(tmp_path / "free.aig")
+    assert graph.latches == [(6, UNKNOWN)]
+    assert graph.after({0: 0}) == [0]
+    assert graph.after({0: 1}) == [UNKNOWN]
+    assert graph.binary() == text.partition(b"c\n")[0]
 
 
 def test_no_aiger(tmp_path: Path):
@@ -55,12 +70,14 @@ def test_no_aiger(tmp_path: Path):
         read_aiger(tmp_path / "text.aag")
 
 
-def test_replay(graph):
-    names = "input 0 0 \\go\noutput 0 1 \\rvfi_both\noutput 1 0 \\rvfi_both\nlatch 2 0 state\n"
-    assert output_bits(names) == {"rvfi_both": {1: 0, 0: 1}}
-    frames = read_witness("1\n1\n0# DONE\n", 1)
-    assert frames == [[1], [0]]
-    assert [values["rvfi_both"] for values in replay(graph, frames, names)] == [0b10, 0b11]
+def test_names(tmp_path: Path):
+    (tmp_path / "graph.aig").write_bytes(COUNTED)
+    (tmp_path / "graph.map").write_text(
+        "input 0 0 \\go\noutput 0 1 \\rvfi_both\noutput 1 0 \\rvfi_both\nlatch 2 0 state\n"
+    )
+    named = read_named(tmp_path / "graph.aig", tmp_path / "graph.map")
+    assert (named.inputs, named.outputs) == ({"go": {0: 0}}, {"rvfi_both": {1: 0, 0: 1}})
+    assert read_witness("1\n1\n0# DONE\n", 1) == [[1], [0]]
 
 
 def test_witness_of_another_graph():

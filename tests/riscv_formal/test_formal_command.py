@@ -39,8 +39,9 @@ def test_checks_follow_from_core_and_suite(small: Path):
     assert "csrw_mepc" not in checks
     assert checks["insn_add"].assumed
     assert checks["insn_add"].cycle == 12 < checks["liveness"].cycle
-    assert checks["insn_add"].any_cycle
-    assert not checks["liveness"].any_cycle
+    assert checks["liveness"].delay
+    assert checks["hang"].first == checks["hang"].cycle
+    assert all(check.cuts for check in checks.values())
 
 
 @pytest.mark.unit
@@ -49,6 +50,7 @@ def test_checks_follow_from_core_and_suite(small: Path):
     [
         (["--checks", "insn_mul"], "--checks must be names of checks (--list shows them), not insn_mul"),
         (["--depth", "3"], "--depth must be at least 6, not 3"),
+        (["--depth", "300"], "--depth must be at most 200, not 300"),
         (["--jobs", "0"], "--jobs must be at least 1, not 0"),
     ],
 )
@@ -60,9 +62,11 @@ def test_bad_input(small: Path, words: list[str], text: str, capsys: pytest.Capt
 @pytest.mark.unit
 def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
     assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "insn_*,reg"]) == 0
-    shown = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()[1:]]
-    assert [row[:2] for row in shown] == [["reg", "15"], ["insn_add", "15"], ["insn_c_lw", "15"]]
-    assert shown[1][2].strip() == "no hardware loops"
+    shown = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()[1:]]
+    rows = [["reg", "15", "moves"], ["insn_add", "15", "operation"], ["insn_c_lw", "15", "access"]]
+    assert [row[:3] for row in shown[:3]] == rows
+    assert shown[1][3].strip() == "no hardware loops"
+    assert shown[4][:2] == ["moves", "fetched"]
 
 
 @pytest.mark.unit

@@ -11,9 +11,20 @@ from xpulpnn.core.mult import Mult
 from xpulpnn.core.mult_ctrl import MultOp
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.faulty.core import CORE_FAULTS, CoreFault
+from xpulpnn_sim.riscv_formal.cuts import (
+    EVERY,
+    FORWARDED,
+    IDLE_LOOPS,
+    REGISTERS,
+    RESULTS,
+    class_of,
+    commands,
+    of_instruction,
+    wires,
+)
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.seeded import with_fault
-from xpulpnn_sim.riscv_formal.suite import Check
+from xpulpnn_sim.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.riscv_formal.surrounded import SurroundedCore
 from xpulpnn_sim.riscv_formal.tapped import AlternativeDivider, AlternativeMult
 from xpulpnn_sim.riscv_formal.testbench import top_text
@@ -126,8 +137,12 @@ def test_retirements():
     assert c_li["rvfi_insn"] == LUI
 
 
-def test_faults_have_their_place():
-    design = emit_design(preset("xpulpnn"), MASKS)
+@pytest.fixture(scope="module")
+def design():
+    return emit_design(preset("xpulpnn"), MASKS)
+
+
+def test_faults_have_their_place(design):
     assert len(CORE_FAULTS) >= 20
     for fault in CORE_FAULTS:
         assert with_fault(design, fault).text != design.text
@@ -141,26 +156,50 @@ def test_more_than_the_suite_knows():
         emit_design(preset("xpulpnn2"), MASKS)
 
 
-def test_wrapper():
+def test_top():
     ports = [
         {"name": "clk", "direction": "input", "width": 1},
         {"name": "irq", "direction": "input", "width": 32},
-        {"name": "fair", "direction": "input", "width": 1},
         {"name": "rvfi_valid", "direction": "output", "width": 1},
-        {"name": "loops", "direction": "output", "width": 1},
+        {"name": "rvfi_order", "direction": "output", "width": 64},
+        {"name": "two_writes", "direction": "output", "width": 1},
     ]
-    check = Check(name="insn_add", checker="insn", cycle=9, assumed=("XPULPNN_NO_LOOPS",), sources=("insn_add.v",))
+    check = Check(name="reg", checker="reg", cycle=9, assumed=("XPULPNN_ONE_WRITE",), csr="mscratch")
     text = top_text(check, {"ports": ports})
     for line in (
-        "`define RISCV_FORMAL_CHECK_CYCLE 9",
-        "`define RISCV_FORMAL_CHECKER rvfi_insn_check",
-        '`include "insn_add.v"',
-        "`rvformal_rand_reg [31:0] seen_irq;",
-        ".fair(1'b0)",
-        ".rvfi_valid(rvfi_valid)",
-        "assume (!seen_loops);",
+        '`include "rvfi_reg_check.sv"',
+        "`define RISCV_FORMAL_CSR_MSCRATCH",
+        "input [0:0] core_rvfi_valid",
+        "assign rvfi_valid = core_rvfi_valid;",
+        "assign rvfi_order = {56'b0, core_rvfi_order[7:0]};",
+        "assign rvfi_csr_mscratch_rdata = core_csr_addr == 12'h340 ? core_csr_rdata : 32'b0;",
+        "assume (!core_two_writes);",
     ):
         assert line in text
-    fair = replace(check, defines=("RISCV_FORMAL_FAIRNESS",), assumed=())
-    assert ".fair(1'b1)" in top_text(fair, {"ports": ports})
-    assert "assume" not in top_text(fair, {"ports": ports})
+    assert "irq" not in text
+    own = replace(check, checker=OWN, assumed=(), wrong=("two_writes",), csr="", body=("wire here;",))
+    text = top_text(own, {"ports": ports})
+    assert "if (!reset && check) assert (!(core_two_writes));" in text
+    assert "wire here;" in text
+    assert "_check" not in text
+
+
+def test_cuts_have_their_wires(design):
+    """Every wire that is cut is in the largest core of the suite, so that a new name is noticed."""
+    modules = design.modules
+    wanted = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
+    assert wires(EVERY, modules) == wanted
+    lines = commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
+    assert "cutpoint reg_file/w:*mem2reg_rd*DATA" in lines
+    # an input is free where it is used, an output for all who see it
+    assert "cutpoint id_stage/w:ex_result" in lines
+    assert lines[lines.index("connect -unset result") - 1] == "cd ex_stage"
+    assert "connect -set lpcount1 32'h00000000" in lines
+
+
+def test_cut_classes():
+    assert {class_of(of_instruction(name)) for name in ("add", "c_mv", "jal")} == {"operation"}
+    assert class_of(of_instruction("c_beqz")) == class_of(of_instruction("bltu")) == "branch"
+    assert class_of(of_instruction("c_lwsp")) == class_of(of_instruction("sb")) == "access"
+    assert class_of(of_instruction("mulh")) == class_of(of_instruction("rem")) == "multiplication"
+    assert class_of((RESULTS,)) == "results"

@@ -1,52 +1,86 @@
 """Bench of the cluster's timer: random settings and reads against arithmetic on the cycles that pass."""
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from xpulpnn.isa.cluster import TIMER, TIMER_PRESCALE_LSB, Timer, TimerConfig
+from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
+from xpulpnn_sim.bench.obi import ALL_BYTES
 from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 from xpulpnn_sim.golden.cluster_timer import ClusterTimer
 
 _TRANSFERS = 500
 _LONGEST_GAP = 30
-_CYCLE_LIMIT = 20_000
+_CYCLE_LIMIT = 40_000
 _NEAR_WRAP = 0xFFFF_FFF0
+_STRETCH = 25
+_SLOW = 0.3
+_LONG_GAPS = 0.2
+_NOWHERE = BLOCK_BYTES - WORD_BYTES
+"""Offset without a register."""
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 
 
-def _config(rng: Random) -> int:
-    """A configuration of an enabled timer, mostly, with a short prescaler period."""
-    value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT
+def _config(rng: Random, *, slow: bool) -> int:
+    """A configuration of an enabled timer, mostly, with a short prescaler period, or any."""
+    value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
     value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
-    return value | rng.randrange(4) << TIMER_PRESCALE_LSB
+    period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
+    return value | period << TIMER_PRESCALE_LSB
 
 
-def _transfer(rng: Random) -> Transfer:
-    """A write that makes something happen soon, or a read."""
+def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
+    """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
+    if slow and rng.random() < _LONG_GAPS:
+        gap = rng.randrange(2 << TIMER_PRESCALE_BITS)
     if rng.random() < 0.4:
-        return Transfer(TIMER + register, gap=gap)
+        return Transfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
     if register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH):
-        value = _config(rng)
-    elif register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
+        value = _config(rng, slow=slow)
+    elif register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH) and rng.random() < 0.5:
         value = rng.randrange(3)
     else:
-        value = rng.choice((rng.randrange(_LONGEST_GAP), _NEAR_WRAP + rng.randrange(16)))
-    return Transfer(TIMER + register, 1, value=value, gap=gap)
+        value = base + rng.randrange(_LONGEST_GAP) & WORD_MASK
+    enables = ALL_BYTES if rng.random() < 0.9 else rng.randrange(1 << WORD_BYTES)
+    return Transfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
+
+
+def _transfers(rng: Random) -> Iterator[Transfer]:
+    """Stretches of transfers around 0, the end of the count, and anything."""
+    for _ in range(_TRANSFERS // _STRETCH):
+        base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
+        for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
+            yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+        yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
+
+
+def _written(timer: ClusterTimer, transfer: Transfer) -> int:
+    """The register after a write of some of its bytes."""
+    bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
+    return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
+
+
+def _armed(timer: ClusterTimer) -> int:
+    """Which timers will tell the end of their period."""
+    wanted = TimerConfig.ENABLE | TimerConfig.EVENT
+    configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
+    return sum((config & wanted == wanted) << place for place, config in enumerate(configs))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
     """Every value read and every event is what the cycles since the last setting give."""
     rng, board = await start(dut), Scoreboard()
-    transfers = [_transfer(rng) for _ in range(_TRANSFERS)]
-    with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events"]) as monitor:
+    transfers = list(_transfers(rng))
+    with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
         software.put(transfers)
         await software.finish(_CYCLE_LIMIT)
         await RisingEdge(dut.clk)
@@ -54,15 +88,19 @@ async def time_is_arithmetic(dut: Dut) -> None:
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"
         expected = timer.advance(transfer.granted - now)
+        board.equal(monitor.rows[transfer.granted][1], _armed(timer), f"{where}: armed")
         if not transfer.write:
             board.equal(transfer.data, timer.read(transfer.address - TIMER), f"{where}: register read")
+        # bytes that are not written are those before a step in the same cycle
+        written = _written(timer, transfer)
         expected += timer.advance(1)
         if transfer.write:
-            timer.write(transfer.address - TIMER, transfer.value)
-        seen = [events for (events,) in monitor.rows[now : transfer.granted + 1]]
+            timer.write(transfer.address - TIMER, written)
+        seen = [events for events, _ in monitor.rows[now : transfer.granted + 1]]
         found = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
         board.equal(Counter(found), Counter(expected), f"{where}: events since the one before")
         raised += len(found)
         now = transfer.granted + 1
+        board.equal(transfer.failed, transfer.address == TIMER + _NOWHERE, f"{where}: error")
         board.equal(transfer.answered, now, f"{where}: cycle of the answer")
-    assert raised > _TRANSFERS // 10, f"{raised} events are too few to have tested anything"
+    assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"

@@ -124,9 +124,10 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
         for mode in range(4):
             yield access(by_name["pcmr"], "WRITE", mode, rng)
             yield access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
-            yield access(by_name["pccrall"], "WRITE", ALMOST_FULL[0], rng)
-            yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
-            yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
+            for value in (ALMOST_FULL[0], *(rng.getrandbits(XLEN) for _ in range(6))):
+                yield access(by_name["pccrall"], "WRITE", value, rng)
+                yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
+                yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:

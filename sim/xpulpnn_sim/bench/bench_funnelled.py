@@ -3,6 +3,7 @@
 Each initiator has words of its own in every place, so that whatever the order, what it reads is what it wrote last.
 """
 
+from bisect import bisect_left
 from contextlib import ExitStack
 from random import Random
 from typing import Any
@@ -32,8 +33,9 @@ def _transfers(initiator: int, number: int, bases: list[int], rng: Random) -> li
             rng.getrandbits(1),
             rng.choice((ALL_BYTES, rng.getrandbits(4))),
             rng.getrandbits(32),
-            rng.choice((0, 0, 1, 5)),
+            0 if eager else rng.choice((0, 0, 1, 5)),
         )
+        for eager in [rng.getrandbits(1)]
         for _ in range(_TRANSFERS)
     ]
 
@@ -41,6 +43,16 @@ def _transfers(initiator: int, number: int, bases: list[int], rng: Random) -> li
 def _failing(places: list[dict[str, Any]]) -> list[range]:
     """Accesses that fail: to the second group of words of each place."""
     return [range(place["base"] + _BAD_BYTES, place["base"] + 2 * _BAD_BYTES) for place in places]
+
+
+def _most_overtaken(plans: list[list[Transfer]]) -> int:
+    """Grants to others while a request waited, at most."""
+    grants = sorted(transfer.granted for plan in plans for transfer in plan)
+    return max(
+        bisect_left(grants, transfer.granted) - bisect_left(grants, transfer.requested)
+        for plan in plans
+        for transfer in plan
+    )
 
 
 def _expected(transfer: Transfer, memory: WordMemory, holes: list[range]) -> int:
@@ -98,6 +110,8 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
         failing = [any(t.address in bad for bad in (*holes, *_failing(places))) for t in plan]
         board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")
+    # the arbiter's promise
+    assert _most_overtaken(plans) < len(names), f"{_most_overtaken(plans)} grants to others while a request waited"
     if _TIMINGS[timing] == ObiTiming():
         quickest = min(transfer.answered - transfer.granted for transfer in everything)
         board.equal(quickest, data["latency"], "cycles from grant to answer at least")

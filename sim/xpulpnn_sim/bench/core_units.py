@@ -8,7 +8,7 @@ from amaranth.lib import data
 
 from xpulpnn.config import CoreConfig, DotpConfig, Multiplier, preset
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
+from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl
@@ -70,8 +70,13 @@ def _accesses(insn: Insn) -> bool:
     return insn.is_load or insn.is_store
 
 
-def _packed_alu_control(insn: Insn) -> Mapping[str, Any] | None:
-    return alu_control(insn) if insn.op.startswith("pv.") and not insn.is_mac_load else None
+_SCALAR = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
+"""Results that the ALU makes around the part of it that works on lanes."""
+
+
+def _lanes_control(insn: Insn) -> Mapping[str, Any] | None:
+    control = alu_control(insn)
+    return None if control is None or control.get("result") in _SCALAR else control
 
 
 def _rows_unit(
@@ -216,8 +221,8 @@ CORE_UNITS: Mapping[str, BenchedUnit] = {
     "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred")),
     "dotp-none-inferred": _dotp(_INFERRED_DOTP),
     "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2}))),
-    "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 12),
-    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _packed_alu_control, 12),
+    "alu": _rows_unit("alu", lambda: Alu(FULL), AluCtrl, alu_control, 20),
+    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), AluCtrl, _lanes_control, 20),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "div": _rows_unit("multicycle", Divider, DivCtrl, div_control, 40),

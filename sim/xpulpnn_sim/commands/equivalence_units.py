@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from types import ModuleType
 from typing import Any, get_args
 
@@ -130,15 +131,15 @@ UNITS: Mapping[str, Subjects] = {
 _ALL: Mapping[str, Subjects] = {"dotp": _dot_products, **UNITS}
 
 
-def _subjects(arguments: argparse.Namespace) -> list[tuple[Subject, list[str]]]:
-    """What is to be proved, each with the presets that have it."""
+def _subjects(arguments: argparse.Namespace, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
+    """What is to be proved, each with the presets that have it; ``told`` hears of what is being read."""
     fixed = [text.partition("=")[0].replace("-", "_") for text in arguments.settings]
     wanted = _ALL if arguments.what == "all" else {arguments.what: UNITS[arguments.what]}
     names = PRESETS if arguments.preset == "all" else [arguments.preset]
     found: dict[Hashable, tuple[Subject, list[str]]] = {}
-    for name, subjects in ((name, subjects) for subjects in wanted.values() for name in names):
-        config = apply_settings(preset(name), assignments(arguments))
-        for one in subjects(config, fixed):
+    for (unit, subjects), name in product(wanted.items(), names):
+        told(f"reading {unit} of {name}")
+        for one in subjects(apply_settings(preset(name), assignments(arguments)), fixed):
             found.setdefault(one.key, (one, []))[1].append(name)
     if not found:
         raise InputError(f"preset must have the unit {arguments.what}, not be {arguments.preset}")
@@ -158,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails unless every fault was found and every claim proved."""
     results: list[_Result] = []
     with progress_bar("reading", None) as (progress, task):
-        subjects = _subjects(arguments)
+        subjects = _subjects(arguments, lambda text: progress.update(task, description=text))
         progress.reset(task, total=len(subjects))
         for one, presets in subjects:
             progress.update(task, description=f"{one.name}: faults")

@@ -104,6 +104,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xpulpnn prove", "what arbiters and event unit of the 8-core cluster promise"),
         ("xpulpnn prove event-unit --set cores=16 --json build/proofs.json", "of another cluster"),
     ),
+    "sequences": (
+        ("xpulpnn sequences --list", "the properties, and what they leave out"),
+        ("xpulpnn sequences mac_load --preset xpulpnn2", "one of them"),
+        ("xpulpnn sequences --preset xpulpnn2 --faults", "whether they find faults put into the core"),
+    ),
     "formal": (
         ("xpulpnn formal --riscv-formal ~/riscv-formal --checks insn_add,pc_fwd", "two checks of the paper's core"),
         ("xpulpnn formal --preset ri5cy --jobs 4 --resume", "all checks, those of an earlier run as they came out"),

@@ -27,16 +27,21 @@ from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal import model_check
 from xpulpnn_sim.riscv_formal.campaign import Campaign
+from xpulpnn_sim.riscv_formal.cuts import class_of, shown
 from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
 from xpulpnn_sim.riscv_formal.gates import emit_design
 from xpulpnn_sim.riscv_formal.model_check import Outcome, find_abc
 from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 from xpulpnn_sim.yosys import CHOICES, find_yosys
 
+_MOST_DEPTH = 200
 _LEAST_DEPTH = 6
 """Cycle in which an instruction has certainly been able to retire, and one before it."""
 
-_FOOT = "cycle: the last after reset in which what retires is checked; without a verdict, the last searched to its end"
+_FOOT = (
+    "cycle: the one after reset in which what retires is checked; without a verdict, the last searched to its end; "
+    "cut: what takes any value in the core (--list)"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=DEPTH,
         metavar="N",
-        help=f"last clock cycle after reset in which what retires is checked (default {DEPTH})",
+        help=f"clock cycle after reset in which what retires is checked (default {DEPTH}, at most {_MOST_DEPTH})",
     )
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each check (default 600)"
@@ -88,6 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; fails if a check fails or time is up."""
     require_writable(arguments.json)
+    if arguments.depth > _MOST_DEPTH:
+        raise InputError(f"--depth must be at most {_MOST_DEPTH}, not {arguments.depth}")
     for name, low in (("depth", _LEAST_DEPTH), ("jobs", 1), ("timeout", 1)):
         if getattr(arguments, name) < low:
             raise InputError(f"--{name} must be at least {low}, not {getattr(arguments, name):g}")
@@ -98,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))
     if arguments.list:
         output().print(_listing(checks))
+        output().print(_cut_classes(checks))
         return OK
     abc, yosys = find_abc(), find_yosys(arguments.yosys)
     folder = arguments.output or Path("build", "formal", arguments.preset)
@@ -163,20 +171,32 @@ def _assumed(check: Check) -> str:
 
 def _listing(checks: list[Check]) -> Table:
     table = Table(box=None)
-    for heading in ("check", "cycle", "assumed"):
+    for heading in ("check", "cycle", "cut", "assumed"):
         table.add_column(heading, justify="right" if heading == "cycle" else "left")
     for check in checks:
-        table.add_row(check.name, str(check.cycle), _assumed(check))
+        table.add_row(check.name, str(check.cycle), class_of(check.cuts), _assumed(check))
+    return table
+
+
+def _cut_classes(checks: list[Check]) -> Table:
+    """What is free under each name in the column ``cut``."""
+    table = Table(box=None)
+    for heading in ("cut", "free in it"):
+        table.add_column(heading)
+    for cuts in dict.fromkeys(check.cuts for check in checks):
+        table.add_row(class_of(cuts), shown(cuts))
     return table
 
 
 def _table(found: list[tuple[Check, Outcome]]) -> Table:
     table = Table(box=None)
-    for heading in ("check", "cycle", "seconds", "verdict", "assumed"):
+    for heading in ("check", "cycle", "seconds", "verdict", "cut", "assumed"):
         table.add_column(heading, justify="right" if heading in ("cycle", "seconds") else "left")
     for check, outcome in found:
         cycle = f"{outcome.cycle}" if outcome.cycle >= 0 else "-"
-        table.add_row(check.name, cycle, f"{outcome.seconds:.1f}", outcome.verdict, _assumed(check))
+        table.add_row(
+            check.name, cycle, f"{outcome.seconds:.1f}", outcome.verdict, class_of(check.cuts), _assumed(check)
+        )
     return table
 
 
@@ -187,6 +207,7 @@ def _record(check: Check, outcome: Outcome) -> dict[str, Any]:
         "wanted": check.cycle,
         "seconds": round(outcome.seconds, 3),
         "verdict": outcome.verdict,
+        "free": [cut.name for cut in check.cuts if cut.name],
         "assumed": [ASSUMPTIONS[name] for name in check.assumed],
         "retired": retirements(outcome.trace),
     }

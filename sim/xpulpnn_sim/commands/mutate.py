@@ -31,10 +31,11 @@ from xpulpnn_sim.verilator import require_verilator
 from xpulpnn_sim.yosys import CHOICES, find_yosys
 
 _FOOT = (
-    "killed by a check of the bench, by its limit of time, by the simulator's own checks; "
+    "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
     "equivalent: proved to do what the unit does; legal: proved for inputs that occur"
 )
 _NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "alive")
+_PROOFS = _NUMBERS.index("equivalent")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -165,21 +166,24 @@ def _report(found: Mapping[str, Sequence[Judged]], console: Console) -> None:
 
 
 def _counts(judged: Sequence[Judged]) -> dict[str, int]:
+    """How many there are of each outcome; what only cores know of is there where it has been found."""
     counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
     for each in judged:
-        counts[each.outcome] += 1
+        counts[each.outcome] = counts.get(each.outcome, 0) + 1
     return counts
 
 
 def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
-    table = Table(box=None)
-    for heading in ("unit", *_NUMBERS):
-        table.add_column(heading, justify="left" if heading == "unit" else "right")
     rows = {unit: _counts(judged) for unit, judged in found.items()}
+    others = list(dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS))
+    names = [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]]
+    table = Table(box=None)
+    for heading in ("unit", *names):
+        table.add_column(heading, justify="left" if heading == "unit" else "right")
     for unit, counts in rows.items():
-        table.add_row(unit, *(str(counts[name]) for name in _NUMBERS))
+        table.add_row(unit, *(str(counts.get(name, 0)) for name in names))
     if len(rows) > 1:
-        table.add_row("all", *(str(sum(counts[name] for counts in rows.values())) for name in _NUMBERS))
+        table.add_row("all", *(str(sum(counts.get(name, 0) for counts in rows.values())) for name in names))
     return table
 
 

@@ -39,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="numbers of the crosses that one program aims at, as a failing program names them; with --seed",
     )
+    parser.add_argument(
+        "--no-steering",
+        action="store_true",
+        help="with --coverage: no programs that aim at what is missing",
+    )
 
 
 def plan_of(plan: Plan, arguments: argparse.Namespace) -> Plan:
@@ -55,8 +60,9 @@ def plan_of(plan: Plan, arguments: argparse.Namespace) -> Plan:
 def require(arguments: argparse.Namespace) -> None:
     """Raises :class:`InputError` for options that do not go with coverage."""
     if arguments.coverage is None:
-        if arguments.aim is not None:
-            raise InputError("--aim must be with --coverage, not without")
+        for name, given in (("aim", arguments.aim is not None), ("no-steering", arguments.no_steering)):
+            if given:
+                raise InputError(f"--{name} must be with --coverage, not without")
         return
     for name in ("dask", "cores", "c_programs"):
         if getattr(arguments, name):
@@ -88,7 +94,7 @@ class CoverageRun:
         """Results until there are enough instructions."""
         arguments, collector = self._arguments, self.total.collector
         done = 0
-        if arguments.aim is None:
+        if arguments.aim is None and not arguments.no_steering:
             source = steered(executor, self._plan, arguments.seed, collector)
         else:
             programs = work(arguments.seed, [self._plan])

@@ -3,36 +3,26 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.abc_tool import find_abc
-from xpulpnn_sim.core_mutation.design import BASE, TOP, MutatedCore, mutated_core
+from xpulpnn_sim.core_mutation.design import mutated_core
 from xpulpnn_sim.core_mutation.judges import Work, judge
+from xpulpnn_sim.core_mutation.proofs import Prover
+from xpulpnn_sim.core_mutation.rows import rows
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.formal.mutant_proof import (
-    DIFFERENT,
-    EVERYWHERE,
-    OUTPUTS,
-    UNDECIDED,
-    Answered,
-    Comparison,
-    Judge,
-    Situation,
-)
-from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
-from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL, Judged
+from xpulpnn_sim.mutation.judged import EQUIVALENT, Judged
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.mutation.summary import keep
 from xpulpnn_sim.sources import sources_digest
 from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import Yosys
 
-_VERDICTS, _PROOFS, _UNCHANGED = "verdicts.jsonl", "proofs.jsonl", "unchanged.json"
+_VERDICTS = "verdicts.jsonl"
 _NO_JUDGES = frozenset(
     {
         *("api", "bench", "commands", "cprograms", "explorer", "farm", "faulty", "formal", "guide", "multihart"),
@@ -40,12 +30,6 @@ _NO_JUDGES = frozenset(
     }
 )
 """Folders of sources that have nothing to do with what programs find."""
-
-_RUNNING = (Situation(values={"rst": {0}}),)
-_ANSWERED = tuple(
-    Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
-)
-"""What surrounds a core that runs: reset is over, and buses answer what they have granted."""
 
 _POLL_S = 0.5
 
@@ -113,14 +97,13 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     same_core = _same(folder / "core.key", mutants) and resume
     # programs, and what checks them, come from these sources
     same_programs = _same(folder / "programs.key", (settings.instructions, sources_digest(_NO_JUDGES))) and same_core
-    known = {row["mutant"]: row for row in _rows(verdicts)} if same_core else {}
+    known = {row["mutant"]: row for row in rows(verdicts)} if same_core else {}
     if not same_programs:
         known = {number: row for number, row in known.items() if row["killed"]}
         write_text(verdicts, "".join(f"{json.dumps(row)}\n" for row in known.values()))
+    prover = Prover(plan.config, core.mutants, folder, yosys, settings.proof_s)
     if not same_core:
-        for name in (_PROOFS, _UNCHANGED):
-            (folder / name).unlink(missing_ok=True)
-    prover = _Prover(core, settings, folder, yosys)
+        prover.forget()
     unchanged = prover.unchanged()
     changed = [mutant for mutant in core.mutants if mutant.number not in unchanged]
     waiting = tuple(mutant.number for mutant in changed if mutant.number not in known)
@@ -136,11 +119,14 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
         )
         with _watched(verdicts, lambda number: told("programs", number, len(changed))):
             judge(work)
-        known = {row["mutant"]: row for row in _rows(verdicts)}
+        known = {row["mutant"]: row for row in rows(verdicts)}
     missing = [mutant for mutant in changed if mutant.number not in known]
     if missing:
         raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
-    proved = prover.prove([mutant for mutant in changed if not known[mutant.number]["killed"]], told)
+    proved = prover.prove(
+        [mutant for mutant in changed if not known[mutant.number]["killed"]],
+        lambda done, total: told("proofs", done, total),
+    )
     found = [_judged(mutant, known.get(mutant.number), proved.get(mutant.number)) for mutant in core.mutants]
     keep(folder, found)
     return found
@@ -162,69 +148,6 @@ def _same(stamp: Path, facts: object) -> bool:
     return same
 
 
-class _Prover:
-    """Proofs about the mutants of a core; what is proved is kept as it comes."""
-
-    def __init__(self, core: MutatedCore, settings: Settings, folder: Path, yosys: Yosys) -> None:
-        self._core, self._settings, self._folder, self._yosys = core, settings, folder, yosys
-        self._gates: MutatedGates | None = None
-
-    def unchanged(self) -> frozenset[int]:
-        """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
-        path = self._folder / _UNCHANGED
-        if not self._settings.proof_s:
-            return frozenset()
-        if not path.exists():
-            gates = self._made()
-            numbers = [mutant.number for mutant in self._core.mutants if not gates.differences(mutant.number)]
-            write_text(path, json.dumps(numbers))
-        return frozenset(json.loads(path.read_text()))
-
-    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, tuple[str, str]]:
-        """What is proved about mutants that no program finds, by number: verdict, and inputs that show a difference."""
-        if not self._settings.proof_s:
-            return {}
-        path, seconds = self._folder / _PROOFS, self._settings.proof_s
-        found = {row["mutant"]: (row["proof"], row["example"]) for row in _rows(path) if row["proof_s"] >= seconds}
-        waiting = [mutant for mutant in left if mutant.number not in found]
-        if not waiting:
-            return found
-        told("proofs", len(left) - len(waiting), len(left))
-        judge = Judge(gates=self._made(), abc=find_abc(), timeout_s=seconds, situations=_RUNNING, answered=_ANSWERED)
-        for done, mutant in enumerate(waiting, start=len(left) - len(waiting) + 1):
-            compared = judge.compare(mutant.number)
-            proof, example = _proof(compared), json.dumps([*compared.example]) if compared.scope == OUTPUTS else ""
-            row = {"mutant": mutant.number, "proof": proof, "example": example, "proof_s": seconds}
-            with path.open("a") as file:
-                file.write(f"{json.dumps(row)}\n")
-            found[mutant.number] = proof, example
-            told("proofs", done, len(left))
-        return found
-
-    def _made(self) -> MutatedGates:
-        if self._gates is None:
-            changes = [Change(number=mutant.number, command=mutant.command) for mutant in self._core.mutants]
-            self._gates = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
-        return self._gates
-
-
-def _proof(compared: Comparison) -> str:
-    """Verdict of a comparison: what is equal only in states that are reached is so for what occurs."""
-    if compared.verdict == EQUIVALENT:
-        return EQUIVALENT if compared.scope == EVERYWHERE else LEGAL
-    # a difference in a state that may never be reached says nothing
-    return DIFFERENT if compared.scope == OUTPUTS else UNDECIDED
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of JSON; the last one may be cut off."""
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
-
-
 @contextmanager
 def _watched(path: Path, told: Callable[[int], None]) -> Generator[None]:
     """Tells how many lines a file has while something else writes it."""
@@ -232,7 +155,7 @@ def _watched(path: Path, told: Callable[[int], None]) -> Generator[None]:
 
     def watch() -> None:
         while not done.wait(_POLL_S):
-            told(sum(1 for _ in _rows(path)))
+            told(sum(1 for _ in rows(path)))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -53,6 +53,17 @@ rename {top} {inner}
 write_verilog -noattr -norename {design}
 """
 
+_PART = """read_rtlil unit.il
+hierarchy -top {top}
+proc
+memory_collect
+hierarchy -top {top}.{place}
+flatten
+delete t:$scopeinfo
+rename {top}.{place} {part}
+write_rtlil {part}.il
+"""
+
 # A mutant that combines two bits of a word looks to Verilator as if the word depended on itself.
 _SHELL = """/* verilator lint_off UNOPTFLAT */
 module {top}({names});
@@ -134,6 +145,37 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
     library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
     return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
+
+
+def write_part(place: str, folder: Path, yosys: Yosys) -> str:
+    """Write a flat module of the core alone, for mutants of its cells.
+
+    Parameters
+    ----------
+    place : str
+        Path of its instance in the core.
+    folder : Path
+        Where the core was written; the module goes there, too.
+    yosys : Yosys
+        Writes it.
+
+    Returns
+    -------
+    str
+        Name of the module; that of the file has ``.il`` behind.
+    """
+    part = place.replace(".", "_")
+    script = _PART.format(top=TOP, place=place, part=part)
+    yosys.run(script, folder, what=place, results=[f"{part}.il"], name=part)
+    return part
+
+
+def command_in(part: str, place: str, mutant: Mutant) -> str:
+    """The command of a mutant of the core, in the module that :func:`write_part` has written."""
+    cell = "$flatten" + "".join(f"\\{name}." for name in place.split("."))
+    rest = mutant.cell.removeprefix(cell)
+    inner = f"$flatten{rest}" if rest.startswith("\\") else rest
+    return mutant.command.replace(f" {mutant.cell} ", f" {inner} ", 1).replace(f"-module {TOP} ", f"-module {part} ", 1)
 
 
 def _enable(number: int) -> str:

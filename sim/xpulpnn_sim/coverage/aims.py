@@ -25,6 +25,9 @@ from xpulpnn_sw.registers import ABI_NAMES
 
 _REPEATS = 6
 """Copies of what waits for an interrupt."""
+_INTERRUPTED = 40
+"""Iterations of a loop that waits for an interrupt."""
+_TRANSFERS = frozenset({"mret", "ecall", "ebreak"})
 _PENDING = 12
 """Cycles in which a line may rise while interrupts are off."""
 _COUNT = ABI_NAMES[COUNTER]
@@ -80,6 +83,7 @@ class Aims:
             "timing": self._timing,
             "across an interrupt": self._across_interrupt,
             "across a loop end": self._across_loop,
+            "interrupt in a loop": self._interrupted_loop,
             "CSR": self._csr,
             "reserved word": self._reserved,
         }
@@ -217,8 +221,15 @@ class Aims:
     def _loop_end(self, row: Insn, place: str) -> Lines:
         return self._loop_of(row, first=place.startswith("first"), length=self._rng.randrange(1, 4))
 
-    def _loop_of(self, row: Insn, *, first: bool, length: int) -> Lines:
-        """A loop with the instruction as the first or last of its body."""
+    def _interrupted_loop(self, kind: Kind, side: str) -> Lines:
+        """A loop that is repeated until an interrupt comes, more likely than not."""
+        if not self._placer.interrupts:
+            return None
+        rows = [row for row in self._crosses.rows if kind_of(row) is kind and row.op not in _TRANSFERS]
+        return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
+
+    def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
+        """A loop with the instruction as the first or last of its body, repeated ``count`` times, or a few if 0."""
         placer, number = self._placer, self._rng.randrange(2)
         other = {"L": 1 - number} if kind_of(row) is Kind.LOOP else {}
         placed = placer.place(row, other)
@@ -226,7 +237,7 @@ class Aims:
             return None
         end = placer.labels.new("end")
         body = [placer.filler(self._bases(placed, row)) for _ in range(length)]
-        setup = f"lp.setupi {number}, {self._rng.randrange(2, 4)}, {end}"
+        setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
         if first:
             inside = [placed.text, *placed.after, *body[:-1], f"{end}:", body[-1]]
             return [*placed.before, setup, *inside, f"lp.counti {number}, 0"]

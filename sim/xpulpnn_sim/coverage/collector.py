@@ -154,7 +154,11 @@ class Collector:
         self._count("interrupt", run.row[last[legal]], np.zeros(np.count_nonzero(legal)))
         resumed = run.next_at(run.records["pc_wdata"][last], first)
         known = resumed != NOTHING
+        back = last[run.loop_end[last]]
+        self._count("interrupt in a loop", run.kind[back], np.zeros(len(back)))
         last, resumed = last[known], resumed[known]
+        back = resumed[run.loop_end[resumed]]
+        self._count("interrupt in a loop", run.kind[back], np.ones(len(back)))
         legal = run.legal[resumed]
         last, resumed = last[legal], resumed[legal]
         self._count("interrupt", run.row[resumed], np.ones(len(resumed)))

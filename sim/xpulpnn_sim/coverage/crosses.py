@@ -239,6 +239,12 @@ class Crosses:
             (kinds, producers),
             self._across_loop,
         )
+        yield _family(
+            "interrupt in a loop",
+            "right behind or before the last instruction of a hardware loop that jumps back",
+            (kinds, (("behind it", "before it"), str)),
+            self._interrupted_loop,
+        )
         yield _family("interrupt and wait", "what was waited for when it came", (causes,), self._interrupt_wait)
         csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups)
         yield _family(
@@ -335,6 +341,11 @@ class Crosses:
         if Kind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
             return None
         return "a jump as the last instruction goes to its own target" if producer is Producer.LINK else ""
+
+    def _interrupted_loop(self, kind: Kind, side: str) -> str | None:
+        if Kind.LOOP not in self._present or kind not in self._present:
+            return None
+        return "it goes to its own target" if kind is Kind.JUMP else ""
 
     def _interrupt_wait(self, cause: WaitCause) -> str | None:
         if cause is WaitCause.MAC_LOAD and Kind.MAC_LOAD not in self._present:

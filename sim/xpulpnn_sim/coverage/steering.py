@@ -42,7 +42,7 @@ _MAX_CYCLES = 400_000
 """A program that runs longer has failed; it has no long loops."""
 
 _SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
-_INTERRUPTS = frozenset({"interrupt", "across an interrupt"})
+_INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loop"})
 
 
 class Need(Enum):
@@ -145,15 +145,16 @@ def steered(executor: Executor, plan: Plan, first: int, collector: Collector) ->
     while True:
         plans = batch(plan, collector, seed)
         found: dict[int, list[Any]] = {}
-        submitted = 0
-        while len(found) < len(plans):
-            while submitted < len(plans) and submitted - len(found) < executor.width:
+        submitted = due = 0
+        while due < len(plans):
+            while submitted < len(plans) and submitted - due - len(found) < executor.width:
                 executor.submit(submitted, [(seed + submitted, plans[submitted])])
                 submitted += 1
             number, results = executor.next()
             found[number] = results
-        for number in range(len(plans)):
-            yield from found[number]
+            while due in found:
+                yield from found.pop(due)
+                due += 1
         seed += len(plans)
 
 
@@ -166,7 +167,7 @@ def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
     groups: dict[Need, list[int]] = {}
     for hole in holes:
         groups.setdefault(need(crosses, hole), []).append(hole)
-    plans = [plan] * (_UNAIMED if seed else BATCH // 2)
+    plans = [plan] * (_UNAIMED if collector.counts.any() else BATCH // 2)
     shares = dict.fromkeys(groups, 0)
     while groups and len(plans) + sum(shares.values()) < BATCH:
         # one each, then those with the most left

@@ -8,7 +8,7 @@ from xpulpnn_sim.formal.induction import PROVED, REFUTED, UNDECIDED, prove
 from xpulpnn_sim.formal.unit_proof import Claim
 from xpulpnn_sim.properties.obligation import Obligation
 
-_OUTPUT = re.compile(r"^ *output (?:\[[^\]]*\] )?(\w+)", re.MULTILINE)
+_OUTPUT = re.compile(r"^ *output (?:wire )?(?:\[[^\]]*\] )?(\w+)", re.MULTILINE)
 
 
 def claims(obligation: Obligation, text: str) -> list[Claim]:

@@ -24,10 +24,11 @@ from xpulpnn_sim.formal.gate_claims import Equality, unequal
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, extended
 from xpulpnn_sim.formal.unit_proof import Claim, Fault, none, rare
 from xpulpnn_sim.formal.word_cells import conjunction
-from xpulpnn_sim.formal.words import Word, any_of, choose, constant, equal, less, minus
+from xpulpnn_sim.formal.words import Word, any_of, choose, constant, equal, left, less, minus
 
 _WIDE = XLEN + 1
 _MOST_STEPS = XLEN
+_STEP_BITS = _MOST_STEPS.bit_length()
 _IDLE, _DIVIDE, _FINISH = range(3)
 
 
@@ -71,29 +72,28 @@ class _Division:
         following = cycle.next_state()
         return [following[net] for net in self._gates.words[name]]
 
-    def before_step(self, steps: int) -> tuple[dict[str, Word], int]:
-        """Registers in a step with so many steps behind it, and the literal of what is known of them.
-
-        The divisor is that of the step; the remainder fits it.
-        """
-        graph = self.graph
+    def before_step(self) -> tuple[dict[str, Word], int]:
+        """Registers before a step, and the literal of what is known of them: that the remainder fits the divisor."""
+        graph, steps = self.graph, self.graph.inputs(_STEP_BITS)
         divisor, lossless = self.shifted(steps)
         state = {
             "state": constant(_DIVIDE, 2),
-            "steps_left": constant(steps, 6),
+            "steps_left": steps,
             "remainder": graph.inputs(_WIDE),
             "divisor": divisor,
             "quotient": graph.inputs(XLEN),
         }
-        known = [lossless, self.fits(state["remainder"], divisor, doubled=True), self.has_sign(state["remainder"])]
-        return state, conjunction(graph, known)
+        fits = self.fits(state["remainder"], divisor, doubled=True)
+        return state, conjunction(graph, [lossless, fits, self.has_sign(state["remainder"])])
 
-    def shifted(self, places: int) -> tuple[Word, int]:
-        """The divisor shifted, and the literal of that being ``b * 2**places``, and more than -2**32."""
-        graph, bits = self.graph, [*[FALSE] * places, *self.b]
-        signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in bits[_WIDE - 1 :]]
+    def shifted(self, places: Sequence[int]) -> tuple[Word, int]:
+        """The divisor shifted by up to 32 places, and the literal of that being ``b * 2**places``, above -2**32."""
+        graph = self.graph
+        bits = left(graph, [*self.b, *[self.b[-1]] * _MOST_STEPS], places)
+        signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in bits[_WIDE - 1 : _WIDE + _MOST_STEPS]]
         above_least = graph.and_(self.b[-1], bits[XLEN - 1] ^ 1) ^ 1
-        return bits[:_WIDE], conjunction(graph, [*signs, above_least])
+        few = less(graph, constant(_MOST_STEPS, _STEP_BITS), places, signed=False) ^ 1
+        return bits[:_WIDE], conjunction(graph, [*signs, above_least, few])
 
     def fits(self, remainder: Sequence[int], divisor: Sequence[int], *, doubled: bool) -> int:
         """Whether ``|r| < |d|``, or twice that, or there is no divisor."""
@@ -137,15 +137,12 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
             Equality("state", state, constant(_DIVIDE, 2)),
             Equality("end", cycle.port("done"), [FALSE]),
         ]
-        lossless: list[int] = []
-        for number in range(_MOST_STEPS + 1):
-            here = equal(graph, steps, constant(number, 6))
-            shifted, fits = one.shifted(number)
-            lossless.append(conjunction(graph, [here, equal(graph, divisor, shifted), fits]))
+        shifted, lossless = one.shifted(steps)
         fits = graph.and_(one.fits(remainder, divisor, doubled=True), one.has_sign(remainder))
-        most = equal(graph, steps, constant(_MOST_STEPS, 6))
+        most = equal(graph, steps, constant(_MOST_STEPS, _STEP_BITS))
         equalities += [
-            Equality("divisor shifted without loss", [any_of(graph, lossless)], [TRUE]),
+            Equality("divisor", divisor, shifted),
+            Equality("divisor shifted without loss", [lossless], [TRUE]),
             Equality("bound of the remainder", [fits], [TRUE]),
             Equality("33 steps by zero", [graph.and_(one.by_zero, most)], [one.by_zero]),
         ]
@@ -153,23 +150,10 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
 
     def step(timeout_s: float) -> str:
         one = _Division(gates, fault)
-        graph = one.graph
-        equalities: list[Equality] = []
-        registers: dict[str, Sequence[int]] = {}
-        for steps in range(_MOST_STEPS + 1):
-            before, known = one.before_step(steps)
-            registers |= {f"{name} with {steps} left": word for name, word in before.items()}
-            if steps == _MOST_STEPS:
-                known = graph.and_(known, one.by_zero)
-            for name, found, wanted in _step(one, before, steps):
-                equalities.append(
-                    Equality(
-                        f"{name}, with {steps} steps left",
-                        [graph.and_(known, bit) for bit in found],
-                        [graph.and_(known, bit) for bit in wanted],
-                    )
-                )
-        return unequal(graph, TRUE, equalities, one.operands | registers, timeout_s)
+        before, known = one.before_step()
+        # 32 steps are left of a division by zero only
+        known = one.graph.and_(known, one.graph.or_(before["steps_left"][-1] ^ 1, one.by_zero))
+        return unequal(one.graph, known, _step(one, before), one.operands | before, timeout_s)
 
     def last(timeout_s: float) -> str:
         one = _Division(gates, fault)
@@ -193,33 +177,33 @@ def claims(gates: ClockedGates, *, fault: Fault = none) -> list[Claim]:
 
     return [
         Claim(what="first cycle: divisor shifted, bounds", method="sat", decide=first),
-        Claim(what="each step: remainder, quotient, bounds", method="sat, by step", decide=step),
+        Claim(what="each step: remainder, quotient, bounds", method="sat", decide=step),
         Claim(what="result until it is taken", method="sat", decide=last),
     ]
 
 
-def _step(one: _Division, before: Mapping[str, Word], steps: int) -> list[Equality]:
+def _step(one: _Division, before: Mapping[str, Word]) -> list[Equality]:
     """What a step must do with registers that hold what they can."""
     graph = one.graph
     cycle = one.cycle(before)
     remainder, divisor, quotient = (one.after(cycle, name) for name in ("remainder", "divisor", "quotient"))
-    bit, old, size = quotient[0], before["remainder"], before["divisor"]
+    bit, old, size, steps = quotient[0], before["remainder"], before["divisor"], before["steps_left"]
     taken = choose(graph, one.opposite, graph.add(old, size), minus(graph, old, size))
     bound = graph.and_(one.fits(remainder, size, doubled=False), one.has_sign(remainder))
-    found = [
+    goes_on = any_of(graph, steps)
+    fewer = minus(graph, steps, constant(1, _STEP_BITS))
+    half, _ = one.shifted(fewer)
+    after = {name: one.after(cycle, name) for name in ("state", "steps_left")}
+    return [
         Equality("quotient", quotient[1:], before["quotient"][:-1]),
         Equality("remainder", remainder, choose(graph, graph.and_(bit, one.by_zero ^ 1), taken, old)),
         Equality("bound of the remainder", [bound], [TRUE]),
         Equality("bit of a division by zero", [graph.and_(bit, one.by_zero)], [one.by_zero]),
-        Equality("state", one.after(cycle, "state"), constant(_DIVIDE if steps else _FINISH, 2)),
+        Equality("state", after["state"], choose(graph, goes_on, constant(_DIVIDE, 2), constant(_FINISH, 2))),
         Equality("end", cycle.port("done"), [FALSE]),
+        Equality("steps left", after["steps_left"], choose(graph, goes_on, fewer, after["steps_left"])),
+        Equality("divisor", divisor, choose(graph, goes_on, half, divisor)),
     ]
-    if steps:
-        found += [
-            Equality("steps left", one.after(cycle, "steps_left"), constant(steps - 1, 6)),
-            Equality("divisor", divisor, [*size[1:], size[-1]]),
-        ]
-    return found
 
 
 def broken(gates: ClockedGates) -> list[list[Claim]]:

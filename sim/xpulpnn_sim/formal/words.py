@@ -47,6 +47,14 @@ def right(graph: GateGraph, word: Sequence[int], amount: Sequence[int], *, signe
     return found
 
 
+def left(graph: GateGraph, word: Sequence[int], amount: Sequence[int]) -> Word:
+    """A word shifted to the left, with the bits that leave it."""
+    found = [*word, *[FALSE] * ((1 << len(amount)) - 1)]
+    for place, bit in enumerate(amount):
+        found = choose(graph, bit, [*[FALSE] * (1 << place), *found][: len(found)], found)
+    return found
+
+
 def any_of(graph: GateGraph, literals: Sequence[int]) -> int:
     """Literal of at least one being 1."""
     return conjunction(graph, [literal ^ 1 for literal in literals]) ^ 1

@@ -111,6 +111,9 @@ class ClusterTimer:
             count, compare = self._whole()
             count, events = self._low.advance(count, compare, 2 * XLEN, cycles)
             self._low.count, self._high.count = count & WORD_MASK, count >> XLEN
+            # nobody counts its periods, but it runs
+            if self._high.config & TimerConfig.ENABLE:
+                self._high.divide(cycles)
             return [0] * events
         raised: list[int] = []
         for number, half in enumerate((self._low, self._high)):

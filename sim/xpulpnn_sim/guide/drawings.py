@@ -142,16 +142,17 @@ class Layer(NamedTuple):
 
 HOUSE = (
     Layer(("xpulpnn_sim.cli", "xpulpnn_sim.commands", "xpulpnn_sim.guide"), "the command line; what this guide shows"),
-    Layer(("xpulpnn_sim.papers",), "the papers' tables"),
+    Layer(("xpulpnn_sim.papers", "xpulpnn_sim.core_mutation"), "the papers' tables; mutants of the core"),
     Layer(
         (
             "xpulpnn_sim.api",
             "xpulpnn_sim.netruns",
             "xpulpnn_sim.widths",
+            "xpulpnn_sim.coverage",
             "xpulpnn_sim.mutation",
             "xpulpnn_sim.semantics",
         ),
-        "Python functions; networks; mutants; instructions",
+        "Python functions; networks; what checks see",
     ),
     Layer(
         (
@@ -160,6 +161,7 @@ HOUSE = (
             "xpulpnn_sim.cprograms",
             "xpulpnn_sim.bench",
             "xpulpnn_sim.formal",
+            "xpulpnn_sim.sequencing",
             "xpulpnn_sim.explorer",
             "xpulpnn_sim.package",
         ),

@@ -166,7 +166,6 @@ class Lanes:
         self._outputs = [module.outputs[name].nets if name in module.outputs else [] for name in outputs]
         self._inputs = [net for name in inputs for net in module.inputs[name].nets]
         self._select = module.inputs[SELECT].nets if SELECT in module.inputs else []
-        self._initial = module.initial
         gates = in_order(
             [cell for cell in module.cells if cell.type in _CODES], lambda cell: cell.read, lambda cell: cell.driven
         )
@@ -175,6 +174,7 @@ class Lanes:
         self._registers = np.array([(pins["D"][0], pins["Q"][0]) for pins in registers], np.int32).reshape(-1, 2)
         nets = [0, *self._inputs, *self._select, *(net for output in self._outputs for net in output)]
         self._nets = 2 + max(int(self._gates.max(initial=0)), int(self._registers.max(initial=0)), *nets)
+        self._initial = {net: value for net, value in module.initial.items() if net < self._nets}
         self._replay = _compiled(folder)
 
     def judge(self, trace: Trace) -> list[str]:

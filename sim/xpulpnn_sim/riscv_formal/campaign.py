@@ -3,15 +3,17 @@
 import hashlib
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Named
-from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, shown, wires
+from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, wires
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
 from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, pose, read_check, search
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
@@ -41,6 +43,10 @@ class Campaign:
         Searches.
     timeout_s : float
         Seconds for each search.
+    like : Path
+        Gates of a core that differs in the module ``changed`` only, if there are any.
+    changed : str
+        Name of a module.
     """
 
     suite: Suite
@@ -49,27 +55,20 @@ class Campaign:
     yosys: Yosys
     abc: str
     timeout_s: float
+    like: Path | None = None
+    changed: str = ""
 
-    def prepare(self, checks: Sequence[Check]) -> Mapping[tuple[Cut, ...], Named]:
-        """The graphs of the core for some checks, each with other wires cut; raises :class:`ToolError`."""
+    def prepare(self) -> None:
+        """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {
-            "design": _digest(self.design.text),
-            "cuts": [list(wires([cut], self.design.modules)) for cut in EVERY],
-        }
+        stamp = {"design": _digest(self.design.text), "cuts": wires(EVERY, self.design.modules)}
         path = self.folder / _STAMP
         if _read(path) != stamp or not (self.folder / GATES).exists():
             path.unlink(missing_ok=True)
             for old in self.folder.glob(f"{_CORES}*"):
                 shutil.rmtree(old)
-            make_gates(self.design, self.folder, self.yosys)
+            make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
             write_text(path, json.dumps(stamp))
-        gates = (self.folder / GATES).absolute()
-        found: dict[tuple[Cut, ...], Named] = {}
-        for cuts in dict.fromkeys(check.cuts for check in checks):
-            folder = self.folder / f"{_CORES}{_digest(shown(cuts) + repr(cuts))[:8]}"
-            found[cuts] = make_graph(self.design, cuts, gates, folder, self.yosys)
-        return found
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         """The outcomes, as they come.
@@ -92,20 +91,22 @@ class Campaign:
                 yield known
         if not waiting:
             return
-        cores = self.prepare(waiting)
+        self.prepare()
+        cores = _Cores(self)
         pool = ThreadPoolExecutor(max_workers=jobs)
         try:
-            for done in as_completed([pool.submit(self.check, check, cores[check.cuts]) for check in waiting]):
+            for done in as_completed([pool.submit(self.check, check, cores) for check in waiting]):
                 yield done.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def check(self, check: Check, core: Named) -> Outcome:
+    def check(self, check: Check, cores: "_Cores") -> Outcome:
         """One outcome, which is kept."""
         folder = self.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
         graph = read_check(check, self.suite, self.design.manifest, folder, self.yosys)
-        outcome = search(check, pose(check, graph, core), folder, self.abc, self.timeout_s)
+        problem = pose(check, graph, cores.graph(check.cuts))
+        outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
         record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
         write_text(folder / _RESULT, json.dumps(record, default=list))
         if outcome.verdict != FAILED:
@@ -129,6 +130,25 @@ class Campaign:
         parts = [self.suite.text(name) for name in check.files]
         how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cuts, self.design.modules)}"
         return _digest("\n".join([self.design.text, top_text(check, self.design.manifest), how, *parts]))
+
+
+class _Cores:
+    """The graphs of the core, each with other wires cut, made when the first check asks."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._found: dict[tuple[Cut, ...], Named] = {}
+        self._locks: defaultdict[tuple[Cut, ...], Lock] = defaultdict(Lock)
+
+    def graph(self, cuts: tuple[Cut, ...]) -> Named:
+        """The one with some wires cut; raises :class:`ToolError`."""
+        with self._locks[cuts]:
+            if cuts not in self._found:
+                campaign = self._campaign
+                gates = (campaign.folder / GATES).absolute()
+                folder = campaign.folder / f"{_CORES}{_digest(repr(cuts))[:8]}"
+                self._found[cuts] = make_graph(campaign.design, cuts, gates, folder, campaign.yosys)
+            return self._found[cuts]
 
 
 def _digest(text: str) -> str:

@@ -47,9 +47,10 @@ CSRS = Cut("CSRs", _of("ex_stage", "csr_rdata"))
 CSR_WRITES = Cut("values written to CSRs", _of("csr_file", "wdata"))
 HANDLERS = Cut("handlers", _of("controller", "handler"))
 INTERRUPTS = Cut("interrupts", _of("controller", "mepc mie pending"))
-LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next"))
-LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start wrong id_next id_ends"))
-TARGETS = Cut("targets", _of("immediates", "offset"))
+RETURNS = Cut("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
+LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
+LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start id_start id_next id_ends id_again"))
+TARGETS = Cut("targets", _of("immediates", "offset[31:1]"))
 CONSTANTS = Cut("constants", (*_of("id_stage", "insn__payload__pc"), *_of("immediates", "imm offset")))
 
 _LOOP_REGISTERS = tuple(f"hw_loops/{name}{loop}" for name in ("lpstart", "lpend", "lpcount") for loop in range(2))
@@ -65,7 +66,7 @@ MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
 ORDER = (*MOVES, REGISTERS, FORWARDED)
 """For what retires when."""
 
-ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, INTERRUPTS, LOOPS, TARGETS)
+ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOPS, TARGETS)
 """For the ways of the program counter."""
 
 PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
@@ -77,43 +78,55 @@ FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)
 REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))
 """For requests on both ports."""
 
-ACCESSES = (
-    FETCH,
-    REGISTERS,
-    FORWARDED,
-    PRODUCTS,
-    QUOTIENTS,
-    RESULTS,
-    COMPARISONS,
-    CSRS,
-    CSR_WRITES,
-    HANDLERS,
-    INTERRUPTS,
-    LOOPS,
-    CONSTANTS,
-)
+ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))
 """For the data port."""
 
 CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)
 """For CSRs: their contents stay."""
 
-EVERY = (
-    *dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *ACCESSES, *REQUESTS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)),
-)
+EVERY = tuple(dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
+"""All that a check may cut."""
+
+
+_ALL_INSTRUCTIONS = (*_PROGRAM, CSRS, CSR_WRITES)
+_MULTIPLICATION = (*_ALL_INSTRUCTIONS, FACTORS, ALU, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
+_BRANCH = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS, IDLE_LOOPS)
+_ACCESS = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS, IDLE_LOOPS)
+_OPERATION = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
+
+CLASSES = {
+    "operation": _OPERATION,
+    "multiplication": _MULTIPLICATION,
+    "branch": _BRANCH,
+    "access": _ACCESS,
+    "moves": MOVES,
+    "order": ORDER,
+    "addresses": ADDRESSES,
+    "progress": PROGRESS,
+    "fetches": FETCHES,
+    "requests": REQUESTS,
+    "accesses": ACCESSES,
+    "CSR": CSR_ACCESSES,
+    "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
+}
+"""What is free, by the name under which it is shown."""
+
+_ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
 def of_instruction(name: str) -> tuple[Cut, ...]:
     """What is free when an instruction of RV32IMC is checked: what it does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
-        rest = (FACTORS, ALU, SUMS, COMPARISONS, LOADS)
-    elif base.startswith("b"):
-        rest = (PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS)
-    elif base in ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp"):
-        rest = (PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS)
-    else:
-        rest = (PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS)
-    return (*_PROGRAM, CSRS, CSR_WRITES, *rest, IDLE_LOOPS)
+        return _MULTIPLICATION
+    if base.startswith("b"):
+        return _BRANCH
+    return _ACCESS if base in _ACCESSES else _OPERATION
+
+
+def class_of(cuts: tuple[Cut, ...]) -> str:
+    """The name under which cuts are shown: what is free itself if they have none."""
+    return next((name for name, each in CLASSES.items() if each == cuts), shown(cuts))
 
 
 def shown(cuts: Iterable[Cut]) -> str:
@@ -134,7 +147,7 @@ def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for cut in cuts:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
-            module, _, name = wire.partition("/")
+            module, _, name = wire.partition("[")[0].partition("/")
             if "*" in name or re.search(rf"\b{name}\b", modules.get(module, "")):
                 found.append(wire)
     return found
@@ -155,10 +168,11 @@ def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
         ties = dict(cut.ties)
         for wire in wires([cut], modules):
             module, _, name = wire.partition("/")
-            lines.append(f"select -assert-min 1 {module}/w:{name}")
+            whole = name.partition("[")[0]
+            lines.append(f"select -assert-min 1 {module}/w:{whole}")
             if wire in ties:
                 lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
-            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{name}\b", modules[module]):
+            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{whole}\b", modules[module]):
                 lines.append(f"cutpoint {module}/w:{name}")
             else:
                 # of an output a cutpoint would leave the module its own value

@@ -24,16 +24,26 @@ ZERO = "zero"
 
 _SHELL = "shell"
 
-_GATES_SCRIPT = f"""read_verilog -sv core.v shell.v
+_READ_ALL = f"""read_verilog -sv core.v shell.v
 hierarchy -check -top {_SHELL}
-proc -noopt
+select -set mapped *
+"""
+
+_READ_CHANGED = f"""read_rtlil {{like}}
+delete {{module}}
+read_verilog -sv core.v
+hierarchy -check -top {_SHELL}
+select -set mapped {{module}}
+"""
+
+_MAP = f"""proc -noopt @mapped
 setattr -set keep 1 {{kept}}
-memory -nordff
-opt -full -nodffe -nosdff
-techmap
-opt -fast -nodffe -nosdff
-dffunmap
-opt_clean
+memory -nordff @mapped
+opt -full -nodffe -nosdff @mapped
+techmap @mapped
+opt -fast -nodffe -nosdff @mapped
+dffunmap @mapped
+opt_clean @mapped
 write_rtlil {GATES}
 """
 
@@ -101,12 +111,39 @@ def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
     return Design(modules=modules, manifest=emitted.manifest)
 
 
-def make_gates(design: Design, folder: Path, yosys: Yosys) -> None:
-    """Write the gates of a design to :data:`GATES` in ``folder``; raises :class:`ToolError` if Yosys cannot."""
-    (folder / "core.v").write_text(design.text)
+def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
+    """Write the gates of a design to :data:`GATES` in ``folder``.
+
+    Parameters
+    ----------
+    design : Design
+        The core.
+    folder : Path
+        Gets the files.
+    yosys : Yosys
+        Makes the gates.
+    like : Path
+        Gates of a core that differs in one module only, if there are any.
+    changed : str
+        That module.
+
+    Raises
+    ------
+    ToolError
+        If Yosys cannot.
+    """
+    modules = {changed: design.modules[changed]} if like else design.modules
+    (folder / "core.v").write_text("\n".join(modules.values()))
     (folder / "shell.v").write_text(_shell(design.manifest))
-    kept = " ".join(wire.replace("/", "/w:") for wire in wires(EVERY, design.modules))
-    script = _GATES_SCRIPT.format(kept=kept)
+    kept = " ".join(wire.partition("[")[0].replace("/", "/w:") for wire in wires(EVERY, modules))
+    script = _MAP.format(kept=kept) if kept else _MAP.replace("setattr -set keep 1 {kept}\n", "")
+    if like:
+        copied = folder / "like.il"
+        copied.unlink(missing_ok=True)
+        copied.hardlink_to(like)
+        script = _READ_CHANGED.format(like=copied.name, module=changed) + script
+    else:
+        script = _READ_ALL + script
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 

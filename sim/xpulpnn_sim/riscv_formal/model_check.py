@@ -114,59 +114,6 @@ def keeps_triggers(yosys: Yosys) -> bool:
     return number is None or int(number[1]) >= 37
 
 
-def search(check: Check, problem: Problem, folder: Path, abc: str, timeout_s: float) -> Outcome:
-    """Search for inputs that make the check fail.
-
-    It is enough to look in the last cycle: what fails earlier fails then too, if fetching begins later. Bits of data
-    whose graphs are the same are searched once.
-
-    Parameters
-    ----------
-    check : Check
-        The check.
-    problem : Problem
-        As :func:`pose` returned it.
-    folder : Path
-        Gets files.
-    abc : str
-        Program.
-    timeout_s : float
-        Seconds for the search.
-
-    Raises
-    ------
-    ToolError
-        If ABC says neither that it found something nor that there is nothing.
-    """
-    began = time.monotonic()
-    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
-    (folder / "bad.aig").write_bytes(problem.searched.binary())
-    alike = "iso; " if len(problem.searched.bad) > 1 else ""
-    searching.run(f"read_aiger bad.aig; strash; scleanup; {alike}dc2; scorr; dc2; write_aiger simple.aig")
-    outputs = _outputs(folder / "simple.aig")
-    last = check.cycle - 1
-    failed = decided = False
-    for number in range(outputs):
-        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if outputs > 1 else "")
-        found = searching.search(read, last, last)
-        failed, decided = found.asserted is not None, found.deepest >= last
-        if failed or not decided:
-            break
-    if not failed and decided:
-        return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
-    # the first cycle in which it fails, or how far there is an answer
-    searching.ends = time.monotonic() + timeout_s
-    found = searching.search("read_aiger bad.aig; strash; ", check.first - 1, last)
-    seconds = time.monotonic() - began
-    if found.asserted is not None:
-        witness = read_witness((folder / _WITNESS).read_text(), problem.searched.inputs)
-        trace = replay(problem, witness)
-        return Outcome(name=check.name, verdict=FAILED, cycle=found.asserted + 1, seconds=seconds, trace=trace)
-    if failed:
-        return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
-    return Outcome(name=check.name, verdict=UNDECIDED, cycle=found.deepest + 1, seconds=seconds)
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The frame in which an output was 1, if any, and the last one searched to its end, or -1."""
@@ -214,6 +161,72 @@ class _Searching:
         with (self.folder / "abc.log").open("a") as log:
             log.write(text)
         return text
+
+
+def search(
+    check: Check, problem: Problem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
+) -> Outcome:
+    """Search for inputs that make the check fail.
+
+    It is enough to look in the last cycle: what fails earlier fails then too, if fetching begins later. Bits of data
+    whose graphs are the same are searched once. A failure is then searched in the first cycle that has one.
+
+    Parameters
+    ----------
+    check : Check
+        The check.
+    problem : Problem
+        As :func:`pose` returned it.
+    folder : Path
+        Gets files.
+    abc : str
+        Program.
+    timeout_s : float
+        Seconds for the search.
+    shortest : bool
+        Begin with the first cycle, for a check that should fail.
+
+    Raises
+    ------
+    ToolError
+        If ABC says neither that it found something nor that there is nothing.
+    """
+    began = time.monotonic()
+    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
+    (folder / "bad.aig").write_bytes(problem.searched.binary())
+    last = check.cycle - 1
+    failed = decided = False
+    if not shortest:
+        failed, decided = _last_cycle(searching, last, alike=len(problem.searched.bad) > 1)
+    if decided and not failed:
+        return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
+    # the first cycle in which it fails, or how far there is an answer
+    searching.ends = time.monotonic() + timeout_s
+    found = searching.search("read_aiger bad.aig; strash; ", check.first - 1, last)
+    seconds = time.monotonic() - began
+    if found.asserted is not None:
+        witness = read_witness((folder / _WITNESS).read_text(), problem.searched.inputs)
+        trace = replay(problem, witness)
+        return Outcome(name=check.name, verdict=FAILED, cycle=found.asserted + 1, seconds=seconds, trace=trace)
+    if failed:
+        return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
+    verdict = PASSED if found.deepest >= last else UNDECIDED
+    return Outcome(name=check.name, verdict=verdict, cycle=found.deepest + 1, seconds=seconds)
+
+
+def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool, bool]:
+    """Whether a check fails in its last frame, and whether there is an answer."""
+    merge = "iso; " if alike else ""
+    searching.run(f"read_aiger bad.aig; strash; scleanup; {merge}dc2; scorr; dc2; write_aiger simple.aig")
+    outputs = _outputs(searching.folder / "simple.aig")
+    for number in range(outputs):
+        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if outputs > 1 else "")
+        found = searching.search(read, last, last)
+        if found.asserted is not None:
+            return True, True
+        if found.deepest < last:
+            return False, False
+    return False, True
 
 
 def _outputs(path: Path) -> int:

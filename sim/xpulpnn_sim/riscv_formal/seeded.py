@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xpulpnn_sim.faulty.core import CoreFault
 from xpulpnn_sim.riscv_formal.campaign import Campaign
-from xpulpnn_sim.riscv_formal.gates import Design
+from xpulpnn_sim.riscv_formal.gates import GATES, Design
 from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import Check
 
@@ -41,8 +41,12 @@ def find_faults(
         Whether outcomes in the folder count.
     """
     by_name = {check.name: check for check in checks}
+    if faults:
+        campaign.prepare()
+    gates = (campaign.folder / GATES).absolute()
     for fault in faults:
         folder = campaign.folder / "faults" / fault.name.replace(" ", "-")
         faulty = replace(campaign, design=with_fault(campaign.design, fault), folder=folder)
+        faulty = replace(faulty, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
             yield FaultOutcome(fault, outcome)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +35,7 @@ _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS = ("bus_imem", "bus_imem_fault", "bus_dmem_fault")
 _TRIGGERED = ("unique", "hang", "liveness")
-_LIVENESS_WINDOW = 20
+_LIVENESS_WINDOW = 36
 """Cycles in which the next instruction must retire with fair memories."""
 _HANG_CYCLE = 25
 _CUTS = {
@@ -51,7 +51,7 @@ _CUTS = {
 
 _ORDER = (
     "reg [63:0] expected = 0;",
-    "always @(posedge clock) if (core_rvfi_valid) expected <= expected + 1;",
+    "always @(posedge clock) if (reset) expected <= 0; else if (core_rvfi_valid) expected <= expected + 1;",
     "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
 )
 _TRAP_STATE = ("mstatus", "mepc", "mcause")
@@ -113,7 +113,8 @@ class Check:
     own : tuple of str
         Verilog modules of a check of our own.
     body : tuple of str
-        Lines of its top module, with assertions for cycles in which ``check`` is 1.
+        Lines of its top module, with assertions for cycles in which ``check`` is 1; what ``reset`` does not set is free
+        at first.
     """
 
     name: str
@@ -256,39 +257,18 @@ class Suite:
         for csr in rows:
             kept = (f"RISCV_FORMAL_CSRC_NAME {csr.name}",)
             name, assumed = csr.name, (NO_TRAPS,) if csr.name in _TRAP_STATE else ()
+            plain = Check(name="", checker="", cycle=depth, defines=kept, csr=name, cuts=CSR_ACCESSES)
             if csr.name in _COUNTERS:
-                yield Check(
-                    name=f"csrc_inc_{name}", checker="csrc_inc", cycle=depth, defines=kept, csr=name, cuts=CSR_ACCESSES
-                )
+                yield replace(plain, name=f"csrc_inc_{name}", checker="csrc_inc")
             elif csr in ZERO_CSRS and csr.access is CsrAccess.WI:
-                yield Check(
-                    name=f"csrc_zero_{name}",
-                    checker="csrc_zero",
-                    cycle=depth,
-                    defines=kept,
-                    csr=name,
-                    cuts=CSR_ACCESSES,
-                )
+                yield replace(plain, name=f"csrc_zero_{name}", checker="csrc_zero")
             elif csr.writable:
-                mask = (f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}",)
-                yield Check(
-                    name=f"csrc_any_{name}",
-                    checker="csrc_any",
-                    cycle=depth,
-                    defines=(*kept, *mask),
-                    assumed=assumed,
-                    csr=name,
-                    cuts=CSR_ACCESSES,
-                )
+                mask = f"RISCV_FORMAL_CSRC_MASK 32'h{csr.writable:08x}"
+                defines = (*kept, mask)
+                yield replace(plain, name=f"csrc_any_{name}", checker="csrc_any", defines=defines, assumed=assumed)
             elif csr.name == "misa":
-                yield Check(
-                    name=f"csrc_const_{name}",
-                    checker="csrc_const",
-                    cycle=depth,
-                    defines=(*kept, "RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow"),
-                    csr=name,
-                    cuts=CSR_ACCESSES,
-                )
+                defines = (*kept, "RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow")
+                yield replace(plain, name=f"csrc_const_{name}", checker="csrc_const", defines=defines)
         for address in (0x302, 0x306, 0x3A0, 0x7A0):
             yield Check(
                 name=f"csr_ill_{address:03x}",
@@ -322,6 +302,7 @@ def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
         assumed=assumed,
         cuts=_CUTS.get(name, ORDER),
         sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
+        csr="mcause" if name == "fault" else "",
     )
 
 

@@ -66,6 +66,8 @@ class SurroundedCore(wiring.Component):
         What they answer with.
     rvfi_* : Out
         Fields of the interface, ``rvfi_mem_fault*`` included.
+    cause : Out(32)
+        Why an instruction traps, as in mcause.
     csr_addr : Out(12)
         CSR that the instruction retiring accesses, with the masks that follow.
     csr_rmask, csr_wmask : Out(32)
@@ -109,7 +111,7 @@ class SurroundedCore(wiring.Component):
             ports |= {f"rvfi_{name}_addr": Out(5), f"rvfi_{name}_rdata": Out(XLEN)}
         ports |= {"rvfi_rd_addr": Out(5), "rvfi_rd_wdata": Out(XLEN)}
         ports |= {"rvfi_mem_fault": Out(1), "rvfi_mem_fault_rmask": Out(4), "rvfi_mem_fault_wmask": Out(4)}
-        ports |= {"csr_addr": Out(12)}
+        ports |= {"cause": Out(XLEN), "csr_addr": Out(12)}
         ports |= {f"csr_{name}": Out(XLEN) for name in ("rmask", "wmask", "rdata", "wdata")}
         ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
         ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
@@ -219,6 +221,7 @@ class SurroundedCore(wiring.Component):
             m.d.comb += mask.eq(_SIZES["w"])
         fault, load, store = (core.rvfi_trap & (core.rvfi_cause == cause) for cause in _FAULTS)
         m.d.comb += [
+            self.cause.eq(core.rvfi_cause),
             self.rvfi_mem_fault.eq(fault | load | store),
             self.rvfi_mem_fault_rmask.eq(Mux(load, mask, 0)),
             self.rvfi_mem_fault_wmask.eq(Mux(store, mask, 0)),

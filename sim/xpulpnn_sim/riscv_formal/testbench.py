@@ -34,6 +34,12 @@ _WIDE_CSRS = ("mcycle", "minstret")
 _WFI, _MRET = "32'h10500073", "32'h30200073"
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 
+_TRAPS = "fault"
+"""Checker that looks at the CSR that traps write."""
+
+_TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wdata": f"{CORE}cause"}
+"""What a trap does to mcause."""
+
 _ASSUMED: Mapping[str, str] = {
     NO_TRAPS: f"!(rvfi_valid && (rvfi_trap || rvfi_intr || rvfi_insn == {_MRET}))",
     ONE_WRITE: "!core_two_writes",
@@ -77,7 +83,9 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
             body.append(f"assign rvfi_{name} = {CORE}{name};")
     if has_bus:
         body += ["assign rvfi_bus_insn = 2'b01;", "assign rvfi_bus_data = 2'b10;"]
-    if check.csr:
+    if check.checker == _TRAPS:
+        body += [f"assign rvfi_csr_{check.csr}_{part} = {value};" for part, value in _TRAPPED.items()]
+    elif check.csr:
         body += _csr_ports(check.csr)
     if check.checker != OWN:
         wired = [f".{name}({name})" for name in ("clock", RESET, CHECK, *((TRIGGER,) if check.triggered else ()))]

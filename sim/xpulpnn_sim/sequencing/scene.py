@@ -1,17 +1,31 @@
 """The core between memories of any timing, with the properties beside it."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn_sim.sequencing.bus import watch_bus
+from xpulpnn_sim.sequencing.interrupts import watch_interrupts
 from xpulpnn_sim.sequencing.loops import watch_loops
-from xpulpnn_sim.sequencing.seen import CORE, LOOPS
+from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
+from xpulpnn_sim.sequencing.progress import watch_progress
+from xpulpnn_sim.sequencing.registers import watch_registers
+from xpulpnn_sim.sequencing.rules import WINDOW, rules
+from xpulpnn_sim.sequencing.seen import seen_signals
 
-CONSTANT = ("boot_addr", "hart_id")
-_OUTSTANDING = 4
+CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit", "watched_register")
+"""Inputs that stay as they are."""
+
+FETCHES, ACCESSES = 4, 1
+"""Transfers that the instruction port and the data port may have under way."""
+
+_OUTSTANDING = 8
+_PARTS = 12
+"""Parts of a property at most."""
 
 
 class Scene(wiring.Component):
@@ -21,45 +35,82 @@ class Scene(wiring.Component):
     ----------
     config : CoreConfig
         With the retirement port.
+
+    Members
+    -------
+    boot_addr, hart_id, irq : In
+        As of the core.
+    prompt : In(1)
+        The memories grant at once and answer in the next cycle.
+    instr_gnt, instr_answer, instr_err, data_gnt, data_answer, data_err : In(1)
+        What the memories would like to do in this cycle; without anything to answer there is no answer.
+    instr_rdata, data_rdata : In(32)
+        What they answer with.
+    watched_entry, watched_bit, watched_register : In
+        What the properties of NN-RF and registers are about, always the same.
+    seen_* : In
+        Signals of the core, :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
+    rvfi_* : Out
+        The retirement port.
+    wrong_* : Out
+        Of each property what must stay 0, a bit for each part.
     """
 
     def __init__(self, config):
         self.config = config
-        self.seen = CORE | LOOPS
-        ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN)}
+        self.seen = seen_signals(config)
+        ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
+        ports |= {"watched_entry": In(3), "watched_bit": In(5), "watched_register": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
-        ports |= {"wrong_loops": Out(64)}
+        ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
         self.parts = {}
         super().__init__(ports)
 
     def elaborate(self, platform):
-        """Build it."""
+        """Build the memories' timing and the properties."""
         m = Module()
         m.submodules.core = core = Core(self.config)
+        m.submodules.expander = expander = CompressedDecoder()
+        started = Signal()
+        m.d.sync += started.eq(1)
         m.d.comb += [
             core.boot_addr.eq(self.boot_addr),
             core.hart_id.eq(self.hart_id),
             core.irq.eq(self.irq),
             core.fetch_enable.eq(1),
-            *(getattr(self, f"rvfi_{n}").eq(getattr(core, f"rvfi_{n}")) for n in WIDTHS),
+            expander.word.eq(core.rvfi_insn),
+            *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
         ]
-        self._bus(m, "instr", core.instr)
-        self._bus(m, "data", core.data)
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
-        wrong, relation = watch_loops(m, core, seen)
-        self.parts["loops"] = [*wrong, *relation]
-        m.d.comb += self.wrong_loops.eq(Cat(*wrong.values(), *relation.values()))
+        seen |= {name: seen.get(name, Const(0, XLEN)) for name in ("kappa", "lambda")}
+        fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
+        wrong = {
+            "obi": watch_bus(m, "instr", core.instr, fetches, FETCHES)
+            | watch_bus(m, "data", core.data, accesses, ACCESSES),
+            "registers": watch_registers(m, core, expander.expanded, self.watched_register, 0, self.config),
+            "interrupts": watch_interrupts(m, core, seen, self.irq),
+            "progress": watch_progress(m, core, seen, WINDOW),
+        }
+        if self.config.xpulpv2:
+            wrong["loops"] = watch_loops(m, core, seen, started)
+        if self.config.mac_load:
+            watched = self.watched_entry, self.watched_bit
+            wrong["mac_load"] = watch_nn_entries(m, core, seen, started, *watched, self.config)
+        self.parts = {name: [*parts] for name, parts in wrong.items()}
+        m.d.comb += [getattr(self, f"wrong_{name}").eq(Cat(*parts.values())) for name, parts in wrong.items()]
         return m
 
     def _bus(self, m, name, port):
-        waiting = Signal(range(_OUTSTANDING + 1), name=f"{name}_outstanding")
+        """A memory: grants and answers as it likes, in order, an answer after its grant. Returns what is under way."""
+        waiting = Signal(range(_OUTSTANDING), name=f"{name}_outstanding")
         m.d.comb += [
-            port.gnt.eq(getattr(self, f"{name}_gnt")),
-            port.rvalid.eq((waiting != 0) & getattr(self, f"{name}_answer")),
+            port.gnt.eq(getattr(self, f"{name}_gnt") | self.prompt),
+            port.rvalid.eq((waiting != 0) & (getattr(self, f"{name}_answer") | self.prompt)),
             port.rdata.eq(getattr(self, f"{name}_rdata")),
             port.err.eq(getattr(self, f"{name}_err")),
         ]
         m.d.sync += waiting.eq(waiting + (port.req & port.gnt) - port.rvalid)
+        return waiting

@@ -1,11 +1,12 @@
-"""What the properties see of the inside of the core: its own registers and wires, by their names in the emitted text."""
+"""What the properties see of the inside of the core: its registers and wires, by their names in the emitted text."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_TAP = "core.backend.rvfi_tap"
-_LOOPS = "core.hwloops"
-_LSU = "core.backend.lsu"
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS
+
+_NNRF = "core.backend.ex_stage.nnrf"
 
 
 class Seen(NamedTuple):
@@ -13,48 +14,39 @@ class Seen(NamedTuple):
 
     Parameters
     ----------
-    path : str
-        Instances down to it, and its name.
     width : int
         Its bits.
+    paths : tuple of str
+        What it is put together from, lowest bits first: instances down to a wire, and its name.
     """
 
-    path: str
-    width: int = 1
+    width: int
+    paths: tuple[str, ...]
 
 
-CORE: Mapping[str, Seen] = {
-    "ex_valid": Seen(f"{_TAP}.wb_valid_value"),
-    "ex_insn": Seen(f"{_TAP}.ex_insn", 32),
-    "ex_pc": Seen(f"{_TAP}.ex_pc_rdata", 32),
-    "ex_rs1": Seen(f"{_TAP}.ex_rs1_rdata", 32),
-    "ex_trap": Seen(f"{_TAP}.ex_trap"),
-    "wb_valid": Seen(f"{_TAP}.wb_valid"),
-    "ex_leaves": Seen("core.backend.flow__ex_leaves"),
-    "taken": Seen("core.backend.branch__valid"),
-    "id_valid": Seen("core.if_stage.insn__valid"),
-    "id_pc": Seen("core.if_stage.insn__payload__pc", 32),
-    "id_short": Seen("core.if_stage.insn__payload__compressed"),
-    "if_pc": Seen("core.if_stage.pc", 32),
-    "enter": Seen("core.controller.enter"),
-    "enter_interrupt": Seen("core.controller.enter_interrupt"),
-    "enter_pc": Seen("core.controller.enter_pc", 32),
-    "outstanding": Seen(f"{_LSU}.outstanding"),
-    "wb_busy": Seen(f"{_LSU}.wb_busy"),
-    "ex_access": Seen("core.backend.lsu.ex_ctrl_valid"),
-}
-"""In every core."""
-
-LOOPS: Mapping[str, Seen] = {
-    **{
-        f"{name}{loop}": Seen(f"{_LOOPS}.{name}{loop}", 32)
-        for loop in range(2)
-        for name in ("lpstart", "lpend", "lpcount")
-    },
-    "late": Seen(f"{_LOOPS}.late", 2),
-    "ex_took": Seen(f"{_LOOPS}.ex_took", 2),
-    "wb_took": Seen(f"{_LOOPS}.wb_took", 2),
-    "gives_back": Seen(f"{_LOOPS}.gives_back"),
-    "id_looped": Seen("core.if_stage.id_looped"),
-}
-"""With hardware loops."""
+def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
+    """The signals by the names that the properties give them; a core without a unit has none of its signals."""
+    found = {
+        "ex_leaves": Seen(1, ("core.backend.flow__ex_leaves",)),
+        "taken": Seen(1, ("core.backend.branch__valid",)),
+        "enter": Seen(1, ("core.controller.enter",)),
+        "enter_interrupt": Seen(1, ("core.controller.enter_interrupt",)),
+        "enter_pc": Seen(32, ("core.controller.enter_pc",)),
+        "sleeping": Seen(1, ("core.controller.sleeping",)),
+        "any_pending": Seen(1, ("core.controller.any_pending",)),
+        "mie_bits": Seen(19, ("core.csr_file.mie_bits",)),
+        "mstatus_bits": Seen(2, ("core.csr_file.mstatus_bits",)),
+        "mtvec_bits": Seen(25, ("core.csr_file.mtvec_bits",)),
+        "mepc_bits": Seen(31, ("core.csr_file.mepc_bits",)),
+    }
+    if config.xpulpv2:
+        names = [f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount")]
+        found |= {name: Seen(32, (f"core.hwloops.{name}",)) for name in names}
+    if config.mac_load:
+        activations = [f"nn_act{index}" for index in range(NNRF_ACTIVATIONS)] if config.mac_load_nn else []
+        words = [*activations, *(f"nn_wgt{index}" for index in range(NNRF_WEIGHTS))]
+        words += ["nn_kappa", "nn_lambda"] if config.requantise else []
+        found["nn_words"] = Seen(32 * len(words), tuple(f"{_NNRF}.{name}" for name in words))
+    if config.requantise:
+        found |= {name: Seen(32, (f"{_NNRF}.nn_{name}",)) for name in ("kappa", "lambda")}
+    return found

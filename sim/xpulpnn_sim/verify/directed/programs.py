@@ -3,6 +3,7 @@
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.verify.directed.access_faults import ACCESS_FAULTS
 from xpulpnn_sim.verify.directed.base import BASE
+from xpulpnn_sim.verify.directed.bits import BITS
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.counters import COUNTERS
 from xpulpnn_sim.verify.directed.far import FAR_AWAY
@@ -22,6 +23,7 @@ DIRECTED = (
     *ACCESS_FAULTS,
     *FAR_AWAY,
     *COUNTERS,
+    *BITS,
     *QUANTISATION,
     *REQUANTISATION,
 )

@@ -1,0 +1,159 @@
+"""Proofs about mutants of a core that no program finds.
+
+A mutant of an arithmetic unit or of the load and store unit is compared with that unit alone, for the control words and
+operands that instructions give it; what is left, and all other mutants, with the whole core.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from xpulpnn.config import CoreConfig
+from xpulpnn_sim.abc_tool import find_abc
+from xpulpnn_sim.core_mutation.design import BASE, TOP, command_in, write_part
+from xpulpnn_sim.core_mutation.rows import rows
+from xpulpnn_sim.files import write_text
+from xpulpnn_sim.formal import mutant_proof
+from xpulpnn_sim.formal.mutant_proof import Answered, Comparison, Judge, Situation
+from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
+from xpulpnn_sim.formal.situations import OCCURRING
+from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL
+from xpulpnn_sim.mutation.mutants import Mutant
+from xpulpnn_sim.yosys import Yosys
+
+_PROOFS, _UNCHANGED = "proofs.jsonl", "unchanged.json"
+
+_UNITS = {
+    "backend.ex_stage.alu": "alu",
+    "backend.ex_stage.mult": "mult",
+    "backend.ex_stage.div": "div",
+    "backend.ex_stage.dotp": "dotp",
+    "backend.lsu": "lsu",
+}
+"""Units, by their instances, of which it is known what occurs at their ports."""
+
+_RUNNING = (Situation(values={"rst": {0}}),)
+_ANSWERED = tuple(
+    Answered(request=f"{port}__req", grant=f"{port}__gnt", answer=f"{port}__rvalid") for port in ("instr", "data")
+)
+"""What surrounds a core that runs: reset is over, and buses answer what they have granted."""
+
+Proved = tuple[str, str]
+"""A verdict, and the inputs that show a difference."""
+
+
+class Prover:
+    """Compares mutants with the core; what is found is kept as it comes.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        The core.
+    mutants : sequence of Mutant
+        All its mutants.
+    folder : Path
+        Has the files of the core, and gets what is found.
+    yosys : Yosys
+        Makes the gates.
+    timeout_s : int
+        Seconds for each search; 0 for no proofs at all.
+    """
+
+    def __init__(
+        self, config: CoreConfig, mutants: Sequence[Mutant], folder: Path, yosys: Yosys, timeout_s: int
+    ) -> None:
+        self._config, self._mutants, self._folder = config, mutants, folder
+        self._yosys, self._timeout_s = yosys, timeout_s
+        self._whole: MutatedGates | None = None
+
+    def forget(self) -> None:
+        """Remove what is known of other mutants."""
+        for name in (_PROOFS, _UNCHANGED):
+            (self._folder / name).unlink(missing_ok=True)
+
+    def unchanged(self) -> frozenset[int]:
+        """Mutants whose gates are those of the core, which no program need run on; none without proofs."""
+        path = self._folder / _UNCHANGED
+        if not self._timeout_s:
+            return frozenset()
+        if not path.exists():
+            gates = self._gates()
+            numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
+            write_text(path, json.dumps(numbers))
+        return frozenset(json.loads(path.read_text()))
+
+    def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
+        """What is proved, by number.
+
+        Parameters
+        ----------
+        left : sequence of Mutant
+            Those to compare.
+        told : callable
+            Hears of how many it is done with, and of how many.
+        """
+        if not self._timeout_s:
+            return {}
+        path = self._folder / _PROOFS
+        found = {
+            row["mutant"]: (row["proof"], row["example"]) for row in rows(path) if row["proof_s"] >= self._timeout_s
+        }
+        waiting = [mutant for mutant in left if mutant.number not in found]
+
+        def keep(mutant: Mutant, proved: Proved) -> None:
+            found[mutant.number] = proved
+            row = {"mutant": mutant.number, "proof": proved[0], "example": proved[1], "proof_s": self._timeout_s}
+            with path.open("a") as file:
+                file.write(f"{json.dumps(row)}\n")
+            told(sum(one.number in found for one in left), len(left))
+
+        told(len(left) - len(waiting), len(left))
+        for place, unit in _UNITS.items():
+            members = [mutant for mutant in waiting if f"{mutant.module}.".startswith(f"{place}.")]
+            if members:
+                judge = self._unit_judge(place, unit, members)
+                for mutant in members:
+                    proved = _proof(judge.compare(mutant.number))
+                    if proved[0] in (EQUIVALENT, LEGAL):
+                        keep(mutant, proved)
+        waiting = [mutant for mutant in waiting if mutant.number not in found]
+        if waiting:
+            judge = Judge(
+                gates=self._gates(waiting),
+                abc=find_abc(),
+                timeout_s=self._timeout_s,
+                situations=_RUNNING,
+                answered=_ANSWERED,
+            )
+            for mutant in waiting:
+                keep(mutant, _proof(judge.compare(mutant.number)))
+        return found
+
+    def _unit_judge(self, place: str, unit: str, members: Sequence[Mutant]) -> Judge:
+        occurring = OCCURRING[unit](self._config)
+        part = write_part(place, self._folder, self._yosys)
+        changes = [Change(number=mutant.number, command=command_in(part, place, mutant)) for mutant in members]
+        return Judge(
+            gates=read_mutated(self._folder / f"{part}.il", part, changes, self._yosys),
+            abc=find_abc(),
+            timeout_s=self._timeout_s,
+            situations=occurring.situations,
+            held=occurring.held,
+        )
+
+    def _gates(self, mutants: Sequence[Mutant] | None = None) -> MutatedGates:
+        """The core with some mutants, or all."""
+        if self._whole is None:
+            changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutants or self._mutants]
+            self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
+        return self._whole
+
+
+def _proof(compared: Comparison) -> Proved:
+    """Verdict of a comparison; what is equal only from reset on, or only then, is so for what occurs."""
+    if compared.verdict == mutant_proof.EQUIVALENT:
+        return EQUIVALENT if compared.scope == mutant_proof.EVERYWHERE else LEGAL, ""
+    if compared.scope == mutant_proof.OUTPUTS:
+        return mutant_proof.DIFFERENT, json.dumps([*compared.example])
+    # a difference in a state that may never be reached says nothing
+    return mutant_proof.UNDECIDED, ""

@@ -1,0 +1,73 @@
+"""Faults of the emitted core of the preset xpulpnn2, each of which a property between instructions must find."""
+
+from xpulpnn_sim.faulty.core import CoreFault
+
+_WAIT = "id_ex__nn_addr == {2'h0, nn_act_addr}"
+
+SEQUENCE_FAULTS = (
+    CoreFault(
+        "a taken branch counts", "hw_loops", "(ex_leaves & ~ex_taken) | gives_back", "ex_leaves | gives_back", "loops"
+    ),
+    CoreFault(
+        "both loops count at a common end",
+        "hw_loops",
+        "{id_again[1] & ~id_again[0], id_again[0]}",
+        "id_again",
+        "loops",
+    ),
+    CoreFault("a failed access keeps its iteration", "hw_loops", "late <= wb_took;", "late <= 2'h0;", "loops"),
+    CoreFault("no wait for the activation being loaded", "id_stage", _WAIT, "1'b0", "mac_load"),
+    CoreFault("the word being loaded is not seen", "nn_rf", "(we & (waddr == {2'h0, act_addr}))", "1'b0", "mac_load"),
+    CoreFault(
+        "both update bits reload the activation in use",
+        "id_stage",
+        "nn_act_addr ^ insn__payload__word[24]",
+        "nn_act_addr",
+        "mac_load",
+    ),
+    CoreFault("nothing is forwarded from EX", "operand_read", "ex_we & (ex_addr == addr)", "1'b0", "registers"),
+    CoreFault(
+        "the third operand is the second",
+        "id_stage",
+        ".addr(insn__payload__word[11:7])",
+        ".addr(insn__payload__word[24:20])",
+        "registers",
+    ),
+    CoreFault("a redirect changes a waiting request", "prefetch_buffer", "(redirects & ~held)", "redirects", "obi"),
+    CoreFault(
+        "a second access before the first is answered",
+        "lsu",
+        "ex_ctrl_valid & (~outstanding | answered)",
+        "ex_ctrl_valid",
+        "obi",
+    ),
+    CoreFault(
+        "an interrupt does not wait for what is older",
+        "controller",
+        "wanted & id_valid & ~busy",
+        "wanted & id_valid",
+        "interrupts",
+    ),
+    CoreFault(
+        "an interrupt drops the instruction behind it",
+        "controller",
+        "faulted ? {access_pc, 1'b0} : id_pc",
+        "faulted ? {access_pc, 1'b0} : id_next",
+        "interrupts",
+    ),
+    CoreFault(
+        "wfi sleeps although an interrupt waits",
+        "controller",
+        "else if (any_pending) sleeping <= 1'b0;",
+        "",
+        "progress",
+    ),
+    CoreFault(
+        "a failed access stays under way",
+        "lsu",
+        "end else if (data__rvalid) begin\n            outstanding <= 1'b0;",
+        "end else if (data__rvalid) begin\n            outstanding <= data__err;",
+        "progress",
+    ),
+)
+"""What may be wrong, at least twice for each property."""

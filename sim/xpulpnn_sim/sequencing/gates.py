@@ -1,0 +1,167 @@
+"""A property and the core as one graph of gates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.verilog import emit
+from xpulpnn_sim.faulty.core import CoreFault
+from xpulpnn_sim.riscv_formal.aiger import Named, read_named
+from xpulpnn_sim.sequencing.rules import Rule, rules
+from xpulpnn_sim.sequencing.seen import Seen, seen_signals
+from xpulpnn_sim.yosys import Yosys
+
+MODULE = "scene"
+"""Module of the core, its memories and the properties."""
+
+WRONG, PARTS = "wrong", "parts"
+"""Outputs of the graph: whether anything is wrong, and what."""
+
+_CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit", "watched_register")
+_SCRIPT = """read_verilog -sv core.v
+read_verilog -sv -formal top.sv
+hierarchy -check -top top
+proc -noopt
+{first}
+{cuts}
+flatten
+{seen}
+opt_clean
+memory -nordff
+opt -fast -nodffe -nosdff
+opt_clean -purge
+techmap
+dffunmap
+opt -fast -nodffe -nosdff
+setundef -undriven -anyseq
+abc -g AND -script +strash;dc2;map
+opt_clean
+write_aiger -zinit -map rule.map rule.aig
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """The emitted core with all properties beside it.
+
+    Parameters
+    ----------
+    modules : mapping
+        Verilog of each module by its name.
+    ports : sequence of mapping
+        Name, direction and width of each port of the top.
+    parts : mapping of str to sequence of str
+        What may be wrong, by the name of the property, in the order of bits.
+    seen : mapping of str to Seen
+        Signals of the core that properties see.
+    rules : sequence of Rule
+        The properties.
+    """
+
+    modules: Mapping[str, str]
+    ports: Sequence[Mapping[str, Any]]
+    parts: Mapping[str, Sequence[str]]
+    seen: Mapping[str, Seen]
+    rules: Sequence[Rule]
+
+    def with_fault(self, fault: CoreFault) -> "Scene":
+        """The same with a fault in the core; raises :class:`ToolError` if the place is not there."""
+        text = fault.applied(self.modules[fault.module])
+        return replace(self, modules={**self.modules, fault.module: text})
+
+
+def emit_scene(config: CoreConfig) -> Scene:
+    """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
+    # Amaranth takes long to import, and a run that resumes may not need it
+    from xpulpnn_sim.sequencing.scene import Scene as Description
+
+    config = replace(config, rvfi=True)
+    chosen = rules(config)
+    description = Description(config)
+    emitted = emit(description, MODULE, config=config)
+    return Scene(
+        modules=emitted.modules,
+        ports=emitted.manifest["ports"],
+        parts=description.parts,
+        seen=seen_signals(config),
+        rules=chosen,
+    )
+
+
+def script(rule: Rule, scene: Scene) -> str:
+    """The script for Yosys that makes the graph."""
+
+    def there(selection: str) -> bool:
+        return selection.partition("/")[0] in scene.modules
+
+    first = [f"setattr -set init 32'b{bits} {selection}" for selection, bits in rule.first.items() if there(selection)]
+    cuts = [f"cutpoint {selection}" for selection in rule.cuts if there(selection)]
+    seen = [
+        f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
+        for name in rule.sees
+        if name in scene.seen
+        for index, path in enumerate(scene.seen[name].paths)
+    ]
+    return _SCRIPT.format(first="\n".join(first), cuts="\n".join(cuts), seen="\n".join(seen))
+
+
+def top_text(rule: Rule, scene: Scene) -> str:
+    """The Verilog around it: what is constant, what is free, and what is shown."""
+    ports, body, connections = ["input clk"], list[str](), [".clk(clk)", ".rst(1'b0)"]
+    for port in scene.ports:
+        name, bits = port["name"], f"[{port['width'] - 1}:0]"
+        signal = name
+        if name in ("clk", "rst"):
+            continue
+        if name == "prompt":
+            signal = f"1'b{int(rule.prompt)}"
+        elif name.startswith("seen_"):
+            body += _seen_wires(name, port["width"], name.removeprefix("seen_") in rule.sees, scene)
+        elif name in _CONSTANT:
+            body.append(f"(* anyconst *) reg {bits} {name};")
+        elif port["direction"] == "input":
+            ports.append(f"input {bits} {name}")
+        elif name == f"wrong_{rule.name}":
+            ports += [f"output {WRONG}", f"output {bits} {PARTS}"]
+            body.append(f"assign {WRONG} = |{PARTS};")
+            signal = PARTS
+        elif name.startswith("rvfi_"):
+            ports.append(f"output {bits} {name}")
+        else:
+            continue
+        connections.append(f".{name}({signal})")
+    header, instance = ",\n    ".join(ports), ",\n    ".join(connections)
+    lines = [f"module top (\n    {header}\n);", *body, f"{MODULE} {MODULE} (\n    {instance}\n);", "endmodule"]
+    return "\n".join([*lines, ""])
+
+
+def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
+    """Wires that Yosys connects to signals inside the core, or 0 if the property does not need them."""
+    if not needed:
+        return [f"wire [{width - 1}:0] {name} = 0;"]
+    paths = scene.seen[name.removeprefix("seen_")].paths
+    each = width // len(paths)
+    wires = [f"{name}_{index}" for index in range(len(paths))]
+    joined = ", ".join(reversed(wires))
+    return [*(f"wire [{each - 1}:0] {wire};" for wire in wires), f"wire [{width - 1}:0] {name} = {{{joined}}};"]
+
+
+def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:
+    """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot.
+
+    Registers that the property narrows keep 0 in their upper bits.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "core.v").write_text("\n".join(scene.modules.values()))
+    (folder / "top.sv").write_text(top_text(rule, scene))
+    yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.aig", "rule.map"], name="rule")
+    named = read_named(folder / "rule.aig", folder / "rule.map")
+    latches = list(named.graph.latches)
+    for line in (folder / "rule.map").read_text().splitlines():
+        kind, number, bit, name = line.split(maxsplit=3)
+        keeps = next((bits for end, bits in rule.narrow.items() if kind == "latch" and name.endswith(f".{end}")), None)
+        if keeps is not None and int(bit) >= keeps:
+            latches[int(number)] = (0, 0)
+    return replace(named, graph=replace(named.graph, latches=latches))

@@ -1,0 +1,140 @@
+"""The properties between instructions: what each says, and what it needs of the core; the rest takes any values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import InputError
+
+ADDRESS_BITS, COUNT_BITS = 6, 3
+"""Bits that addresses of instructions and counts of loops have in ``loops``."""
+
+WINDOW = 12
+"""Cycles in which something retires with prompt memories, in ``progress``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A property.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    says : str
+        What must hold.
+    limits : str
+        What it leaves out, or an empty string.
+    cuts : tuple of str
+        Instances and wires whose values are free in every cycle, as Yosys selects them: ``MODULE/INSTANCE`` and
+        ``MODULE/w:WIRE``.
+    sees : tuple of str
+        Signals that it needs, out of :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
+    first : mapping of str to str
+        Registers that start with any values: their bits, ``x`` for any, by ``MODULE/w:REGISTER``.
+    narrow : mapping of str to int
+        Registers of which only some low bits are kept: how many, by the end of the path.
+    prompt : bool
+        The memories grant at once and answer in the next cycle.
+    depth : int
+        Last cycle that is searched unless another is asked for.
+    """
+
+    name: str
+    says: str
+    limits: str = ""
+    cuts: tuple[str, ...]
+    sees: tuple[str, ...] = ()
+    first: Mapping[str, str] = field(default_factory=dict[str, str])
+    narrow: Mapping[str, int] = field(default_factory=dict[str, int])
+    prompt: bool = False
+    depth: int = 15
+
+
+_UNITS = ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "wb_stage/requantiser")
+_COUNTERS = ("csr_file/mcycle", "csr_file/minstret")
+_FETCHED = ("prefetch_buffer/w:first", "prefetch_buffer/w:second")
+_CSRS = ("csr_file/w:*_bits",)
+_OPERANDS = ("id_stage/regfile",)
+_ALU = ("ex_stage/alu",)
+_NNRF = ("ex_stage/nnrf",)
+_LOADED = ("lsu/w:aligned",)
+_LOOPS = ("hw_loops/w:lp*",)
+_ADDRESSES = ("lsu/w:byte_2", "id_stage/w:target")
+_TRAPS = ("enter", "enter_interrupt", "enter_pc")
+_LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
+
+
+def _any(high: int, low: int = 0) -> str:
+    """32 bits, of which those from ``low`` up to ``high`` are free."""
+    return "0" * (32 - high) + "x" * (high - low) + "0" * low
+
+
+_LOOPS_RULE = Rule(
+    name="loops",
+    says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
+    limits=f"addresses of {ADDRESS_BITS} bits, counts of {COUNT_BITS}",
+    cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
+    sees=(*_LOOP_REGISTERS, "ex_leaves", "taken", *_TRAPS),
+    first={
+        **{f"hw_loops/w:{name}{loop}": _any(ADDRESS_BITS, 1) for name in ("lpstart", "lpend") for loop in range(2)},
+        **{f"hw_loops/w:lpcount{loop}": _any(COUNT_BITS) for loop in range(2)},
+    },
+    narrow={
+        "prefetch.position": ADDRESS_BITS - 1,
+        **{f"hwloops.{name}{loop}": ADDRESS_BITS for name in ("lpstart", "lpend") for loop in range(2)},
+        **{f"hwloops.lpcount{loop}": COUNT_BITS for loop in range(2)},
+    },
+)
+
+_NN_RULE = Rule(
+    name="mac_load",
+    says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
+    cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
+    sees=("ex_leaves", "nn_words", "kappa", "lambda"),
+    first={"nn_rf/w:nn_*": _any(32)},
+)
+
+_COMMON = (
+    Rule(
+        name="registers",
+        says="each operand is what was written last, two writes of an instruction included",
+        limits="bit 0 of the registers",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, *_ADDRESSES),
+    ),
+    Rule(
+        name="obi",
+        says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
+    ),
+    Rule(
+        name="interrupts",
+        says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
+        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc"),
+    ),
+    Rule(
+        name="progress",
+        says=f"something retires within {WINDOW} cycles, unless wfi waits",
+        limits="memories that answer in the next cycle; multiplier and divider done at once",
+        cuts=(*_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, "ex_stage/dotp"),
+        sees=("sleeping", "any_pending"),
+        prompt=True,
+        depth=30,
+    ),
+)
+
+
+def rules(config: CoreConfig) -> list[Rule]:
+    """The properties that a core has something to do with.
+
+    Raises
+    ------
+    InputError
+        If the core quantises: the loads of ``pv.qnt`` are in no record.
+    """
+    if config.qnt:
+        raise InputError("qnt must be false for these properties, not true")
+    found = [_LOOPS_RULE] if config.xpulpv2 else []
+    found += [_NN_RULE] if config.mac_load else []
+    return [*found, *_COMMON]

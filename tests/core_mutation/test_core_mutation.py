@@ -1,0 +1,145 @@
+"""Mutants of a core: where they are, how they are found, what is kept, and what the command says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xpulpnn_sim.cli import main
+from xpulpnn_sim.core_mutation.design import command_in, write_part
+from xpulpnn_sim.core_mutation.places import chosen_places
+from xpulpnn_sim.core_mutation.rows import rows
+from xpulpnn_sim.formal.mutant_proof import DIFFERENT, EQUIVALENT, Judge
+from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
+from xpulpnn_sim.yosys import find_yosys
+
+INNER = """module \\core.lsu.inner
+  wire input 1 \\a
+  wire output 2 \\y
+  cell $not $1
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\a
+    connect \\Y \\y
+  end
+end
+module \\core.lsu
+  wire input 1 \\a
+  wire output 2 \\y
+  wire \\b
+  wire \\unused
+  cell \\core.lsu.inner \\inner
+    connect \\a \\a
+    connect \\y \\b
+  end
+  cell $not $2
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\b
+    connect \\Y \\y
+  end
+  cell $not $3
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 1
+    parameter \\Y_WIDTH 1
+    connect \\A \\b
+    connect \\Y \\unused
+  end
+end
+module \\core
+  wire input 1 \\a
+  wire output 2 \\y
+  cell \\core.lsu \\lsu
+    connect \\a \\a
+    connect \\y \\y
+  end
+end
+"""
+
+
+def place(cell: str, bit: int = 0, port: str = "A") -> str:
+    return f"mutate -mode inv -module core -cell {cell} -port {port} -portbit {bit} -wire w -wirebit 0 -src /a.py:3"
+
+
+@pytest.mark.unit
+def test_parts_get_shares_by_the_roots_of_their_places() -> None:
+    large = [place(f"$flatten\\backend.\\alu.${number}") for number in range(100)]
+    small = [place(f"$flatten\\controller.${number}") for number in range(25)]
+    top = [place("$7"), place("$8", port="CLK")]
+    taken = chosen_places([*large, *small, *top], 16, 1)
+    parts = [mutant.module for mutant in taken]
+    assert {name: parts.count(name) for name in parts} == {"backend.alu": 10, "controller": 5, "core": 1}
+    assert [mutant.number for mutant in taken] == list(range(1, 17))
+    assert len({mutant.cell for mutant in taken}) == 16
+    # what only documents is left out, and sources of others are none
+    assert taken[-1].command == f"mutate -mode inv -module core -cell {taken[-1].cell} -port A -portbit 0"
+    assert {mutant.source for mutant in taken} == {""}
+    assert chosen_places([*large, *small, *top], 16, 1) == taken
+    assert chosen_places([*large, *small, *top], 16, 2) != taken
+    # a clock is no place
+    assert len(chosen_places([*large, *small, *top], 500, 1)) == 126
+
+
+@pytest.mark.unit
+def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
+    (tmp_path / "unit.il").write_text(INNER)
+    cells = ("$flatten\\lsu.\\inner.$1", "$flatten\\lsu.$2", "$flatten\\lsu.$3")
+    mutants = chosen_places([place(cell, port="Y") for cell in cells], 3, 1)
+    yosys = find_yosys()
+    part = write_part("lsu", tmp_path, yosys)
+    changes = [Change(number=mutant.number, command=command_in(part, "lsu", mutant)) for mutant in mutants]
+    gates = read_mutated(tmp_path / f"{part}.il", part, changes, yosys)
+    judge = Judge(gates=gates, abc="", timeout_s=1)
+    verdicts = {mutant.cell: judge.compare(mutant.number).verdict for mutant in mutants}
+    assert verdicts == dict(zip(cells, (DIFFERENT, DIFFERENT, EQUIVALENT), strict=True))
+
+
+@pytest.mark.unit
+def test_a_line_that_was_cut_off_is_no_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    assert list(rows(path)) == []
+    path.write_text('{"mutant": 1}\n{"mutant": 2}\n{"muta')
+    assert list(rows(path)) == [{"mutant": 1}, {"mutant": 2}]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--instructions", "0"], "--instructions must be at least 1, not 0"),
+        (["--mutants", "0"], "--mutants must be at least 1, not 0"),
+        (
+            ["--preset", "huge"],
+            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",
+        ),
+    ],
+)
+def test_bad_input_is_told_in_one_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutate", "core", *options]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.cosim
+def test_programs_find_mutants_of_a_core(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = tmp_path / "report.json"
+    words = ["mutate", "core", "--preset", "ri5cy", "--set", "xpulpv2=false", "--mutants", "6", "--proof", "0"]
+    words += ["--instructions", "500", "--jobs", "1", "-o", "out", "--json", str(report)]
+    assert main(words) == 0
+    found = json.loads(report.read_text())["cores"]["ri5cy"]
+    killed = [mutant for mutant in found["mutants"] if mutant["killed"]]
+    assert len(found["mutants"]) == 6
+    assert len(killed) >= 3
+    assert found["random"] + found["directed"] + found["costs"] == len(killed)
+    assert found["alive"] == 6 - len(killed)
+    assert "ri5cy" in capsys.readouterr().out
+    # with all verdicts known nothing runs again, and the table of all campaigns has this one
+    first = report.read_text()
+    assert main([*words, "--resume"]) == 0
+    assert report.read_text() == first
+    assert main(["mutate", "--summary", "-o", "out"]) == 0
+    assert "core-ri5cy-xpulpv2-false" in capsys.readouterr().out

@@ -1,0 +1,121 @@
+"""Graphs under construction, compared with truth tables, and checks beside cores, both written here by hand."""
+
+from itertools import product
+
+import pytest
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, Aiger, Named
+from xpulpnn_sim.riscv_formal.graph import FALSE, TRUE, Graph
+from xpulpnn_sim.riscv_formal.join import join
+
+pytestmark = pytest.mark.unit
+
+
+def test_gates_against_truth_tables():
+    graph = Graph()
+    a, b, c = graph.input(), graph.input(), graph.input()
+    built = [graph.both(a, b ^ 1), graph.either(a, c), graph.choose(a, b, c), graph.all([a, b, c])]
+    shown = graph.aiger(bad=[], outputs=built)
+    for x, y, z in product((0, 1), repeat=3):
+        (found,) = shown.run([[x, y, z]])
+        assert found == [x & (1 - y), x | z, y if x else z, x & y & z]
+
+
+def test_equal_gates_are_one():
+    graph = Graph()
+    a, b = graph.input(), graph.input()
+    assert graph.both(a, b) == graph.both(b, a)
+    assert graph.both(a, a ^ 1) == graph.both(FALSE, a) == FALSE
+    assert graph.both(TRUE, a) == graph.both(a, a) == a
+
+
+def test_only_what_is_needed():
+    graph = Graph()
+    a, b = graph.input(), graph.input()
+    used, unused = graph.latch(0), graph.latch(1)
+    graph.follow(used, graph.both(a, used ^ 1))
+    graph.follow(unused, b)
+    kept = graph.aiger(bad=[used])
+    assert (kept.inputs, len(kept.latches), len(kept.gates)) == (2, 1, 1)
+
+
+# a toggle: latch 1 is inverted when the input `go` is 1, and 0 after reset; its value is the output `level`.
+# variables: 1 rst, 2 go, 3 the latch, 4 go and not latch, 5 not go and latch, 6 neither, 7 not rst and not 6
+TOGGLE = Named(
+    graph=Aiger(
+        inputs=2,
+        latches=[(14, UNKNOWN)],
+        outputs=[6],
+        bad=[],
+        constraints=[],
+        gates=[(7, 4), (6, 5), (11, 9), (13, 3)],
+    ),
+    inputs={"rst": {0: 0}, "go": {0: 1}},
+    outputs={"level": {0: 0}},
+)
+# fails if the level is 1 while it looks; assumes nothing
+LEVEL = Aiger(inputs=3, latches=[], outputs=[], bad=[8], constraints=[], gates=[(6, 4)])
+WATCHED = Named(graph=LEVEL, inputs={"reset": {0: 0}, "check": {0: 1}, "core_level": {0: 2}}, outputs={})
+
+
+def fails(problem, frames) -> list[int]:
+    """What must not be 1 in each cycle, as outputs of the graph."""
+    searched = problem.searched
+    graph = Aiger(
+        inputs=searched.inputs,
+        latches=searched.latches,
+        outputs=searched.bad,
+        bad=[],
+        constraints=[],
+        gates=searched.gates,
+    )
+    return [max(values) for values in graph.run(frames)]
+
+
+def test_check_beside_core():
+    """The level is 0 after reset, and 1 in the cycle after the input."""
+    problem = join(TOGGLE, WATCHED)
+    frames = [[value] + [0] * (problem.searched.inputs - 1) for value in (1, 0, 1, 0)]
+    assert fails(problem, frames) == [0, 1, 1, 0]
+    assert [level for (level,) in problem.shown.run(frames)] == [0, 1, 1, 0]
+    assert problem.signals == {"level": {0: 0}}
+
+
+def test_tied_and_constant_inputs():
+    tied = join(TOGGLE, WATCHED, tied={"go": 0})
+    assert fails(tied, [[], [], []]) == [0, 0, 0]
+    constant = join(TOGGLE, WATCHED, constants=["go"])
+    assert fails(constant, [[1], [0], [0], [0]]) == [0, 1, 0, 1]
+
+
+def test_assumptions_hold_from_the_first_cycle_on():
+    """Without a cycle in which the level is 1 nothing can fail after one."""
+    assumes_low = Aiger(inputs=3, latches=[], outputs=[], bad=[8], constraints=[7], gates=[(6, 4)])
+    problem = join(TOGGLE, Named(graph=assumes_low, inputs=WATCHED.inputs, outputs={}))
+    assert fails(problem, [[1], [0], [0]]) == [0, 0, 0]
+
+
+def test_trigger():
+    """A check of an instruction: it fails two cycles after its trigger only, or from there on."""
+    inputs = {**WATCHED.inputs, "trig": {0: 3}}
+    graph = Aiger(inputs=4, latches=[], outputs=[], bad=[10], constraints=[], gates=[(6, 4)])
+    watched = Named(graph=graph, inputs=inputs, outputs={})
+    frames = [[1, 0], [0, 1], [0, 0], [0, 0]]
+    assert fails(join(TOGGLE, watched, triggered=True, delay=2), frames) == [0, 0, 0, 1]
+    assert fails(join(TOGGLE, watched, triggered=True), frames) == [0, 1, 1, 1]
+
+
+def test_sliced():
+    """Of two bits each has a check, which sees the other one as 0."""
+    two = Named(graph=TOGGLE.graph, inputs=TOGGLE.inputs, outputs={"level": {0: 0, 1: 0}})
+    both = Aiger(inputs=4, latches=[], outputs=[], bad=[10], constraints=[], gates=[(8, 6)])
+    watched = Named(graph=both, inputs={"reset": {0: 0}, "check": {0: 1}, "core_level": {0: 2, 1: 3}}, outputs={})
+    # it would fail if both were 1: apart it cannot
+    assert join(two, watched, sliced=["level"], width=2).searched.bad == [FALSE, FALSE]
+
+
+def test_a_check_that_always_looks():
+    careless = Aiger(inputs=3, latches=[], outputs=[], bad=[6], constraints=[], gates=[])
+    with pytest.raises(ToolError, match=r"^the check must not fail in a cycle in which it does not look$"):
+        join(TOGGLE, Named(graph=careless, inputs=WATCHED.inputs, outputs={}))

@@ -1,0 +1,126 @@
+"""The properties between instructions: what they see, refuse and find."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
+
+from xpulpnn.config import preset
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.errors import InputError
+from xpulpnn_sim import cli
+from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
+from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS
+from xpulpnn_sim.sequencing.bus import watch_bus
+from xpulpnn_sim.sequencing.progress import watch_progress
+from xpulpnn_sim.sequencing.rules import rules
+
+
+def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
+    """What is wrong in each cycle."""
+    shown: list[list[str]] = []
+
+    async def bench(ctx):
+        for values in cycles:
+            for name, signal in inputs.items():
+                ctx.set(signal, values.get(name, 0))
+            shown.append([name for name, value in wrong.items() if ctx.get(value)])
+            await ctx.tick()
+
+    simulator = Simulator(module)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return shown
+
+
+@pytest.mark.unit
+def test_bus():
+    module, port, under_way = Module(), ObiSignature().create(), Signal(3)
+    wrong = watch_bus(module, "data", port, under_way, 1)
+    names = ("req", "gnt", "addr", "we", "be", "wdata", "rvalid")
+    inputs = {name: getattr(port, name) for name in names} | {"under_way": under_way}
+    word = {"req": 1, "addr": 8, "be": 0b1111}
+    cycles = [word, word | {"gnt": 1}, {}, word, {}, word, word | {"wdata": 1}, word | {"gnt": 1}]
+    cycles += [word | {"under_way": 1, "gnt": 1}, word | {"under_way": 1, "rvalid": 1, "gnt": 1}]
+    cycles += [{"req": 1, "gnt": 1, "addr": 2, "be": 0b0101}]
+    assert stepped(module, inputs, cycles, wrong) == [
+        *([[]] * 4),
+        ["data request withdrawn", "data request changed"],
+        [],
+        ["data request changed"],
+        ["data request changed"],
+        ["data too many"],
+        [],
+        ["data address", "data bytes"],
+    ]
+
+
+@pytest.mark.unit
+def test_progress():
+    class Port:
+        rvfi_valid = Signal()
+
+    module, sleeping, pending = Module(), Signal(), Signal()
+    seen = {"sleeping": sleeping, "any_pending": pending}
+    wrong = watch_progress(module, Port, seen, 3)
+    inputs = {"valid": Port.rvfi_valid, "sleeping": sleeping, "pending": pending}
+    cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[{"sleeping": 1, "pending": 1}] * 5]
+    shown = stepped(module, inputs, cycles, wrong)
+    assert shown == [*([[]] * 15), ["nothing retires"]]
+
+
+@pytest.mark.unit
+def test_rules_follow_from_the_core():
+    names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
+    assert names["xpulpnn2"] == ["loops", "mac_load", "registers", "obi", "interrupts", "progress"]
+    assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
+    counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
+    assert min(counts.values()) >= 2
+    with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
+        rules(replace(preset("xpulpnn"), qnt=True))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["mac_load", "--preset", "ri5cy"], "PROPERTY must be one of loops, registers, obi, interrupts, progress"),
+        (["--depth", "3"], "--depth must be at least 5, not 3"),
+        (["--timeout", "0"], "--timeout must be at least 1, not 0"),
+        (["--faults", "--preset", "ri5cy"], "--preset must be xpulpnn2 with --faults, not ri5cy"),
+    ],
+)
+def test_bad_input(words: list[str], text: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["sequences", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {text}")
+
+
+@pytest.mark.unit
+def test_list(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["sequences", "--list", "--preset", "ri5cy"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert shown == ["property", "loops", "registers", "obi", "interrupts", "progress"]
+
+
+@pytest.mark.flow
+@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+@pytest.mark.skipif(
+    not shutil.which("yosys"), reason="yosys is not installed: the wheel would take several times as long"
+)
+def test_a_fault_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    fault = next(each for each in SEQUENCE_FAULTS if each.name == "a redirect changes a waiting request")
+    monkeypatch.setattr("xpulpnn_sim.commands.sequences.SEQUENCE_FAULTS", (fault,))
+    words = ["sequences", "obi", "--preset", "xpulpnn2", "--faults", "--depth", "6", "--yosys", "native"]
+    words += ["-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
+    assert cli.main(words) == 0
+    assert "found: instr request changed" in " ".join(capsys.readouterr().out.split())
+    (record,) = json.loads((tmp_path / "found.json").read_text())["properties"]
+    assert record["verdict"] == "FAILS"
+    assert record["cycle"] <= 6
+    (waveform,) = tmp_path.glob("faults/*/obi/example.vcd")
+    assert waveform.stat().st_size > 1000
