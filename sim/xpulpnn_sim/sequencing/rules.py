@@ -113,7 +113,7 @@ _COMMON = (
         cuts=(*_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, "ex_stage/dotp"),
         sees=("sleeping", "any_pending"),
         prompt=True,
-        depth=50,
+        depth=64,
     ),
 )
 
