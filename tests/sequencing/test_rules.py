@@ -63,7 +63,7 @@ def test_bus():
 @pytest.mark.unit
 def test_progress():
     class Port:
-        rvfi_valid = Signal()
+        rvfi_valid, irq_ack = Signal(), Signal()
 
     module, sleeping, pending = Module(), Signal(), Signal()
     seen = {"sleeping": sleeping, "any_pending": pending}

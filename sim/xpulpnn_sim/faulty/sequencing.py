@@ -2,8 +2,6 @@
 
 from xpulpnn_sim.faulty.core import CoreFault
 
-_WAIT = "id_ex__nn_addr == {2'h0, nn_act_addr}"
-
 SEQUENCE_FAULTS = (
     CoreFault(
         "a taken branch counts", "hw_loops", "(ex_leaves & ~ex_taken) | gives_back", "ex_leaves | gives_back", "loops"
@@ -15,8 +13,20 @@ SEQUENCE_FAULTS = (
         "id_again",
         "loops",
     ),
-    CoreFault("a failed access keeps its iteration", "hw_loops", "late <= wb_took;", "late <= 2'h0;", "loops"),
-    CoreFault("no wait for the activation being loaded", "id_stage", _WAIT, "1'b0", "mac_load"),
+    CoreFault(
+        "fetching past the end of a loop is not corrected",
+        "hw_loops",
+        "assign wrong = id_follows &",
+        "assign wrong = 1'b0 &",
+        "loops",
+    ),
+    CoreFault(
+        "no wait for the entry being loaded",
+        "id_stage",
+        "wire reload = id_ex__valid & id_ex__nn_we;",
+        "wire reload = 1'b0;",
+        "mac_load",
+    ),
     CoreFault("the word being loaded is not seen", "nn_rf", "(we & (waddr == {2'h0, act_addr}))", "1'b0", "mac_load"),
     CoreFault(
         "both update bits reload the activation in use",

@@ -4,7 +4,7 @@ from amaranth.hdl import Signal
 
 
 def watch_progress(m, core, seen, window):
-    """What goes wrong if nothing retires for ``window`` cycles.
+    """What goes wrong if nothing retires for ``window`` cycles, and no interrupt is taken.
 
     Only wfi may wait longer, and only while no enabled interrupt is pending.
 
@@ -21,7 +21,7 @@ def watch_progress(m, core, seen, window):
         What must stay 0, by parts.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
-    with m.If(core.rvfi_valid | (seen["sleeping"] & ~seen["any_pending"])):
+    with m.If(core.rvfi_valid | core.irq_ack | (seen["sleeping"] & ~seen["any_pending"])):
         m.d.sync += quiet.eq(0)
     with m.Elif(quiet <= window):
         m.d.sync += quiet.eq(quiet + 1)
