@@ -24,13 +24,19 @@ INSTRUCTION_FAULTS = (
         "equality of crumbs looks at one bit", "simd_comparator", "| 32'h55555555);", "| 32'hd5555555);", "pv.cmpeq.c"
     ),
     CoreFault(
-        "p.slet without equality",
+        "branches ask for half of the word",
         "simd_comparator",
         "assign holds = relation[31]",
-        "assign holds = relation[31] & ~(&alike)",
-        "p.slet",
+        "assign holds = relation[15]",
+        "p.bneimm",
     ),
-    CoreFault("clip tests the upper bound first", "alu", "(op_b[31] | ~op_a[31]))", "(~op_a[31]))", "p.clip"),
+    CoreFault(
+        "clipu of 0 by a negative bound is the bound",
+        "alu",
+        "& ~op_a[31] & ~(op_b[31] & bit_count_empty)",
+        "& ~op_a[31]",
+        "p.clipu",
+    ),
     CoreFault("fl1 of 0 is 31", "bit_count", "missing ? 6'h20 : {1'b0, ~first}", "{1'b0, ~first}", "p.fl1"),
     CoreFault("clb counts one more", "bit_count", "(first - 5'h1)", "first", "p.clb"),
     CoreFault("cnt loses the carry", "bit_count", "ones_in_32[5:0];", "{1'b0, ones_in_32[4:0]};", "p.cnt"),
