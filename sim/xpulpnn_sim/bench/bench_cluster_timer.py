@@ -21,7 +21,8 @@ _CYCLE_LIMIT = 40_000
 _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
-_LONG_GAPS = 0.2
+_CASCADES = 0.5
+_LONG_GAPS = 0.1
 _NOWHERE = BLOCK_BYTES - WORD_BYTES
 """Offset without a register."""
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
@@ -59,6 +60,15 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
             yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+        if rng.random() < _CASCADES:
+            # both halves meet their comparison soon
+            for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
+                yield Transfer(TIMER + register, 1, value=base)
+            yield Transfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
+            config = _config(rng, slow=False) | TimerConfig.CASCADE | TimerConfig.ENABLE
+            yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
+            yield Transfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+            yield Transfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
 
 

@@ -82,7 +82,7 @@ class _Recorder:
 
     def keep(self, path: Path, test: str) -> None:
         """Write the file."""
-        arrays: dict[str, np.ndarray] = {"kind": np.array(self.kinds, np.uint8), "test": np.array(test)}
+        arrays: dict[str, Any] = {"kind": np.array(self.kinds, np.uint8), "test": np.array(test)}
         inputs = zip(self._inputs, zip(*self.frames, strict=True), strict=True)
         arrays["inputs"] = np.concatenate([_bits(values, len(handle)) for handle, values in inputs], axis=1)
         for name, number in self._outputs.items():

@@ -119,8 +119,14 @@ CORE_FAULTS = (
     CoreFault(
         "an illegal word does nothing", "id_stage", "decoder_illegal | ((decoder_ctrl_csr", "((decoder_ctrl_csr", "ill"
     ),
+    CoreFault("fetching stops after a redirect", "prefetch_buffer", "running <= 1'b1;", "running <= 1'b0;", "hang"),
     CoreFault(
-        "wfi sleeps although an interrupt waits", "controller", "else if (any_pending) sleeping <= 1'b0;", "", "hang"
+        "the second word of an instruction may fail",
+        "prefetch_buffer",
+        "assign error = first_error | (unaligned & ~compressed & second_error);",
+        "assign error = first_error;",
+        "bus_imem_fault",
     ),
+    CoreFault("a quotient is a product", "ex_stage", "result = div_result;", "result = mult_result;", "insn_div"),
 )
 """What may be wrong in the core of the preset ri5cy."""

@@ -28,6 +28,9 @@ _POLL_S = 0.5
 Told = Callable[[str, int, int], None]
 """Hears of the progress: what is being done, how much of it, of how much."""
 
+_RECORDED_LONGER = 10
+"""What a test may take longer while it is recorded."""
+
 _NONE = 0
 """Number of the unit itself."""
 
@@ -89,7 +92,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     mutated = mutate(benched, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (folder / name for name in (_VERDICTS, _PROOFS))
     told_bench = {"bench": f"xpulpnn_sim.bench.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
-    limit = {"limit_s": settings.limit_s}
+    longer = {"limit_s": _RECORDED_LONGER * settings.limit_s}
     key = hashlib.sha256(
         json.dumps([mutated.design.text, told_bench, settings.bench_seed, settings.limit_s], default=list).encode()
     ).hexdigest()
@@ -112,7 +115,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     if waiting:
         told("record", 0, 1)
         replayed = replay(
-            unit, benched.emit(), mutated, netlist, folder, {**told_bench, **limit}, seed=settings.bench_seed
+            unit, benched.emit(), mutated, netlist, folder, {**told_bench, **longer}, seed=settings.bench_seed
         )
         with verdicts.open("a") as file:
             for number in waiting:
@@ -127,7 +130,6 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
             "jobs": settings.jobs,
             "limit_s": settings.limit_s,
             "select": SELECT,
-            "benches": benches,
         }
         data = {**told_bench, **work, "verdicts": str(verdicts.absolute()), "benches": benches}
         with _Watched(verdicts, lambda number: told("benches", number, len(judged))):

@@ -12,6 +12,7 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.riscv_formal.aiger import Named, read_aiger, read_named, read_witness
 from xpulpnn_sim.riscv_formal.gates import ZERO
+from xpulpnn_sim.riscv_formal.graph import FALSE
 from xpulpnn_sim.riscv_formal.join import Problem, join
 from xpulpnn_sim.riscv_formal.suite import FAIR, Check, Suite
 from xpulpnn_sim.riscv_formal.testbench import CONSTANT, TOP, top_text
@@ -26,6 +27,7 @@ _GRACE_S = 120.0
 """Time beyond the limit in which ABC may read, simplify and end."""
 
 _WITNESS = "example.aiw"
+_NO_STATE = "Does not work for combinational networks"
 
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
@@ -138,6 +140,9 @@ class _Searching:
         searched = [int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)]
         asserted = re.search(r"was asserted in frame (\d+)", text)
         deepest = max(searched, default=-1)
+        if _NO_STATE in text:
+            # nothing is left to search: the graph as it was has the answer
+            return _Found(None, -1)
         if asserted is None and deepest < last and time.monotonic() < self.ends - 1:
             raise ToolError(f"abc must be able to search {self.folder.name}: {_last_line(text)}")
         return _Found(int(asserted[1]) if asserted else None, deepest)
@@ -219,8 +224,11 @@ def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool,
     merge = "iso; " if alike else ""
     searching.run(f"read_aiger bad.aig; strash; scleanup; {merge}dc2; scorr; dc2; write_aiger simple.aig")
     outputs = _outputs(searching.folder / "simple.aig")
-    for number in range(outputs):
-        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if outputs > 1 else "")
+    for number, literal in enumerate(outputs):
+        if literal == FALSE:
+            # simplified away: it fails in no cycle
+            continue
+        read = "read_aiger simple.aig; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
         found = searching.search(read, last, last)
         if found.asserted is not None:
             return True, True
@@ -229,12 +237,12 @@ def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool,
     return False, True
 
 
-def _outputs(path: Path) -> int:
-    """Number of outputs of a graph that ABC wrote; raises :class:`ToolError` if there is none."""
-    graph = read_aiger(path) if path.exists() else None
-    if graph is None:
+def _outputs(path: Path) -> list[int]:
+    """Literals of the outputs of a graph that ABC wrote; raises :class:`ToolError` if there is none."""
+    if not path.exists():
         raise ToolError(f"abc must be able to simplify {path.parent.name}: see {path.parent}/abc.log")
-    return len(graph.outputs) + len(graph.bad)
+    graph = read_aiger(path)
+    return [*graph.outputs, *graph.bad]
 
 
 def replay(problem: Problem, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:

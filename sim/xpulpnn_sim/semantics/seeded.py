@@ -16,7 +16,7 @@ _SOURCES = ("rs1", "rs2", "rd")
 def seeded(insn: Insn) -> list[ast.stmt] | None:
     """The statements of a row, but the lowest bit of what the last one assigns is inverted if a source has one value.
 
-    The source is the first register read, the address of the instruction if it reads none. None if the row has no
+    The source is the first register read; the address of a branch, and of an instruction that reads none. None if the row has no
     statements.
     """
     body = copy.deepcopy(definition(insn))
@@ -24,7 +24,8 @@ def seeded(insn: Insn) -> list[ast.stmt] | None:
     if not assigned:
         return None
     read = {token.field.name for token in insn.tokens if token.field.kind is FieldKind.REGISTER} & insn.reads
-    source = next((name for name in _SOURCES if name in read), "pc")
+    # a branch that is taken may leave its operands no other value
+    source = next((name for name in _SOURCES if name in read and not insn.is_branch), "pc")
     last = assigned[-1]
     wrong = ast.Compare(ast.Name(source, ast.Load()), [ast.Eq()], [ast.Constant(_RARE)])
     last.value = ast.BinOp(last.value, ast.BitXor(), wrong)

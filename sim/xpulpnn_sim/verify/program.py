@@ -101,7 +101,7 @@ class Program:
                 Segment(LOW_BASE, low, LOW_SIZE),
                 Segment(DATA_BASE, data, DATA_SIZE),
                 Segment(TEXT_BASE, image, len(image) + _PADDING),
-                *(Segment(base, b"", FAR_SIZE) for base in FAR),
+                *(Segment(base, b"", FAR_SIZE) for base in sorted(FAR)),
             ),
             symbols=symbols,
             functions=tuple(
