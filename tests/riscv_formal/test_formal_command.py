@@ -67,6 +67,8 @@ def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
     assert [row[:3] for row in shown[:3]] == rows
     assert shown[1][3].strip() == "no hardware loops"
     assert shown[4][:2] == ["moves", "fetched"]
+    assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "reg", "--uncut"]) == 0
+    assert "nothing" in capsys.readouterr().out.splitlines()[1]
 
 
 @pytest.mark.unit

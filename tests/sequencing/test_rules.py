@@ -77,7 +77,7 @@ def test_progress():
 @pytest.mark.unit
 def test_rules_follow_from_the_core():
     names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
-    assert names["xpulpnn2"] == ["loops", "mac_load", "registers", "obi", "interrupts", "progress"]
+    assert names["xpulpnn2"] == ["loops", "mac_load", "obi", "interrupts", "progress"]
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
     counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
     assert min(counts.values()) >= 2
@@ -89,7 +89,7 @@ def test_rules_follow_from_the_core():
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["mac_load", "--preset", "ri5cy"], "PROPERTY must be one of loops, registers, obi, interrupts, progress"),
+        (["mac_load", "--preset", "ri5cy"], "PROPERTY must be one of loops, obi, interrupts, progress"),
         (["--depth", "3"], "--depth must be at least 5, not 3"),
         (["--timeout", "0"], "--timeout must be at least 1, not 0"),
         (["--faults", "--preset", "ri5cy"], "--preset must be xpulpnn2 with --faults, not ri5cy"),
@@ -104,7 +104,7 @@ def test_bad_input(words: list[str], text: str, capsys: pytest.CaptureFixture[st
 def test_list(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["sequences", "--list", "--preset", "ri5cy"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert shown == ["property", "loops", "registers", "obi", "interrupts", "progress"]
+    assert shown == ["property", "loops", "obi", "interrupts", "progress"]
 
 
 @pytest.mark.flow

@@ -2,6 +2,7 @@
 
 import argparse
 import fnmatch
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead, put one fault after the other into the core, and see whether the check that must find it does",
     )
     formal_instructions.add_arguments(parser)
+    parser.add_argument(
+        "--uncut",
+        action="store_true",
+        help="cut nothing: for a failure that the core itself may not be able to show (slow)",
+    )
     parser.add_argument("--list", action="store_true", help="show the checks and what they assume, and go")
     parser.add_argument("--yosys", default="", metavar="WHICH", help=f"Yosys: {CHOICES} (default: the wheel)")
     parser.add_argument(
@@ -103,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = configuration(arguments)
     suite = find_suite(arguments.suite)
     checks = _chosen(arguments.checks, suite.checks(config, arguments.depth))
+    if arguments.uncut:
+        checks = [replace(check, cuts=tuple(cut for cut in check.cuts if cut.ties)) for check in checks]
     if arguments.list:
         output().print(_listing(checks))
         output().print(_cut_classes(checks))

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_configuration(parser)
     parser.add_argument(
-        "--depth", type=int, metavar="N", help="last clock cycle after reset to search (default 15, of progress 30)"
+        "--depth", type=int, metavar="N", help="last clock cycle after reset to search (default 15, of progress 50)"
     )
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each (default 600)"

@@ -25,14 +25,6 @@ SEQUENCE_FAULTS = (
         "nn_act_addr",
         "mac_load",
     ),
-    CoreFault("nothing is forwarded from EX", "operand_read", "ex_we & (ex_addr == addr)", "1'b0", "registers"),
-    CoreFault(
-        "the third operand is the second",
-        "id_stage",
-        ".addr(insn__payload__word[11:7])",
-        ".addr(insn__payload__word[24:20])",
-        "registers",
-    ),
     CoreFault("a redirect changes a waiting request", "prefetch_buffer", "(redirects & ~held)", "redirects", "obi"),
     CoreFault(
         "a second access before the first is answered",

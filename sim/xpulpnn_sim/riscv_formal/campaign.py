@@ -13,7 +13,7 @@ from typing import Any
 
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Named
-from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, wires
+from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
 from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, pose, read_check, search
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
@@ -61,7 +61,7 @@ class Campaign:
     def prepare(self) -> None:
         """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = {"design": _digest(self.design.text), "cuts": wires(EVERY, self.design.modules)}
+        stamp = {"design": _digest(self.design.text), "cuts": kept_wires(self.design.modules)}
         path = self.folder / _STAMP
         if _read(path) != stamp or not (self.folder / GATES).exists():
             path.unlink(missing_ok=True)

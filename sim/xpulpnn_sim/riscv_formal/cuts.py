@@ -49,7 +49,7 @@ HANDLERS = Cut("handlers", _of("controller", "handler"))
 INTERRUPTS = Cut("interrupts", _of("controller", "mepc mie pending"))
 RETURNS = Cut("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
 LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
-LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start id_start id_next id_ends id_again"))
+LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start id_start id_next[31:1] id_ends id_again"))
 TARGETS = Cut("targets", _of("immediates", "offset[31:1]"))
 CONSTANTS = Cut("constants", (*_of("id_stage", "insn__payload__pc"), *_of("immediates", "imm offset")))
 
@@ -66,7 +66,7 @@ MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
 ORDER = (*MOVES, REGISTERS, FORWARDED)
 """For what retires when."""
 
-ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOPS, TARGETS)
+ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
 """For the ways of the program counter."""
 
 PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
@@ -131,7 +131,7 @@ def class_of(cuts: tuple[Cut, ...]) -> str:
 
 def shown(cuts: Iterable[Cut]) -> str:
     """What is free, in words."""
-    return ", ".join(cut.name for cut in cuts if cut.name)
+    return ", ".join(cut.name for cut in cuts if cut.name) or "nothing"
 
 
 def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
@@ -151,6 +151,11 @@ def wires(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
             if "*" in name or re.search(rf"\b{name}\b", modules.get(module, "")):
                 found.append(wire)
     return found
+
+
+def kept_wires(modules: Mapping[str, str]) -> list[str]:
+    """All wires, without their bits, that a check may cut in modules that are there."""
+    return sorted({wire.partition("[")[0] for wire in wires(EVERY, modules)})
 
 
 def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:

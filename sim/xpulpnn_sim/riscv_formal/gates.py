@@ -9,7 +9,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.riscv_formal.aiger import Named, read_named
-from xpulpnn_sim.riscv_formal.cuts import EVERY, Cut, commands, shown, wires
+from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires, shown
 from xpulpnn_sim.riscv_formal.testbench import MODULE
 from xpulpnn_sim.yosys import Yosys
 
@@ -135,7 +135,7 @@ def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = N
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
     (folder / "shell.v").write_text(_shell(design.manifest))
-    kept = " ".join(wire.partition("[")[0].replace("/", "/w:") for wire in wires(EVERY, modules))
+    kept = " ".join(wire.replace("/", "/w:") for wire in kept_wires(modules))
     script = _MAP.format(kept=kept) if kept else _MAP.replace("setattr -set keep 1 {kept}\n", "")
     if like:
         copied = folder / "like.il"

@@ -19,7 +19,7 @@ MODULE = "scene"
 WRONG, PARTS = "wrong", "parts"
 """Outputs of the graph: whether anything is wrong, and what."""
 
-_CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit", "watched_register")
+_CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit")
 _SCRIPT = """read_verilog -sv core.v
 read_verilog -sv -formal top.sv
 hierarchy -check -top top

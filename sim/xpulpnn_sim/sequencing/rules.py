@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 ADDRESS_BITS, COUNT_BITS = 6, 3
 """Bits that addresses of instructions and counts of loops have in ``loops``."""
 
-WINDOW = 12
+WINDOW = 44
 """Cycles in which something retires with prompt memories, in ``progress``."""
 
 
@@ -60,7 +60,6 @@ _ALU = ("ex_stage/alu",)
 _NNRF = ("ex_stage/nnrf",)
 _LOADED = ("lsu/w:aligned",)
 _LOOPS = ("hw_loops/w:lp*",)
-_ADDRESSES = ("lsu/w:byte_2", "id_stage/w:target")
 _TRAPS = ("enter", "enter_interrupt", "enter_pc")
 _LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
@@ -97,12 +96,6 @@ _NN_RULE = Rule(
 
 _COMMON = (
     Rule(
-        name="registers",
-        says="each operand is what was written last, two writes of an instruction included",
-        limits="bit 0 of the registers",
-        cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, *_ADDRESSES),
-    ),
-    Rule(
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
         cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
@@ -116,11 +109,11 @@ _COMMON = (
     Rule(
         name="progress",
         says=f"something retires within {WINDOW} cycles, unless wfi waits",
-        limits="memories that answer in the next cycle; multiplier and divider done at once",
+        limits="memories that answer in the next cycle",
         cuts=(*_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS, "ex_stage/dotp"),
         sees=("sleeping", "any_pending"),
         prompt=True,
-        depth=30,
+        depth=50,
     ),
 )
 

@@ -4,7 +4,6 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
@@ -13,12 +12,8 @@ from xpulpnn_sim.sequencing.interrupts import watch_interrupts
 from xpulpnn_sim.sequencing.loops import watch_loops
 from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
 from xpulpnn_sim.sequencing.progress import watch_progress
-from xpulpnn_sim.sequencing.registers import watch_registers
 from xpulpnn_sim.sequencing.rules import WINDOW, rules
 from xpulpnn_sim.sequencing.seen import seen_signals
-
-CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit", "watched_register")
-"""Inputs that stay as they are."""
 
 FETCHES, ACCESSES = 4, 1
 """Transfers that the instruction port and the data port may have under way."""
@@ -46,8 +41,8 @@ class Scene(wiring.Component):
         What the memories would like to do in this cycle; without anything to answer there is no answer.
     instr_rdata, data_rdata : In(32)
         What they answer with.
-    watched_entry, watched_bit, watched_register : In
-        What the properties of NN-RF and registers are about, always the same.
+    watched_entry, watched_bit : In
+        What the property of the NN-RF is about, always the same.
     seen_* : In
         Signals of the core, :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
     rvfi_* : Out
@@ -62,7 +57,7 @@ class Scene(wiring.Component):
         ports = {"boot_addr": In(XLEN), "hart_id": In(XLEN), "irq": In(XLEN), "prompt": In(1)}
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
-        ports |= {"watched_entry": In(3), "watched_bit": In(5), "watched_register": In(5)}
+        ports |= {"watched_entry": In(3), "watched_bit": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
         ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
@@ -73,7 +68,6 @@ class Scene(wiring.Component):
         """Build the memories' timing and the properties."""
         m = Module()
         m.submodules.core = core = Core(self.config)
-        m.submodules.expander = expander = CompressedDecoder()
         started = Signal()
         m.d.sync += started.eq(1)
         m.d.comb += [
@@ -81,7 +75,6 @@ class Scene(wiring.Component):
             core.hart_id.eq(self.hart_id),
             core.irq.eq(self.irq),
             core.fetch_enable.eq(1),
-            expander.word.eq(core.rvfi_insn),
             *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
         ]
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
@@ -90,7 +83,6 @@ class Scene(wiring.Component):
         wrong = {
             "obi": watch_bus(m, "instr", core.instr, fetches, FETCHES)
             | watch_bus(m, "data", core.data, accesses, ACCESSES),
-            "registers": watch_registers(m, core, expander.expanded, self.watched_register, 0, self.config),
             "interrupts": watch_interrupts(m, core, seen, self.irq),
             "progress": watch_progress(m, core, seen, WINDOW),
         }
