@@ -15,12 +15,23 @@ from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Named
 from xpulpnn_sim.riscv_formal.cuts import Cut, commands, kept_wires
 from xpulpnn_sim.riscv_formal.gates import GATES, Design, make_gates, make_graph
-from xpulpnn_sim.riscv_formal.model_check import FAILED, UNDECIDED, Outcome, pose, read_check, search
+from xpulpnn_sim.riscv_formal.model_check import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Outcome,
+    alike,
+    pass_together,
+    pose,
+    read_check,
+    search,
+)
 from xpulpnn_sim.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.riscv_formal.testbench import top_text
 from xpulpnn_sim.yosys import Yosys
 
 _RESULT = "result.json"
+_MOST_TOGETHER = 12
 _STAMP = "core.json"
 _CORES = "core-"
 
@@ -95,18 +106,35 @@ class Campaign:
         cores = _Cores(self)
         pool = ThreadPoolExecutor(max_workers=jobs)
         try:
-            for done in as_completed([pool.submit(self.check, check, cores) for check in waiting]):
-                yield done.result()
+            for done in as_completed([pool.submit(self.check, each, cores) for each in _together(waiting)]):
+                yield from done.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def check(self, check: Check, cores: "_Cores") -> Outcome:
-        """One outcome, which is kept."""
+    def check(self, checks: Sequence[Check], cores: "_Cores") -> list[Outcome]:
+        """Outcomes, which are kept, of checks that are searched together, and one by one unless all pass."""
+        core = cores.graph(checks[0].cuts)
+        graphs: list[Named] = []
+        for check in checks:
+            folder = self.folder / check.name
+            shutil.rmtree(folder, ignore_errors=True)
+            graphs.append(read_check(check, self.suite, self.design.manifest, folder, self.yosys))
+        if len(checks) > 1:
+            problem = pose(checks, graphs, core)
+            seconds = pass_together(checks, problem, self.folder / checks[0].name, self.abc, self.timeout_s)
+            if seconds is not None:
+                each = seconds / len(checks)
+                passed = [Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each) for c in checks]
+                return [self._keep(*pair) for pair in zip(checks, passed, strict=True)]
+        found: list[Outcome] = []
+        for check, graph in zip(checks, graphs, strict=True):
+            folder, problem = self.folder / check.name, pose([check], [graph], core)
+            outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
+            found.append(self._keep(check, outcome))
+        return found
+
+    def _keep(self, check: Check, outcome: Outcome) -> Outcome:
         folder = self.folder / check.name
-        shutil.rmtree(folder, ignore_errors=True)
-        graph = read_check(check, self.suite, self.design.manifest, folder, self.yosys)
-        problem = pose(check, graph, cores.graph(check.cuts))
-        outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
         record = {"key": self._key(check), "outcome": asdict(outcome), "timeout_s": self.timeout_s}
         write_text(folder / _RESULT, json.dumps(record, default=list))
         if outcome.verdict != FAILED:
@@ -149,6 +177,14 @@ class _Cores:
                 folder = campaign.folder / f"{_CORES}{_digest(repr(cuts))[:8]}"
                 self._found[cuts] = make_graph(campaign.design, cuts, gates, folder, campaign.yosys)
             return self._found[cuts]
+
+
+def _together(checks: Sequence[Check]) -> list[list[Check]]:
+    """Checks that can be searched together, some at a time, in the order of the first of them."""
+    groups: dict[object, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(alike(check) or check.name, []).append(check)
+    return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
 
 
 def _digest(text: str) -> str:

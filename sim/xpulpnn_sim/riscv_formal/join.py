@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.riscv_formal.aiger import UNKNOWN, Aiger, Named
@@ -14,6 +15,7 @@ CHECK, TRIGGER, RESET = "check", "trig", "reset"
 """Inputs of a check: it looks in this cycle; the instruction that it is about retires in this one."""
 
 _CORE_RESET = "rst"
+_CLOCK = "clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class Problem:
     Parameters
     ----------
     searched : Aiger
-        What must not become 1, which is one literal, or one for each bit of data.
+        What must not become 1: a literal for each check, or for each bit of data.
     shown : Aiger
         The same with the signals of the core as outputs, for the same inputs.
     signals : mapping
@@ -37,7 +39,7 @@ class Problem:
 
 def join(
     core: Named,
-    check: Named,
+    checks: Sequence[Named],
     *,
     constants: Collection[str] = (),
     tied: Mapping[str, int] | None = None,
@@ -46,18 +48,18 @@ def join(
     triggered: bool = False,
     delay: int | None = None,
 ) -> Problem:
-    """Put a check beside the core, both right after a cycle of reset.
+    """Put checks beside the core, all right after a cycle of reset.
 
-    The check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
+    A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
     look, and its failure from one in which it does.
 
     Parameters
     ----------
     core : Named
         The core; its input ``rst`` is its reset.
-    check : Named
-        The check; its inputs are outputs of the core with :data:`CORE` before their names, its reset, :data:`CHECK` and
-        :data:`TRIGGER`, a clock that is not used, and what it is free to choose.
+    checks : sequence of Named
+        The checks; their inputs are outputs of the core with :data:`CORE` before their names, a reset, :data:`CHECK`,
+        :data:`TRIGGER`, a clock that is not used, and what they are free to choose.
     constants : collection of str
         Inputs of the core that do not change.
     tied : mapping
@@ -80,7 +82,7 @@ def join(
     joining = _Joining()
     outputs = joining.core(core, constants, tied or {})
     bad: list[int] = []
-    for bit in range(width):
+    for check, bit in product(checks, range(width)):
         failure, trigger = joining.check(check, outputs, sliced, bit)
         bad.append(joining.after(trigger, failure, delay) if triggered else failure)
     graph = joining.graph
@@ -152,7 +154,13 @@ class _Joining:
                     resets[index] = 1
                 elif name == TRIGGER:
                     trigger, leaves[index] = index, graph.input()
-        named = {index for bits in check.inputs.values() for index in bits.values()}
+        fixed = (CHECK, RESET, TRIGGER, _CLOCK)
+        named = {
+            index
+            for name, bits in check.inputs.items()
+            for index in bits.values()
+            if name in fixed or name.startswith(CORE)
+        }
         leaves = [leaves[index] if index in named else graph.input() for index in range(source.inputs)]
         latches, values = self._states(source.after(resets))
         idle = graph.copy(source, [*leaves, *values])

@@ -96,11 +96,12 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
     return read_named(folder / "check.aig", folder / "check.map")
 
 
-def pose(check: Check, graph: Named, core: Named) -> Problem:
-    """The check beside the core."""
+def pose(checks: Sequence[Check], graphs: Sequence[Named], core: Named) -> Problem:
+    """Checks beside the core: one, or some that :func:`alike` says can be searched together."""
+    check = checks[0]
     return join(
         core,
-        graph,
+        graphs,
         constants=CONSTANT,
         tied={ZERO: 0, "fair": int(FAIR in check.defines)},
         sliced=check.sliced,
@@ -108,6 +109,13 @@ def pose(check: Check, graph: Named, core: Named) -> Problem:
         triggered=check.triggered,
         delay=check.delay,
     )
+
+
+def alike(check: Check) -> tuple[object, ...] | None:
+    """What checks have in common that can be searched together, which takes less time; ``None`` for one by itself."""
+    if check.sliced or check.triggered:
+        return None
+    return (check.cuts, check.cycle, check.first)
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
@@ -217,6 +225,19 @@ def search(
         return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
     verdict = PASSED if found.deepest >= last else UNDECIDED
     return Outcome(name=check.name, verdict=verdict, cycle=found.deepest + 1, seconds=seconds)
+
+
+def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: str, timeout_s: float) -> float | None:
+    """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
+    began = time.monotonic()
+    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
+    (folder / "bad.aig").write_bytes(problem.searched.binary())
+    searching.run("read_aiger bad.aig; strash; scleanup; dc2; scorr; dc2; write_aiger simple.aig")
+    if all(literal == FALSE for literal in _outputs(folder / "simple.aig")):
+        return time.monotonic() - began
+    last = checks[0].cycle - 1
+    found = searching.search("read_aiger simple.aig; ", last, last)
+    return time.monotonic() - began if found.asserted is None and found.deepest >= last else None
 
 
 def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool, bool]:

@@ -16,8 +16,8 @@ _SOURCES = ("rs1", "rs2", "rd")
 def seeded(insn: Insn) -> list[ast.stmt] | None:
     """The statements of a row, but the lowest bit of what the last one assigns is inverted if a source has one value.
 
-    The source is the first register read; the address of a branch, and of an instruction that reads none. None if the row has no
-    statements.
+    The source is the first register read; the address of a branch, and of an instruction that reads none. None if the
+    row has no statements.
     """
     body = copy.deepcopy(definition(insn))
     assigned = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign)]
