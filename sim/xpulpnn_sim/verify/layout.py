@@ -11,7 +11,7 @@ SECOND_TABLE = TEXT_BASE + 0x100
 
 LOW_BASE, LOW_SIZE = 0, 0x1000
 
-FAR, FAR_SIZE = (0xE3FFF000, 0x55555000, 0xAAAAA000), 0x1000
+FAR, FAR_SIZE = (0x55555000, 0xAAAAA000, 0xE3FFF000), 0x1000
 """Where more memory begins, empty at first: each bit of an address is 0 in some of it and 1 in other."""
 
 DATA_SIZE = 0x8000

@@ -4,7 +4,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.verify.directed.case import Directed, stored
 from xpulpnn_sim.verify.layout import FAR
 
-_STARTS = tuple(base + offset for base, offset in zip(FAR, (0xA58, 0x554, 0x2A8), strict=True))
+_STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
 """Where the routine runs."""
 
 _UPPER = 0x12345
