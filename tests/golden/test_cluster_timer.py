@@ -27,6 +27,7 @@ class Stepped:
     def cycle(self) -> list[int]:
         events = []
         if self.config[0] >> 31:
+            self._ticks(1)
             if self._ticks(0):
                 whole = self.count[0] + (self.count[1] << 32)
                 ends = whole == self.compare[0] + (self.compare[1] << 32)
