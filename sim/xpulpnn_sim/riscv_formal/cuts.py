@@ -49,7 +49,9 @@ HANDLERS = Cut("handlers", _of("controller", "handler"))
 INTERRUPTS = Cut("interrupts", _of("controller", "mepc mie pending"))
 RETURNS = Cut("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
 LOOPS = Cut("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
-LOOP_ENDS = Cut("ends of hardware loops", _of("hw_loops", "if_back if_start id_start[31:1] id_next[31:1] id_ends id_again"))
+LOOP_ENDS = Cut(
+    "ends of hardware loops", _of("hw_loops", "if_back if_start id_start[31:1] id_next[31:1] id_ends id_again")
+)
 TARGETS = Cut("targets", _of("immediates", "offset[31:1]"))
 CONSTANTS = Cut("constants", (*_of("id_stage", "insn__payload__pc"), *_of("immediates", "imm offset")))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpulpnn.isa.csr import csr_address
 from xpulpnn_sim.riscv_formal.join import CHECK, CORE, RESET, TRIGGER
-from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, NO_TRAPS, NO_WAITING, ONE_WRITE, OWN, TRUE_DATA, Check
+from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, COUNTS, NO_TRAPS, NO_WAITING, ONE_WRITE, OWN, TRUE_DATA, Check
 
 MODULE = "surrounded_core"
 """Module of the core between its memories."""
@@ -32,6 +32,7 @@ _COMMON = (
 )
 _WIDE_CSRS = ("mcycle", "minstret")
 _WFI, _MRET = "32'h10500073", "32'h30200073"
+_IS_COUNTER = " || ".join(f"{CORE}csr_addr == 12'h{csr_address(name):03x}" for name in _WIDE_CSRS)
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 
 _TRAPS = "fault"
@@ -45,6 +46,7 @@ _ASSUMED: Mapping[str, str] = {
     ONE_WRITE: "!core_two_writes",
     TRUE_DATA: "!core_data_failed && !core_data_other",
     NO_WAITING: f"!(rvfi_valid && rvfi_insn == {_WFI})",
+    COUNTS: f"!(rvfi_valid && {CORE}csr_wmask != 0 && ({_IS_COUNTER}))",
 }
 
 
