@@ -10,8 +10,8 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim import cli
+from xpulpnn_sim.abc_tool import ABC_PROGRAMS, find_abc
 from xpulpnn_sim.riscv_formal.example import retirements, write_waveform
-from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS, find_abc
 from xpulpnn_sim.riscv_formal.suite import VARIABLE, Suite, find_suite
 
 MACROS = "`ifdef RISCV_FORMAL_CSR_MSCRATCH\n`endif\n`ifdef RISCV_FORMAL_CSR_MCYCLE\n`endif\n"

@@ -8,8 +8,8 @@ import pytest
 
 from xpulpnn.isa.table import find
 from xpulpnn_sim import cli
+from xpulpnn_sim.abc_tool import ABC_PROGRAMS
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS
 from xpulpnn_sim.semantics.backend import source_of
 from xpulpnn_sim.semantics.campaign import Ledger, Verdict
 from xpulpnn_sim.semantics.solver import PROVED, REFUTED, difference, solve

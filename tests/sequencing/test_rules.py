@@ -13,8 +13,8 @@ from xpulpnn.config import preset
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.errors import InputError
 from xpulpnn_sim import cli
+from xpulpnn_sim.abc_tool import ABC_PROGRAMS
 from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.riscv_formal.model_check import ABC_PROGRAMS
 from xpulpnn_sim.sequencing.bus import watch_bus
 from xpulpnn_sim.sequencing.progress import watch_progress
 from xpulpnn_sim.sequencing.rules import rules

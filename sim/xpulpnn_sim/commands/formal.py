@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands import formal_faults, formal_instructions
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -31,7 +32,7 @@ from xpulpnn_sim.riscv_formal.campaign import Campaign
 from xpulpnn_sim.riscv_formal.cuts import class_of, shown
 from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
 from xpulpnn_sim.riscv_formal.gates import emit_design
-from xpulpnn_sim.riscv_formal.model_check import Outcome, find_abc
+from xpulpnn_sim.riscv_formal.model_check import Outcome
 from xpulpnn_sim.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 from xpulpnn_sim.yosys import CHOICES, find_yosys
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands import formal_seeded
 from xpulpnn_sim.commands.common import (
     FAILED,
@@ -28,7 +29,6 @@ from xpulpnn_sim.commands.common import (
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.interrupts import single_interrupt
-from xpulpnn_sim.riscv_formal.model_check import find_abc
 from xpulpnn_sim.semantics.backend import backend_gates, fields_of, source_of
 from xpulpnn_sim.semantics.campaign import Ledger, Proofs, Verdict, name_of, provable
 from xpulpnn_sim.semantics.campaign import run as run_proofs

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.abc_tool import find_abc
 from xpulpnn_sim.commands.common import (
     FAILED,
     INTERRUPTED,
@@ -28,7 +29,6 @@ from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.folder_lock import folder_lock
 from xpulpnn_sim.interrupts import single_interrupt
 from xpulpnn_sim.riscv_formal.example import WAVEFORM, retirements, write_waveform
-from xpulpnn_sim.riscv_formal.model_check import find_abc
 from xpulpnn_sim.sequencing import proof
 from xpulpnn_sim.sequencing.gates import emit_scene
 from xpulpnn_sim.sequencing.proof import Outcome, Prover

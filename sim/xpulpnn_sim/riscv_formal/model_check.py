@@ -1,7 +1,6 @@
 """One check as a graph of gates, and the bounded model checker of ABC on it."""
 
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ from xpulpnn_sim.yosys import Yosys
 PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
 """Outcomes of a check."""
 
-ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
 _GRACE_S = 120.0
 """Time beyond the limit in which ABC may read, simplify and end."""
@@ -74,15 +72,6 @@ class Outcome:
     cycle: int
     seconds: float
     trace: Sequence[Mapping[str, int]] = ()
-
-
-def find_abc() -> str:
-    """Path of ABC; raises :class:`ToolError` with what to install if it is not there."""
-    for name in ABC_PROGRAMS:
-        found = shutil.which(name)
-        if found:
-            return found
-    raise ToolError("abc must be installed: apt-get install berkeley-abc")
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> Named:
