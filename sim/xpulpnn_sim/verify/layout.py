@@ -32,7 +32,9 @@ UNFETCHED = (DATA_BASE + 0x7C00, 0x100)
 """First address and size of words that programs try to execute and the bus answers with an error."""
 FAILING = (WINDOW + 0x58, 8)
 """The same of words that random accesses meet now and then."""
-BUS_ERRORS = (UNFETCHED, FAILING)
+FAR_FAILING = tuple((base + FAR_SIZE - 0x40, 0x40) for base in FAR)
+"""The same of the last words of the memory far away."""
+BUS_ERRORS = (UNFETCHED, FAILING, *FAR_FAILING)
 
 RA, SP, MASK, BASE, LINK = 1, 2, 3, 4, 5
 """Return address, frame, window mask and window base (both constant), second return address."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.verify.directed.case import Directed, stored
-from xpulpnn_sim.verify.layout import WINDOW
+from xpulpnn_sim.verify.layout import FAILING, WINDOW
 
 _NEEDS = ("xpulpv2",)
 _COUNTS = (0, 1, 2, 3, 300)
@@ -182,5 +183,60 @@ _EXIT = Directed(
     _NEEDS,
 )
 
-LOOPS = (*_lengths(), _NESTED, _LAST, _LAST_MEMORY, _EXIT)
+
+def _bits(number: int) -> Directed:
+    """Each bit of a count, and ends that differ in one bit from an address that is executed.
+
+    A loop leaves its body with a count of 0. An access that fails at the end gives its pass back.
+    """
+    return Directed(
+        f"hardware loops: each bit of counts and ends, loop {number}",
+        f"""
+        la s2, 2f
+        la s3, 4f
+        csrrw zero, lpstart{number}, s3
+        li a0, 1
+        li a5, 0
+        li a6, 0
+        li a7, 0
+        1: li s4, 0x{FAILING[0]:x}
+        csrrw zero, lpend{number}, s2
+        lp.count {number}, a0
+        li a4, 3
+        jal ra, 2f
+        li a4, 0
+        xor a1, s2, a0
+        csrrw zero, lpend{number}, a1
+        lp.counti {number}, 2
+        jal ra, 2f
+        lp.counti {number}, 0
+        la a1, 5f
+        csrrw zero, lpend{number}, a1
+        lp.count {number}, a0
+        5: lw a2, 0(s4)
+        csrrs a2, lpcount{number}, zero
+        xor a2, a2, a0
+        or a7, a7, a2
+        lp.counti {number}, 0
+        add a0, a0, a0
+        bne a0, zero, 1b
+        jal zero, 6f
+        2: addi a5, a5, 1
+        jalr zero, 0(ra)
+        4: csrrs a2, lpcount{number}, zero
+        lp.counti {number}, 0
+        addi a3, a0, -1
+        xor a2, a2, a3
+        or a6, a6, a2
+        add a5, a5, a4
+        jalr zero, 0(ra)
+        6: {stored("a5 a6 a7")}
+        """,
+        # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
+        (2 * XLEN + 3 * (XLEN - 1), 1, 0),
+        _NEEDS,
+    )
+
+
+LOOPS = (*_lengths(), _NESTED, _LAST, _LAST_MEMORY, _EXIT, *(_bits(number) for number in (0, 1)))
 """The programs of this module."""

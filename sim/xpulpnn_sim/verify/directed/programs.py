@@ -6,6 +6,7 @@ from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.bits import BITS
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.counters import COUNTERS
+from xpulpnn_sim.verify.directed.csr_numbers import CSR_NUMBERS
 from xpulpnn_sim.verify.directed.far import FAR_AWAY
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
@@ -20,6 +21,7 @@ DIRECTED = (
     *MAC_LOAD,
     *MAC_LOAD_FORMS,
     *SYSTEM,
+    *CSR_NUMBERS,
     *ACCESS_FAULTS,
     *FAR_AWAY,
     *COUNTERS,
