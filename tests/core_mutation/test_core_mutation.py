@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main
-from xpulpnn_sim.core_mutation.design import command_in, write_part
+from xpulpnn_sim.core_mutation import campaign
+from xpulpnn_sim.core_mutation.design import MutatedCore, command_in, write_part
+from xpulpnn_sim.core_mutation.judges import Work
 from xpulpnn_sim.core_mutation.places import chosen_places
 from xpulpnn_sim.core_mutation.rows import rows
 from xpulpnn_sim.formal.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.formal.mutated_gates import Change, read_mutated
+from xpulpnn_sim.verify.campaign import Plan
 from xpulpnn_sim.yosys import find_yosys
+
+SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
+"""Settings of a core that is compiled in less time than others."""
 
 INNER = """module \\core.lsu.inner
   wire input 1 \\a
@@ -121,15 +128,44 @@ def test_bad_input_is_told_in_one_line(options: list[str], message: str, capsys:
     assert capsys.readouterr().err == f"error: {message}\n"
 
 
+@pytest.mark.unit
+def test_what_was_not_found_runs_again_when_there_is_more_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutants = chosen_places([place(f"$flatten\\lsu.${number}") for number in range(4)], 4, 1)
+    core = MutatedCore(library=tmp_path / "none.so", digest="", mutants=mutants)
+    asked: list[tuple[int, ...]] = []
+
+    def judged(work: Work) -> None:
+        asked.append(work.waiting)
+        killed = {mutant: "check" if mutant % 2 else "" for mutant in work.waiting}
+        lines = [{"mutant": mutant, "killed": how, "test": "a program"} for mutant, how in killed.items()]
+        with work.verdicts.open("a") as file:
+            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+
+    monkeypatch.setattr(campaign, "mutated_core", lambda *_: core)
+    monkeypatch.setattr(campaign, "judge", judged)
+    plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
+
+    def run(*, instructions: int, resume: bool) -> list[str]:
+        settings = campaign.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=0)
+        found = campaign.campaign(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
+        return [one.killed for one in found]
+
+    runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]
+    assert runs == [["check", "", "check", ""]] * 4
+    assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
+
+
 @pytest.mark.cosim
 def test_programs_find_mutants_of_a_core(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     report = tmp_path / "report.json"
-    words = ["mutate", "core", "--preset", "ri5cy", "--set", "xpulpv2=false", "--mutants", "6", "--proof", "0"]
-    words += ["--instructions", "500", "--jobs", "1", "-o", "out", "--json", str(report)]
-    assert main(words) == 0
+    words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]
+    words += [word for setting in SMALL for word in ("--set", setting)]
+    assert main([*words, "--jobs", "1", "-o", "out", "--json", str(report)]) == 0
     found = json.loads(report.read_text())["cores"]["ri5cy"]
     killed = [mutant for mutant in found["mutants"] if mutant["killed"]]
     assert len(found["mutants"]) == 6
@@ -137,9 +173,6 @@ def test_programs_find_mutants_of_a_core(
     assert found["random"] + found["directed"] + found["costs"] == len(killed)
     assert found["alive"] == 6 - len(killed)
     assert "ri5cy" in capsys.readouterr().out
-    # with all verdicts known nothing runs again, and the table of all campaigns has this one
-    first = report.read_text()
-    assert main([*words, "--resume"]) == 0
-    assert report.read_text() == first
+    # the table of all campaigns has this one
     assert main(["mutate", "--summary", "-o", "out"]) == 0
-    assert "core-ri5cy-xpulpv2-false" in capsys.readouterr().out
+    assert f"core-ri5cy-{'-'.join(SMALL).replace('=', '-')}" in capsys.readouterr().out
