@@ -1,6 +1,7 @@
 """The core between memories of any timing, and the stand-ins for multiplier and divider."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
@@ -17,6 +18,7 @@ from xpulpnn_sim.riscv_formal.cuts import (
     IDLE_LOOPS,
     REGISTERS,
     RESULTS,
+    Cut,
     class_of,
     commands,
     of_instruction,
@@ -28,6 +30,7 @@ from xpulpnn_sim.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.riscv_formal.surrounded import SurroundedCore
 from xpulpnn_sim.riscv_formal.tapped import AlternativeDivider, AlternativeMult
 from xpulpnn_sim.riscv_formal.testbench import top_text
+from xpulpnn_sim.yosys import find_yosys
 
 pytestmark = pytest.mark.unit
 
@@ -195,6 +198,31 @@ def test_cuts_have_their_wires(design):
     assert "cutpoint id_stage/w:ex_result" in lines
     assert lines[lines.index("connect -unset result") - 1] == "cd ex_stage"
     assert "connect -set lpcount1 32'h00000000" in lines
+
+
+_ALIASED = """module prefetch_buffer(input a, input b, output wire copy, output wire used);
+    wire first = a & b;
+    assign copy = first;
+    assign used = ~first;
+endmodule
+"""
+
+
+def test_a_wire_with_other_names_is_free(tmp_path: Path):
+    """What is cut is free for all who see it, also under the names that it is assigned to."""
+    (tmp_path / "small.v").write_text(_ALIASED)
+    cuts = commands([Cut("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
+    lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
+    # the cut wire has neither input in its cone, whatever it is called
+    lines += [
+        "opt_clean",
+        *cuts,
+        "setattr -unset keep",
+        "opt_clean -purge",
+        "select -assert-none o:* %ci* i:* %i",
+        "write_rtlil small.il",
+    ]
+    find_yosys().run("\n".join(lines), tmp_path, what="a cut", results=["small.il"])
 
 
 def test_cut_classes():

@@ -53,7 +53,9 @@ LOOP_ENDS = Cut(
     "ends of hardware loops", _of("hw_loops", "if_back if_start id_start[31:1] id_next[31:1] id_ends id_again")
 )
 TARGETS = Cut("targets", _of("immediates", "offset[31:1]"))
-CONSTANTS = Cut("constants", (*_of("id_stage", "insn__payload__pc"), *_of("immediates", "imm offset")))
+CONSTANTS = Cut(
+    "constants and targets", (*_of("id_stage", "insn__payload__pc target_sum"), *_of("immediates", "imm offset"))
+)
 
 _LOOP_REGISTERS = tuple(f"hw_loops/{name}{loop}" for name in ("lpstart", "lpend", "lpcount") for loop in range(2))
 IDLE_LOOPS = Cut("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS), ("hw_loops/late", "2'h0")))
@@ -179,9 +181,10 @@ def commands(cuts: Iterable[Cut], modules: Mapping[str, str]) -> list[str]:
             lines.append(f"select -assert-min 1 {module}/w:{whole}")
             if wire in ties:
                 lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
-            elif "*" in name or re.search(rf"\binput wire [^;,]*\b{whole}\b", modules[module]):
-                lines.append(f"cutpoint {module}/w:{name}")
-            else:
-                # of an output a cutpoint would leave the module its own value
+            elif name != whole or re.search(rf"\boutput [^;,]*\b{re.escape(whole)}\b", modules[module]):
+                # cutpoints are for whole wires, and of an output they would leave the module its own value
                 lines += [f"cd {module}", f"connect -unset {name}", "cd .."]
+            else:
+                # a wire without driver would still be one with what it is assigned to
+                lines.append(f"cutpoint {module}/w:{name}")
     return lines
