@@ -1,13 +1,12 @@
 """Where the core is mutated: places that Yosys proposes, shared out over the parts of the core."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import xpulpnn
-from xpulpnn_sim.mutation.mutants import MODES, Mutant
+from xpulpnn_sim.mutation.mutants import MODES, Mutant, is_clock, words_of
 
 _DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
 _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
@@ -33,9 +32,8 @@ def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, 
     """
     parts: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
-        words = _words(line)
-        # when a register takes its value over is not part of the description
-        if _field(words, "-port") != "CLK":
+        words = words_of(line)
+        if not is_clock(words):
             parts.setdefault(_part(words), []).append(line)
     rng, taken = Random(seed), list[tuple[str, str]]()
     names = sorted(parts)
@@ -59,10 +57,6 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
     return shares
 
 
-def _words(line: str) -> list[str]:
-    return shlex.split(line.replace("\\", "\\\\"))
-
-
 def _field(words: Sequence[str], name: str) -> str:
     return words[words.index(name) + 1] if name in words else ""
 
@@ -77,7 +71,7 @@ def _part(words: Sequence[str]) -> str:
 
 
 def _mutant(number: int, part: str, line: str) -> Mutant:
-    words = _words(line)
+    words = words_of(line)
     root = f"{Path(xpulpnn.__file__).parent.parent}/"
     sources = [words[place + 1] for place, name in enumerate(words) if name == "-src"]
     ours = [source.removeprefix(root) for source in sources if source.startswith(root)]

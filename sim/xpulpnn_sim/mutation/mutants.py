@@ -1,7 +1,7 @@
 """Mutants of a unit, all in one design: an input of it says which of them it is."""
 
-import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,16 +19,17 @@ SELECT = "mutant_select"
 BASE = "base.il"
 """File that holds the unit itself as Yosys understands it; the mutants are changes of it."""
 
-_LIST, _DESIGN = "mutants.ys", "mutants.v"
+_LIST, _DESIGN = "places.ys", "mutants.v"
+_PLACES_PER_MUTANT = 2
 _PREPARE = """read_rtlil unit.il
 hierarchy -top {top}
 proc
 memory_collect
 write_rtlil {base}
-mutate -list {count} -seed {seed} -ctrl {select} {width} 1 -o {mutants}
+mutate -list {places} -seed {seed} -o {list}
 """
 _APPLY = """read_rtlil {base}
-script {mutants}
+{changes}
 write_verilog -noattr -norename {design}
 """
 
@@ -107,14 +108,19 @@ def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys)
     """
     emitted = unit.emit()
     top, width = emitted.manifest["top"], count.bit_length()
-    names = {"top": top, "base": BASE, "mutants": _LIST, "design": _DESIGN, "select": SELECT}
+    names = {"top": top, "base": BASE, "list": _LIST, "design": _DESIGN}
     (folder / "unit.il").write_text(rtlil.convert(unit.make(), name=top))
-    prepare = _PREPARE.format(**names, count=count, seed=seed, width=width)
+    prepare = _PREPARE.format(**names, places=_PLACES_PER_MUTANT * count, seed=seed)
     yosys.run(prepare, folder, what=f"mutants of {top}", results=[BASE, _LIST], name="prepare")
-    mutants = tuple(_mutant(line) for line in (folder / _LIST).read_text().splitlines())
+    places = [line for line in (folder / _LIST).read_text().splitlines() if not is_clock(words_of(line))]
+    mutants = tuple(_mutant(number, line) for number, line in enumerate(places[:count], start=1))
     if not mutants:
         raise ToolError(f"yosys must find places for mutants in {top}, but found none")
-    yosys.run(_APPLY.format(**names), folder, what=f"mutants of {top}", results=[_DESIGN], name="apply")
+    changes = "\n".join(
+        mutant.command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {mutant.number} ", 1) for mutant in mutants
+    )
+    apply = _APPLY.format(**names, changes=changes)
+    yosys.run(apply, folder, what=f"mutants of {top}", results=[_DESIGN], name="apply")
     ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
     text = f"{_LINT_OFF}\n{(folder / _DESIGN).read_text()}"
     design = replace(emitted, modules={top: text}, manifest={**emitted.manifest, "ports": ports})
@@ -122,21 +128,30 @@ def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys)
     return MutatedUnit(design=design, inputs=inputs, mutants=mutants)
 
 
-def _mutant(line: str) -> Mutant:
-    words = shlex.split(line.replace("\\", "\\\\"))
-    fields = {name: words[place + 1] for place, name in enumerate(words) if name.startswith("-") and name != "-ctrl"}
-    number = words.index("-ctrl") + 3
+def words_of(line: str) -> list[str]:
+    """Words of a command of Yosys, which may hold names with a backslash in front."""
+    return shlex.split(line.replace("\\", "\\\\"))
+
+
+def is_clock(words: Sequence[str]) -> bool:
+    """Whether a mutant is in a clock: when a register takes its value over is not part of the description."""
+    return words[words.index("-port") + 1].endswith("CLK")
+
+
+def _mutant(number: int, line: str) -> Mutant:
+    words = words_of(line)
+    fields = {name: words[place + 1] for place, name in enumerate(words) if name.startswith("-")}
     sources = [words[place + 1] for place, name in enumerate(words) if name == "-src"]
     ctrl = fields.get("-ctrlbit", "")
     return Mutant(
-        number=int(words[number]),
+        number=number,
         module=fields["-module"].removeprefix("\\"),
         cell=fields["-cell"].removeprefix("\\"),
         port=fields["-port"].removeprefix("\\"),
         bit=int(fields["-portbit"]),
         change=MODES[fields["-mode"]].format(ctrl=ctrl),
         source=_place(sources),
-        command=re.sub(rf"-ctrl {SELECT} \d+ \d+ ", "", line),
+        command=line,
     )
 
 

@@ -11,8 +11,6 @@ from xpulpnn_sim.mutation.lanes import KILLED, OPEN, SAME, Lanes, read_trace
 from xpulpnn_sim.mutation.mutants import MutatedUnit
 from xpulpnn_sim.netlist import NetlistModule
 
-_CLOCK = "CLK"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
@@ -81,8 +79,7 @@ def replay(
     )
     inputs = [name for name in mutated.inputs if name != "clk"]
     lanes = Lanes(netlist, inputs, ports_of(design, "output"), len(mutated.mutants), models)
-    # gates have no other clock
-    found = {mutant.number: Replayed(outcome=OPEN if mutant.port == _CLOCK else SAME) for mutant in mutated.mutants}
+    found = {mutant.number: Replayed(outcome=SAME) for mutant in mutated.mutants}
     for path in sorted(traces.glob("*.npz"), key=lambda path: int(path.stem)):
         trace = read_trace(path)
         for number, outcome in enumerate(lanes.judge(trace), 1):
