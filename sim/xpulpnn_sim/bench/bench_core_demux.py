@@ -1,5 +1,6 @@
 """Bench of the core's demultiplexer: who sees which address, whose answer comes back, what is counted."""
 
+from collections.abc import Sequence
 from random import Random
 
 import cocotb
@@ -7,7 +8,7 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.bench.cadence import Dut, PortMonitor, start
 from xpulpnn_sim.bench.handover import bench_data
 from xpulpnn_sim.bench.obi import ALL_BYTES, PROMPT, SLOW, Grant, ObiResponder, ObiTiming, WordMemory
@@ -18,15 +19,29 @@ from xpulpnn_sim.golden.cluster_map import destination, ranges
 _TRANSFERS = 600
 _NEAR_WORDS = 3
 _CYCLE_LIMIT = 20_000
-_BAD = range(0x1A10_0000, 0x1C00_0000)
+_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)
 """Where accesses outside fail."""
+
+_BAD_PART = 8
+"""Of each block inside, the second such part fails, whether or not what is there would ever say so."""
+
+
+def _failing(config: ClusterConfig) -> list[range]:
+    """Addresses of the accesses that fail."""
+    parts = [(base, size // _BAD_PART) for base, size, _ in ranges(config)]
+    return [_BAD_OUTSIDE, *(range(base + size, base + 2 * size) for base, size in parts)]
 
 
 def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
-    """Around every border of the map, and anywhere."""
+    """Around every border of the map, a bit away from every block of it, and anywhere."""
     borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
     near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
-    near += [rng.randrange(_BAD.start, _BAD.stop, WORD_BYTES) for _ in range(_TRANSFERS // 20)]
+    near += [rng.choice(_BAD_OUTSIDE[::WORD_BYTES]) for _ in range(_TRANSFERS // 20)]
+    near += [
+        base + rng.randrange(0, size, WORD_BYTES) ^ 1 << bit
+        for base, size, _ in ranges(config)
+        for bit in range(2, XLEN)
+    ]
     anywhere = [rng.getrandbits(32) & -WORD_BYTES for _ in range(_TRANSFERS // 4)]
     inside = [base + rng.randrange(0, size, WORD_BYTES) for base, size, _ in rng.choices(ranges(config), k=_TRANSFERS)]
     return near + anywhere + inside
@@ -40,8 +55,8 @@ def _word(port: str, address: int) -> int:
 class PortMemory(WordMemory):
     """Memory behind one port."""
 
-    def __init__(self, port: str) -> None:
-        super().__init__(((_BAD.start, len(_BAD)),))
+    def __init__(self, port: str, failing: Sequence[range]) -> None:
+        super().__init__(tuple((bad.start, len(bad)) for bad in failing))
         self._port = port
 
     def __missing__(self, address: int) -> int:
@@ -56,7 +71,8 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     config = ClusterConfig(**bench_data()["config"])
     rng, board = await start(dut), Scoreboard()
     ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
-    memories = {port: PortMemory(port) for port in ports}
+    bad = _failing(config)
+    memories = {port: PortMemory(port, bad) for port in ports}
     addresses = _addresses(config, rng)
     rng.shuffle(addresses)
     transfers = [
@@ -86,17 +102,17 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
             if place == port
         ]
         board.equal(responders[port].log, expected, f"accesses of {port}")
-    board.equal([t.data for t in core.done], _read(transfers, places), "data read")
-    failing = [place == "hole" or t.address in _BAD for t, place in zip(transfers, places, strict=True)]
+    board.equal([t.data for t in core.done], _read(transfers, places, bad), "data read")
+    failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
     board.equal([t.failed for t in core.done], failing, "failed accesses")
     if timing is PROMPT:
         board.equal({t.answered - t.requested for t in core.done}, {1}, "cycles to the answer")
     _check_events(transfers, places, [events for (events,) in monitor.rows], board)
 
 
-def _read(transfers: list[Transfer], places: list[str]) -> list[int]:
+def _read(transfers: list[Transfer], places: list[str], bad: Sequence[range]) -> list[int]:
     """What every read must give, with what does not matter as it was seen."""
-    memories = {place: PortMemory(place) for place in set(places)}
+    memories = {place: PortMemory(place, bad) for place in set(places)}
     expected: list[int] = []
     for transfer, place in zip(transfers, places, strict=True):
         memory = memories[place]
