@@ -18,6 +18,7 @@ from xpulpnn_sim.formal.mutant_proof import (
     OUTPUTS,
     REACHED,
     SITUATIONS,
+    Alone,
     Answered,
     Comparison,
     Held,
@@ -35,28 +36,30 @@ pytestmark = [
 # "less" adds nothing to z; the count goes 0, 2, 1, 0; "never" stays 0
 UNIT = """
 module unit(input clk, input [1:0] op, input [3:0] a, input [3:0] b, input req, input gnt, input ans,
-            output [3:0] y, output [3:0] z, output [1:0] n, output w0, output w1);
+            output [3:0] y, output [3:0] z, output [1:0] n, output w0, output w1, output w2);
     reg [1:0] count = 0;
     reg never = 0;
     wire less = a[3] > b[3];
     assign y = op == 0 ? a + b : op == 1 ? a & b : op == 2 ? ~b : a;
     assign z = (a ^ b) | {less, 3'b0};
     assign n = count;
-    reg waits = 0, asked = 0;
+    reg waits = 0, asked = 0, open = 0;
     reg [1:0] before = 0;
     assign w0 = waits & req & (op != before);
     assign w1 = asked < ans;
+    assign w2 = req > (ans >= open);
     always @(posedge clk) begin
         count <= count == 0 || never ? 2'd2 : count - 2'd1;
         never <= never && a[0];
         waits <= req & ~gnt;
         before <= op;
         asked <= asked ? 1 : req & gnt;
+        open <= req & gnt ? 1 : ans ? 0 : open;
     end
 endmodule
 """
 
-SUM, OR_0, LESS, NEVER, ENDS, CHANGES_OP, TOO_EARLY = range(1, 8)
+SUM, OR_0, LESS, NEVER, ENDS, CHANGES_OP, TOO_EARLY, ANOTHER = range(1, 9)
 CHANGES = {
     SUM: ("add", "-mode inv -port Y -portbit 0"),
     OR_0: ("or", "-mode inv -port A -portbit 2"),
@@ -65,6 +68,7 @@ CHANGES = {
     ENDS: ("logic_or", "-mode const0 -port A -portbit 0"),
     CHANGES_OP: ("ne", "-mode const0 -port Y -portbit 0"),
     TOO_EARLY: ("lt", "-mode const0 -port Y -portbit 0"),
+    ANOTHER: ("ge", "-mode const1 -port Y -portbit 0"),
 }
 """Cell and change of each mutant."""
 
@@ -129,6 +133,7 @@ def test_later_cycles(gates: MutatedGates):
     [
         (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
         (TOO_EARLY, {"answered": [Answered(request="req", grant="gnt", answer="ans")]}),
+        (ANOTHER, {"alone": [Alone(request="req", grant="gnt", answer="ans")]}),
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):

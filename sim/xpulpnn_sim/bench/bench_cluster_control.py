@@ -14,6 +14,7 @@ from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _TRANSFERS = 300
+_OFFSET_BITS = BLOCK_BYTES.bit_length() - 1
 
 
 class Registers(WordMemory):
@@ -57,14 +58,18 @@ class Registers(WordMemory):
 
 
 def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
+    """Accesses to some offsets at random, and between them to every offset a bit away from one."""
+    near = [offset ^ 1 << bit for offset in offsets for bit in range(WORD_BYTES.bit_length() - 1, _OFFSET_BITS)]
+    chosen = near + rng.choices(offsets, k=_TRANSFERS)
+    rng.shuffle(chosen)
     return [
         Transfer(
-            CONTROL + rng.choice(offsets),
+            CONTROL + offset,
             rng.getrandbits(1),
             rng.choice((ALL_BYTES, rng.getrandbits(4))),
             rng.getrandbits(32),
         )
-        for _ in range(_TRANSFERS)
+        for offset in chosen
     ]
 
 

@@ -127,6 +127,7 @@ class QuantiserDriver:
             ready_at = None if arrives else ready_at
             if sample(dut.done):
                 result = sample(dut.result)
+                assert not sample(dut.request), "request in the cycle of the result"
                 await RisingEdge(dut.clk)
                 return asked, result, cycle
             if free and sample(dut.request):

@@ -34,6 +34,8 @@ class Traffic:
         How many neighbouring words are accessed; 0: all.
     stride : int
         Words between them.
+    stays : int
+        Cycles after which all of them are the next words; 0: they stay.
     writing, setting : float
         Probabilities of a write, and of a test&set among the reads.
     """
@@ -42,6 +44,7 @@ class Traffic:
     asking: float
     words: int = 0
     stride: int = 1
+    stays: int = 0
     writing: float = 0.3
     setting: float = 0.1
 
@@ -50,7 +53,7 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
     return [
         Traffic("all words", 0.6),
         Traffic("all the time", 1.0, words=config.banks * 4, setting=0.0),
-        Traffic("one bank", 1.0, words=4, stride=config.banks),
+        Traffic("one bank", 1.0, words=4, stride=config.banks, stays=3 * PATIENCE),
         Traffic("one word", 0.7, words=1, writing=0.1),
         Traffic("loads of two words", 0.9, words=2, stride=config.banks, writing=0.0, setting=0.02),
     ]
@@ -86,16 +89,17 @@ class Masters:
             {name: getattr(self.dut, f"ports__{master}__{name}") for name in names} for master in range(self.number)
         ]
 
-    def ask(self, traffic: Traffic, config: ClusterConfig, rng: Random) -> None:
+    def ask(self, traffic: Traffic, config: ClusterConfig, rng: Random, cycle: int = 0) -> None:
         """Make new requests where none waits."""
         words = config.tcdm_bytes // WORD_BYTES
+        first = cycle // traffic.stays if traffic.stays else 0
         for master, port in enumerate(self._ports):
             if master in self.waiting:
                 continue
             if rng.random() >= traffic.asking:
                 port["req"].value = 0
                 continue
-            word = rng.randrange(traffic.words or words) * traffic.stride % words
+            word = (first + rng.randrange(traffic.words or words) * traffic.stride) % words
             address = rng.choice(_BASES) + WORD_BYTES * word
             if rng.random() < traffic.setting:
                 address |= 1 << TEST_SET_BIT
@@ -152,7 +156,7 @@ async def _run(
     config = model.config
     for cycle in range(cycles):
         where = f"{traffic.name}, cycle {cycle}"
-        masters.ask(traffic, config, rng)
+        masters.ask(traffic, config, rng, cycle)
         await FallingEdge(dut.clk)
         board.equal(sorted(masters.answered()), sorted(masters.expected), f"{where}: who is answered")
         data = {master: masters.data(master) for master in masters.reads}

@@ -39,10 +39,10 @@ async def half_beat(dut: Dut, *, rising: bool) -> None:
         await Timer(CLOCK_NS // 2, unit="ns")
 
 
-async def pulse_reset(dut: Dut) -> None:
-    """Hold reset for :data:`RESET_CYCLES`; returns right after the rising edge that ends it."""
+async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
+    """Hold reset for some cycles; returns right after the rising edge that ends it."""
     dut.rst.value = 1
-    for _ in range(RESET_CYCLES):
+    for _ in range(cycles):
         await RisingEdge(dut.clk)
     dut.rst.value = 0
 

@@ -17,14 +17,12 @@ from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE, ClusterConfig, preset
+from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, preset
 from xpulpnn.isa.cluster import (
     BLOCK_BYTES,
     CONTROL,
     EVENT_UNIT,
     EVENT_UNIT_BYTES,
-    ICACHE_CONTROL,
-    L2_BASE,
     TIMER,
 )
 from xpulpnn.isa.machine import XLEN
@@ -88,13 +86,12 @@ def _funnelled(
 ) -> BenchedUnit:
     """``places``: first address and size of what each port leads to."""
     rows = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
-    told = {"initiators": list(initiators), "places": rows, "holes": [], **data}
+    told = {"initiators": list(initiators), "places": rows, **data}
     return BenchedUnit("funnelled", make, lambda: told)
 
 
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
 _BUS_PLACES = {f"peripherals__{number}": block for number, block in enumerate(_BLOCKS)}
-_NO_PERIPHERAL = (ICACHE_CONTROL, BLOCK_BYTES)
 
 _PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 _CACHED = ClusterConfig()
@@ -125,14 +122,13 @@ CLUSTER_UNITS: Mapping[str, BenchedUnit] = {
         lambda: PeripheralBus(5, _BLOCKS),
         [f"initiators__{number}" for number in range(5)],
         _BUS_PLACES,
-        holes=[_NO_PERIPHERAL],
         outstanding=1,
         latency=2,
     ),
     "external-port": _funnelled(
         lambda: ExternalPort(4),
         [f"cores__{number}" for number in range(4)],
-        {"ext": (L2_BASE, TCDM_SPACE)},
+        {"ext": (0, 1 << XLEN)},
         outstanding=4,
         latency=3,
     ),

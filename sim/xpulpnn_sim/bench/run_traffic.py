@@ -86,7 +86,10 @@ class Traffic:
         if not choice:
             return None
         request = choice.popleft()
-        ends = request.beats == 1 or (request.address + self._size) % BLOCK_BYTES == 0
-        self._within = choice if request.write and not ends else None
+        self._within = choice if request.write and not self.ends(request) else None
         self.made.append(request)
         return request
+
+    def ends(self, request: Request) -> bool:
+        """Whether a write is the last one of its run to an aligned block."""
+        return request.beats == 1 or (request.address + self._size) % BLOCK_BYTES == 0

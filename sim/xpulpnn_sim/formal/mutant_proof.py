@@ -79,6 +79,21 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """Requests one at a time: the next one comes with the answer at the earliest.
+
+    Parameters
+    ----------
+    request, grant, answer : str
+        Words of one bit.
+    """
+
+    request: str
+    grant: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """What became of a mutant.
 
@@ -118,6 +133,8 @@ class Judge:
         What stays as it is in later cycles.
     answered : sequence of Answered
         Ports whose answers belong to requests of earlier cycles.
+    alone : sequence of Alone
+        Ports with one request outstanding at most.
     """
 
     gates: MutatedGates
@@ -126,7 +143,13 @@ class Judge:
     situations: Sequence[Situation] = ()
     held: Sequence[Held] = ()
     answered: Sequence[Answered] = ()
+    alone: Sequence[Alone] = ()
     _generator: random.Random = field(default_factory=lambda: random.Random(1), init=False)
+
+    @property
+    def assumes(self) -> bool:
+        """Whether anything is known about what occurs."""
+        return bool(self.situations or self.held or self.answered or self.alone)
 
     def compare(self, number: int) -> Comparison:
         """Is the mutant equal to the unit?
@@ -165,11 +188,12 @@ class Judge:
         graph = self.gates.graph
         differs = self._seen(machine.outputs)
         latches = dict(machine.latches)
-        if self.situations or self.held or self.answered:
+        if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
             follows = [self._stays(one, latches) for one in self.held]
             follows += [self._was_asked(one, latches) for one in self.answered]
+            follows += [self._is_alone(one, latches) for one in self.alone]
             occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
             so_far = self._conjunction((violated ^ 1, occurs, *follows))
             latches[violated] = (so_far ^ 1, 0)
@@ -217,6 +241,15 @@ class Judge:
         following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
         latches.update((literal, (after, 0)) for literal, after in zip(count, following, strict=True))
         return self._any((answer ^ 1, *count))
+
+    def _is_alone(self, port: Alone, latches: dict[int, tuple[int, int]]) -> int:
+        """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
+        graph = self.gates.graph
+        (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
+        outstanding = graph.input()
+        waits = graph.and_(outstanding, answer ^ 1)
+        latches[outstanding] = (graph.or_(waits, graph.and_(request, grant)), 0)
+        return graph.and_(waits, request) ^ 1
 
     def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
         """Output that is different in the last of some cycles after reset."""

@@ -19,7 +19,7 @@ from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.formal.mutant_proof import Held, Situation
+from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Situation
 
 _NO_REGISTER = 0x1F << 20
 """The field rs2 as bits of a word."""
@@ -37,10 +37,16 @@ class Occurring:
         One of them in every cycle.
     held : sequence of Held
         What stays as it is during an operation.
+    answered : sequence of Answered
+        Ports whose answers belong to requests of earlier cycles.
+    alone : sequence of Alone
+        Ports with one request outstanding at most.
     """
 
     situations: Sequence[Situation]
     held: Sequence[Held] = ()
+    answered: Sequence[Answered] = ()
+    alone: Sequence[Alone] = ()
 
 
 def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:

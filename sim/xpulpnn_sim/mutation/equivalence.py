@@ -88,6 +88,8 @@ class Prover:
             timeout_s=timeout_s,
             situations=occurring.situations,
             held=occurring.held,
+            answered=occurring.answered,
+            alone=occurring.alone,
         )
 
     def is_identical(self, number: int) -> bool:
@@ -98,7 +100,7 @@ class Prover:
         """Compare a mutant; raises :class:`ToolError` if ABC fails."""
         found = self._judge.compare(number)
         if found.verdict == EQUAL:
-            for_all = found.scope == EVERYWHERE or (found.scope == REACHED and not self._judge.situations)
+            for_all = found.scope == EVERYWHERE or (found.scope == REACHED and not self._judge.assumes)
             return Proof(verdict=EQUIVALENT if for_all else LEGAL)
         return Proof(verdict=found.verdict, example=_shown(found) if found.example else "")
 

@@ -1,12 +1,12 @@
 """When outputs of a unit are looked at: what goes with a request or an answer, while there is one.
 
 Ports are bundles by their names: ``tcdm__0__req`` says when ``tcdm__0__addr`` means something. An initiator keeps what
-it asks for until it is granted (OBI).
+it asks for until it is granted, and is answered only what was granted (OBI).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from xpulpnn_sim.formal.mutant_proof import Held, Situation
+from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Situation
 from xpulpnn_sim.formal.situations import Occurring
 
 _SEEN_WITH: Mapping[str, Sequence[str]] = {
@@ -30,8 +30,12 @@ _OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
 """The same for benches of units whose ports have names of their own."""
 
 
+_ALONE = ("core_demux", "funnelled")
+"""Benches of units whose initiators have one request outstanding at most."""
+
+
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
-    """When each output is looked at, and which inputs stay.
+    """When each output is looked at, and which inputs stay or come only after others.
 
     Parameters
     ----------
@@ -52,15 +56,25 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
         for gnt in [(f"{bundle}gnt",)]
         if name.endswith("__req") and gnt[0] in outputs
     ]
-    if not pairs and not held:
-        return Occurring(situations=())
+    answered = [Answered(**port) for port in _ports(outputs, inputs)]
+    alone = [Alone(**port) for port in _ports(inputs, outputs)] if bench in _ALONE else []
+    guards = [Situation(values=values, outputs=payload) for values, payload in pairs]
     return Occurring(
-        situations=[
-            Situation(values={}, outputs=always),
-            *(Situation(values=values, outputs=payload) for values, payload in pairs),
-        ],
+        situations=[Situation(values={}, outputs=always), *guards] if guards else [],
         held=held,
+        answered=answered,
+        alone=alone,
     )
+
+
+def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[dict[str, str]]:
+    """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
+    for name in asking:
+        bundle = name.removesuffix("req")
+        port = {"request": name, "grant": f"{bundle}gnt", "answer": f"{bundle}rvalid"}
+        several = f"{bundle}beats" in asking
+        if name.endswith("__req") and not several and {port["grant"], port["answer"]} <= set(answering):
+            yield port
 
 
 def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
