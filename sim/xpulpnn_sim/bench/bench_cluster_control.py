@@ -14,7 +14,7 @@ from xpulpnn_sim.bench.obi_initiator import ObiInitiator, Transfer
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _TRANSFERS = 300
-_OFFSET_BITS = BLOCK_BYTES.bit_length() - 1
+_OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 
 
 class Registers(WordMemory):
@@ -58,19 +58,17 @@ class Registers(WordMemory):
 
 
 def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
-    """Accesses to some offsets at random, and between them to every offset a bit away from one."""
-    near = [offset ^ 1 << bit for offset in offsets for bit in range(WORD_BYTES.bit_length() - 1, _OFFSET_BITS)]
-    chosen = near + rng.choices(offsets, k=_TRANSFERS)
-    rng.shuffle(chosen)
-    return [
-        Transfer(
-            CONTROL + offset,
-            rng.getrandbits(1),
-            rng.choice((ALL_BYTES, rng.getrandbits(4))),
-            rng.getrandbits(32),
-        )
-        for offset in chosen
-    ]
+    """Accesses to some offsets at random and with all byte enables, and to every offset a bit away from one."""
+
+    def access(offset: int, write: int, enables: int) -> Transfer:
+        return Transfer(CONTROL + offset, write, enables, rng.getrandbits(32))
+
+    transfers = [access(rng.choice(offsets), rng.getrandbits(1), ALL_BYTES) for _ in range(_TRANSFERS)]
+    transfers += [access(offset, 1, enables) for offset in offsets for enables in range(ALL_BYTES + 1)]
+    near = {offset ^ 1 << bit for offset in offsets for bit in _OFFSET_BITS}
+    transfers += [access(offset, write, ALL_BYTES) for offset in sorted(near) for write in (0, 1)]
+    rng.shuffle(transfers)
+    return transfers
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -6,15 +6,17 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import RisingEdge, Timer
 
 from xpulpnn_sim.bench.bench_compressed_decoder import expanded
-from xpulpnn_sim.bench.cadence import Dut, PortMonitor, drive, pulse_reset, start
+from xpulpnn_sim.bench.bench_prefetch import check_idle
+from xpulpnn_sim.bench.cadence import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
 from xpulpnn_sim.bench.obi import PROMPT, ObiResponder, ObiTiming
 from xpulpnn_sim.bench.random_code import (
     FETCH_TIMINGS,
     HALF_BYTES,
     SILENCE_LIMIT,
+    SLOWEST,
     FetchHabits,
     RandomCode,
     random_target,
@@ -23,7 +25,8 @@ from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _CYCLES = 500
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
-_RUNS = [(PROMPT, STRAIGHT), (PROMPT, LOOPING)] + [(timing, ROUGH) for timing in FETCH_TIMINGS]
+_RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in FETCH_TIMINGS]
+_RUNS += [(PROMPT, LOOPING, 1 / 6), (SLOWEST, ROUGH, 1 / 6)]
 
 
 class StagePorts(NamedTuple):
@@ -39,12 +42,17 @@ class StagePorts(NamedTuple):
     insn__payload__word: int
     insn__payload__pc: int
     insn__payload__compressed: int
+    insn__payload__error: int
     id_after: int
     id_looped: int
+    idle: int
+    instr__req: int
+    instr__gnt: int
+    instr__rvalid: int
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Everything but the instruction port at random, beginning with a redirect."""
+    """Everything but the instruction port at random, beginning with a redirect; another one for each error in ID."""
     for cycle in range(_CYCLES):
         inputs = {
             "redirect": int(cycle == 0 or rng.random() < habits.redirect),
@@ -54,29 +62,35 @@ async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
             "loop_start": random_target(rng),
         }
         drive(dut, inputs)
+        await Timer(SETTLE_NS, unit="ns")
+        if sample(dut.insn__valid) and sample(dut.insn__payload__error):
+            dut.redirect.value = 1
         await RisingEdge(dut.clk)
     dut.redirect.value = 0
 
 
 def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
-    """The ports that describe the instruction at ``pc`` in ID."""
-    return {
+    """The ports that describe the instruction at ``pc`` in ID; nothing else of one that could not be read."""
+    fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
+    if code.error_at(pc):
+        return fetched
+    return fetched | {
         "insn__payload__word": expanded(code.instruction_at(pc)),
-        "insn__payload__pc": pc,
         "insn__payload__compressed": int(code.size_at(pc) == HALF_BYTES),
         "id_after": code.after(pc),
-        "id_looped": looped,
     }
 
 
 def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
     """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
-    pc = cycles[0].target & ~1
+    pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0
     for number, (ports, after) in enumerate(pairwise(cycles[1:]), start=1):
         where = f"in cycle {number}"
-        board.equal(hex(ports.pc), hex(pc), f"pc {where}")
+        # what is behind an instruction that could not be read means nothing
+        if pc is not None:
+            board.equal(ports.pc, pc, f"pc {where}")
         silence = 0 if ports.insn__valid or ports.redirect else silence + 1
         assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
         if ports.insn__valid:
@@ -87,8 +101,10 @@ def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Score
         elif ports.insn__valid and not ports.insn__ready:
             board.equal(after.insn__valid, 1, f"valid of a waiting instruction {where}")
         elif after.insn__valid:
+            assert pc is not None, f"no redirect {where} (seed {board.seed})"
             shown = in_id(code, pc, ports.loop_back)
-            pc = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
+            behind = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
+            pc = None if code.error_at(pc) else behind
 
 
 def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
@@ -108,16 +124,17 @@ def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Sco
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits"), _RUNS))
-async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
-    """Random redirects, loop ends, back pressure, stalls and instruction lengths; again after a reset in flight."""
+@cocotb.parametrize((("timing", "habits", "failing"), _RUNS))
+async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits, failing: float) -> None:
+    """Random redirects, loop ends, back pressure, stalls, lengths and errors; again after a reset in flight."""
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
-        code = RandomCode(rng)
+        code = RandomCode(rng, failing=failing)
         with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, StagePorts._fields) as monitor:
             await drive_stage(dut, rng, habits)
         cycles = [StagePorts(*row) for row in monitor.rows]
         _check_delivery(cycles, code, board)
-        if timing is PROMPT:
+        check_idle(cycles, board)
+        if timing is PROMPT and not failing:
             _check_promptness(cycles, code, board)
         await pulse_reset(dut)

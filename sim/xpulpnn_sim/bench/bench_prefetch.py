@@ -86,16 +86,20 @@ def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scor
     board.compare(want, got)
 
 
-def _check_idle(cycles: Sequence[BufferPorts], board: Scoreboard) -> None:
+_IDLE_PORTS = ("redirect", "idle", "instr__req", "instr__gnt", "instr__rvalid")
+
+
+def check_idle(cycles: Sequence[NamedTuple], board: Scoreboard) -> None:
     """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
     under_way = 0
     want: list[int] = []
     got: list[int] = []
     for ports in cycles:
-        if not ports.redirect:
-            want.append(not (under_way or ports.instr__req))
-            got.append(ports.idle)
-        under_way += (ports.instr__req & ports.instr__gnt) - ports.instr__rvalid
+        redirect, idle, req, gnt, rvalid = (getattr(ports, name) for name in _IDLE_PORTS)
+        if not redirect:
+            want.append(not (under_way or req))
+            got.append(idle)
+        under_way += (req & gnt) - rvalid
     board.compare({"idle": want}, {"idle": got})
 
 
@@ -121,7 +125,7 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
             await consume(dut, rng, habits)
         cycles = [BufferPorts(*row) for row in monitor.rows]
         _check_delivery(cycles, code, board)
-        _check_idle(cycles, board)
+        check_idle(cycles, board)
         if timing is PROMPT:
             _check_promptness(cycles, code, board)
         await pulse_reset(dut)

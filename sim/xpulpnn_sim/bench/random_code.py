@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming, WordMemory
 
 SLOWEST = ObiTiming(0.25, 1, 6)
@@ -14,6 +15,8 @@ SILENCE_LIMIT = 120
 """Cycles without an instruction that count as a hang: several times the slowest answer to two stalled requests."""
 
 _FULL_LENGTH_PROBABILITY = 0.5
+_ROW_PROBABILITY = 0.5
+_COMPRESSED = [insn for insn in INSNS if insn.size == HALF_BYTES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class FetchHabits:
 
 
 class RandomCode(WordMemory):
-    """Code made when first looked at.
+    """Code made when first looked at: compressed instructions are any row of the table as often as any half-word.
 
     Parameters
     ----------
@@ -51,8 +54,13 @@ class RandomCode(WordMemory):
         return self[address]
 
     def _half(self) -> int:
-        half = self._rng.getrandbits(HALF_BITS) & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
-        return half | LENGTH_MASK if self._rng.random() < self._full_length else half
+        half = self._rng.getrandbits(HALF_BITS)
+        if self._rng.random() < self._full_length:
+            return half | LENGTH_MASK
+        if self._rng.random() < _ROW_PROBABILITY:
+            row = self._rng.choice(_COMPRESSED)
+            return half & ~row.mask | row.match
+        return half & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
 
     def fails(self, address: int) -> bool:
         """Drawn when first asked for."""
