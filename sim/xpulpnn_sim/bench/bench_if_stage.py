@@ -24,6 +24,7 @@ from xpulpnn_sim.bench.random_code import (
 from xpulpnn_sim.bench.scoreboard import Scoreboard
 
 _CYCLES = 500
+_QUIET = 4
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
 _RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in FETCH_TIMINGS]
 _RUNS += [(PROMPT, LOOPING, 1 / 6), (SLOWEST, ROUGH, 1 / 6)]
@@ -130,8 +131,12 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng, failing=failing)
-        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, StagePorts._fields) as monitor:
-            await drive_stage(dut, rng, habits)
+        with ObiResponder(dut, "instr", code, timing, rng) as memory:
+            for _ in range(_QUIET):
+                await RisingEdge(dut.clk)
+            board.equal(memory.log, [], "requests before the first redirect")
+            with PortMonitor(dut, StagePorts._fields) as monitor:
+                await drive_stage(dut, rng, habits)
         cycles = [StagePorts(*row) for row in monitor.rows]
         _check_delivery(cycles, code, board)
         check_idle(cycles, board)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.bench.obi import PROMPT, ObiTiming, WordMemory
 
@@ -29,7 +29,8 @@ class FetchHabits:
 
 
 class RandomCode(WordMemory):
-    """Code made when first looked at: compressed instructions are any row of the table as often as any half-word.
+    """Code made when first looked at: compressed instructions are any row of the table as often as any half-word,
+    some of the rows with all operands 0 or all their bits 1.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class RandomCode(WordMemory):
             return half | LENGTH_MASK
         if self._rng.random() < _ROW_PROBABILITY:
             row = self._rng.choice(_COMPRESSED)
-            return half & ~row.mask | row.match
+            return self._rng.choice((half, half, 0, HALF_MASK)) & ~row.mask | row.match
         return half & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
 
     def fails(self, address: int) -> bool:

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import xpulpnn_sim.bench
 import xpulpnn_sim.formal
+import xpulpnn_sim.mutation
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.bench.runner import run_bench
 from xpulpnn_sim.bench.units import UNITS
@@ -108,7 +110,7 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     # no bench needs to look at a mutant that has the gates of the unit
     same = {mutant.number for mutant in mutated.mutants if prover and prover.is_identical(mutant.number)}
     judged = [number for number in range(len(mutated.mutants) + 1) if number not in same]
-    benches = _digest(Path(xpulpnn_sim.bench.__file__).parent)
+    benches = _digest(xpulpnn_sim.bench)
     # a bench that has changed since then may find what it did not find
     known = {row["mutant"]: row for row in _rows(verdicts) if row["killed"] or row.get("benches") == benches}
     waiting = [number for number in judged if number not in known]
@@ -160,9 +162,10 @@ def campaign(unit: str, settings: Settings, folder: Path, yosys: Yosys, *, resum
     return found
 
 
-def _digest(folder: Path) -> str:
-    """Stands for the modules in a folder."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()[:16]
+def _digest(*packages: ModuleType) -> str:
+    """Stands for the modules of packages."""
+    paths = [path for package in packages for path in sorted(Path(str(package.__file__)).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> Judged:
@@ -173,7 +176,7 @@ def _judged(mutant: Mutant, verdict: Mapping[str, Any] | None, proof: Proof) -> 
 def _proofs(left: Sequence[Mutant], prover: Prover, settings: Settings, path: Path, told: Told) -> dict[int, Proof]:
     """What is proved about the mutants that are left, by number; kept as it comes."""
     # what is known to occur may have changed, or how it is searched
-    method = _digest(Path(xpulpnn_sim.formal.__file__).parent)
+    method = _digest(xpulpnn_sim.formal, xpulpnn_sim.mutation)
     found = {
         row["mutant"]: Proof(verdict=row["proof"], example=row["example"])
         for row in _rows(path)

@@ -30,6 +30,9 @@ _OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
 """The same for benches of units whose ports have names of their own."""
 
 
+_ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {"prefetch": ({"take": {0}}, {"valid": {1}})}
+"""Values of ports by benches of units, of which some are there in every cycle."""
+
 _ALONE = ("core_demux", "funnelled")
 """Benches of units whose initiators have one request outstanding at most."""
 
@@ -58,9 +61,10 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
     ]
     answered = [Answered(**port) for port in _ports(outputs, inputs)]
     alone = [Alone(**port) for port in _ports(inputs, outputs)] if bench in _ALONE else []
-    guards = [Situation(values=values, outputs=payload) for values, payload in pairs]
+    allowed = _ALLOWED.get(bench, [{}])
+    looks = [({}, always), *pairs] if pairs or bench in _ALLOWED else []
     return Occurring(
-        situations=[Situation(values={}, outputs=always), *guards] if guards else [],
+        situations=[Situation(values={**some, **values}, outputs=seen) for values, seen in looks for some in allowed],
         held=held,
         answered=answered,
         alone=alone,
