@@ -24,8 +24,7 @@ SPAN_BYTES = 96
 """Executions are led back when they have gone this far beyond their base."""
 _RECENT = 6
 _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
-_LARGE_COUNTS = (0x0001_0000, 0x8000_0000, 0x8000_0001)
-_LARGE_COUNT_PROBABILITY = 0.1
+_LARGE_COUNT_PROBABILITY = 0.25
 _FAR_PROBABILITY = 0.3
 _LATE_PROBABILITY = 0.5
 _TWIN_PROBABILITY = 0.15
@@ -175,7 +174,7 @@ class RandomExecution:
         if rng.random() < _TWIN_PROBABILITY:
             # one bit away from an end: nothing must go back there
             end ^= 1 << rng.randrange(1, XLEN)
-        large = rng.random() < _LARGE_COUNT_PROBABILITY
+        large = 1 << rng.randrange(2, XLEN) | rng.getrandbits(1)
         return LoopAction(
             kind,
             op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
@@ -184,7 +183,7 @@ class RandomExecution:
             values=(
                 start | rng.getrandbits(1),
                 end | rng.getrandbits(1),
-                rng.choice(_LARGE_COUNTS if large else _SMALL_COUNTS),
+                large if rng.random() < _LARGE_COUNT_PROBABILITY else rng.choice(_SMALL_COUNTS),
             ),
             taken=kind is LoopEffect.BRANCH and rng.random() < _TAKEN_PROBABILITY,
             target=target,
