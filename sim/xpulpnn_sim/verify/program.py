@@ -51,6 +51,8 @@ class Program:
         Of the initial data; zeros if None.
     name : str
         Where the program came from, for people.
+    first : tuple of str
+        Lines before any register is written.
     """
 
     main: tuple[Block, ...]
@@ -58,6 +60,7 @@ class Program:
     handlers: Handlers = PLAIN
     data_seed: int | None = None
     name: str = "program"
+    first: tuple[str, ...] = ()
 
     @property
     def statements(self) -> int:
@@ -66,7 +69,7 @@ class Program:
 
     def text(self) -> str:
         """The whole program in assembly for :data:`TEXT_BASE`."""
-        lines = [self.handlers.text("start"), "start:"]
+        lines = [self.handlers.text("start"), "start:", *self.first]
         lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in _CONSTANTS]
         lines.append("main:")
         lines += [line for block in self.main for line in block.lines()]

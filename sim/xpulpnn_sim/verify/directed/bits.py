@@ -1,7 +1,9 @@
 """Directed programs of bits: counts, fields and limits for every place of a bit."""
 
-from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.verify.directed.case import Directed, stored
+from xpulpnn_sim.verify.layout import SIGNATURE
+from xpulpnn_sw.registers import ABI_NAMES
 
 
 def _counted(word: int) -> int:
@@ -62,12 +64,14 @@ def _fields(register: str) -> str:
     return "\n".join(f"p.{name}r a2, {register}, {field}" for name in _FIELD_OPS for field in ("a3", "a4", "a0"))
 
 
+_LIMITS = ("clip", "clipu")
+
 _FIELDS = Directed(
     "bits: fields of all lengths from every place on",
     f"""
     li a0, 0
     li a1, 0xa5c3960f
-    li a5, 0x3c5a69f0
+    xori a5, a1, -1
     li a6, 0
     1: li a3, 31
     sub a3, a3, a0
@@ -86,5 +90,44 @@ _FIELDS = Directed(
     ("xpulpv2",),
 )
 
-BITS = (_COUNTS, _FIELDS)
+_CLIPS = Directed(
+    "bits: limits of all lengths",
+    "\n".join(
+        [
+            *("li a0, 0x7fffffff", "li a1, 0x80000000"),
+            *(f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1")),
+            stored("a2"),
+        ]
+    ),
+    # the last one is that of the lowest number to 31 bits without sign; each is compared where it retires
+    (0,),
+    ("xpulpv2",),
+)
+
+_REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
+_WORD = 0x27D8_B14E
+
+
+def _kept(name: str, first: int) -> list[str]:
+    """Lines that put a word, its complement and what a load brings into a register, and look at it each time."""
+    low = f"{WORD_BYTES * first}(zero)"
+    values = (f"li {name}, {_WORD}", f"xori {name}, {name}, -1", f"sw {name}, {low}", f"lw {name}, {low}")
+    return [line for value in values for line in (value, f"addi {name}, {name}, 0")]
+
+
+_KEPT = Directed(
+    "bits: every register, after reset and afterwards",
+    "\n".join(
+        [
+            *(line for number, name in enumerate(_REGISTERS) for line in _kept(name, number)),
+            *(f"lw {name}, 0(zero)\n xori {name}, {name}, -1\n sw {name}, 0(zero)" for name in _REGISTERS),
+            *(f"li s11, 0x{SIGNATURE:x}", "lw a0, 0(zero)", stored("a0 zero")),
+        ]
+    ),
+    # the word has gone through all 31 registers
+    (_WORD, 0),
+    first=tuple(f"addi {name}, {name}, 0" for name in _REGISTERS),
+)
+
+BITS = (_COUNTS, _FIELDS, _CLIPS, _KEPT)
 """The programs of this module."""

@@ -36,6 +36,8 @@ class Directed:
         Interrupts are enabled and may come at any time.
     handlers : Handlers
         Vector tables.
+    first : tuple of str
+        Lines before any register is written.
     """
 
     name: str
@@ -44,13 +46,14 @@ class Directed:
     needs: tuple[str, ...] = ()
     interrupts: bool = False
     handlers: Handlers = HANDLERS
+    first: tuple[str, ...] = ()
 
     def program(self) -> Program:
         """The program as simulators load it."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
         body = (f"li s11, 0x{SIGNATURE:x}", *enable, *lines, *disable)
-        return Program((Block(self.name, body),), (), self.handlers, None, self.name)
+        return Program((Block(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
         """Whether the configuration has all it needs."""

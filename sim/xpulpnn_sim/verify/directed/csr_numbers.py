@@ -1,6 +1,6 @@
 """Directed programs of CSR numbers: which of them exist, what may be done there, and what a write changes."""
 
-from xpulpnn.isa.csr import CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, CsrAccess, CsrGroup
 from xpulpnn_sim.verify.directed.case import HANDLERS, Directed, stored
 from xpulpnn_sim.verify.handlers import Handlers
 
@@ -65,5 +65,24 @@ _TARGETS = Directed(
     ("xpulpv2",),
 )
 
-CSR_NUMBERS = (_ACCESSES, _TARGETS)
+_BESIDE = ("add", "xor", "mul", "mulh", "div", "divu", "rem", "remu")
+_OPERANDS = Directed(
+    "CSRs: second operands that are the number of one, whose value must not show",
+    "\n".join(
+        [
+            *("li a1, 0x2b7e1517", "li a2, 1664525", "li s3, 16", "1:"),
+            *("csrrw zero, mscratch, a1", "srli a3, a1, 12", "slli a3, a3, 12"),
+            f"addi a3, a3, {CSR_BY_NAME['mscratch'].address}",
+            *("mul a1, a1, a2", "addi a1, a1, 1013"),
+            *(f"{name} a0, a1, a3" for name in _BESIDE),
+            *("srli a3, a3, 12", "slli a3, a3, 12", "xori a1, a1, -1", f"addi a4, a3, {CSR_BY_NAME['mip'].address}"),
+            *(f"{name} a0, a1, a4" for name in _BESIDE),
+            *("addi s3, s3, -1", "bne s3, zero, 1b", stored("s3")),
+        ]
+    ),
+    # results are compared where they retire
+    (0,),
+)
+
+CSR_NUMBERS = (_ACCESSES, _TARGETS, _OPERANDS)
 """The programs of this module."""
