@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.abc_tool import NEVER, SOMETIMES, run_abc
+from xpulpnn_sim.abc_tool import NEVER, SOMETIMES, UNKNOWN, Answer, run_abc
 from xpulpnn_sim.formal.aiger_text import write_aiger
 from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateKind
-from xpulpnn_sim.formal.mutated_gates import NEXT, Machine, MutatedGates
+from xpulpnn_sim.formal.mutated_gates import NEXT, Bit, Machine, MutatedGates
 from xpulpnn_sim.formal.word_cells import conjunction
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
@@ -162,15 +162,15 @@ class Judge:
         ToolError
             If ABC fails.
         """
-        found = self._any_state(number)
+        bits = self.gates.differences(number)
+        found = self._any_state(bits)
         if found.verdict == EQUIVALENT:
             return found
         machine = self.gates.machine(number)
-        reached = self._from_reset(machine) if machine else found
+        reached = self._from_reset(bits, machine) if machine else found
         return found if reached.verdict == UNDECIDED else reached
 
-    def _any_state(self, number: int) -> Comparison:
-        bits = self.gates.differences(number)
+    def _any_state(self, bits: Sequence[Bit]) -> Comparison:
         differs = self._any(self.gates.graph.xor(one, other) for _, one, other in bits)
         if differs == FALSE:
             return Comparison(verdict=EQUIVALENT, scope=EVERYWHERE)
@@ -184,10 +184,29 @@ class Judge:
                 break
         return found
 
-    def _from_reset(self, machine: Machine) -> Comparison:
+    def _from_reset(self, bits: Sequence[Bit], machine: Machine) -> Comparison:
+        # as long as no register has differed, both are in the same state: that of the unit says what can differ next
+        answer, _ = self._reached(self._seen(bits), machine.unit)
+        if answer.verdict != NEVER:
+            answer, inputs = self._reached(self._seen(machine.outputs), {**machine.unit, **machine.mutant})
+            if answer.verdict == SOMETIMES:
+                cycles = [
+                    {literal for literal, bit in zip(inputs, frame, strict=False) if bit} for frame in answer.frames
+                ]
+                return Comparison(
+                    verdict=DIFFERENT,
+                    scope=OUTPUTS,
+                    example=[self._words(ones) for ones in cycles],
+                    signal=self._last_wrong(machine, cycles),
+                )
+        if answer.verdict == NEVER:
+            return Comparison(verdict=EQUIVALENT, scope=REACHED)
+        return Comparison(verdict=UNDECIDED)
+
+    def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[Answer, Sequence[int]]:
+        """Whether a literal is ever 1 from reset on if all inputs occur, and the inputs of an example."""
         graph = self.gates.graph
-        differs = self._seen(machine.outputs)
-        latches = dict(machine.latches)
+        latches = dict(registers)
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
@@ -197,26 +216,17 @@ class Judge:
             occurs = self._any(self._holds(one) for one in self.situations) if self.situations else TRUE
             so_far = self._conjunction((violated ^ 1, occurs, *follows))
             latches[violated] = (so_far ^ 1, 0)
-            differs = graph.and_(differs, so_far)
-        if differs == FALSE:
-            return Comparison(verdict=EQUIVALENT, scope=REACHED)
-        file = write_aiger(graph, differs, latches)
+            literal = graph.and_(literal, so_far)
+        if literal == FALSE:
+            return Answer(verdict=NEVER), ()
+        file = write_aiger(graph, literal, latches)
+        answer = Answer(verdict=UNKNOWN)
         for commands in (f"bmc3 -F {_FRAMES} -T {self.timeout_s:.0f}", f"scorr; pdr -T {self.timeout_s:.0f}"):
             answer = run_abc(self.abc, file.content, commands, timeout_s=self.timeout_s)
-            if answer.verdict == NEVER and commands.startswith("scorr"):
-                return Comparison(verdict=EQUIVALENT, scope=REACHED)
-            if answer.verdict == SOMETIMES:
-                cycles = [
-                    {literal for literal, bit in zip(file.inputs, frame, strict=False) if bit}
-                    for frame in answer.frames
-                ]
-                return Comparison(
-                    verdict=DIFFERENT,
-                    scope=OUTPUTS,
-                    example=[self._words(ones) for ones in cycles],
-                    signal=self._last_wrong(machine, cycles),
-                )
-        return Comparison(verdict=UNDECIDED)
+            # the first one only searches some cycles
+            if answer.verdict == SOMETIMES or commands.startswith("scorr"):
+                break
+        return answer, file.inputs
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
@@ -253,21 +263,22 @@ class Judge:
 
     def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
         """Output that is different in the last of some cycles after reset."""
-        state = {literal: start for literal, (_, start) in machine.latches.items()}
+        latches = {**machine.unit, **machine.mutant}
+        state = {literal: start for literal, (_, start) in latches.items()}
         given: dict[int, int] = {}
         for ones in cycles:
             given = state | dict.fromkeys(ones, 1)
-            following = self.gates.graph.evaluate(given, [literal for literal, _ in machine.latches.values()])
-            state = dict(zip(machine.latches, following, strict=True))
+            following = self.gates.graph.evaluate(given, [literal for literal, _ in latches.values()])
+            state = dict(zip(latches, following, strict=True))
         return self._wrong(machine.outputs, given)
 
-    def _wrong(self, bits: Sequence[tuple[str, int, int]], given: Mapping[int, int]) -> str:
+    def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
         """First of some bits that are not what they are in the unit."""
         values = self.gates.graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (name for (name, *_), one, other in zip(bits, values[::2], values[1::2], strict=True) if one != other)
         return next(wrong, "")
 
-    def _never(self, literal: int, bits: Sequence[tuple[str, int, int]], scope: str) -> Comparison:
+    def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> Comparison:
         """Whether a literal is 1 for no values of the variables."""
         ones = self._random_case(literal)
         if ones is None and literal != FALSE:
@@ -282,7 +293,7 @@ class Judge:
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
         return Comparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
 
-    def _seen(self, bits: Sequence[tuple[str, int, int]]) -> int:
+    def _seen(self, bits: Sequence[Bit]) -> int:
         """Literal of a difference that is looked at."""
         graph = self.gates.graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]

@@ -17,6 +17,9 @@ SELECT = "mutant_select"
 NEXT = "next "
 """What the names of bits that go into registers begin with."""
 
+Bit = tuple[str, int, int]
+"""Name of a bit that is observed, its literal in the unit and its literal in the mutant."""
+
 _BASE = "base.il"
 _SCRIPT = """read_rtlil {base}
 hierarchy -top {top}
@@ -216,7 +219,7 @@ class MutatedGates:
             return self.graph.mux(known.get(pins["S"][0], FALSE), a, b)
         return _GATES[cell.type](self.graph, a, b)
 
-    def differences(self, number: int) -> list[tuple[str, int, int]]:
+    def differences(self, number: int) -> list[Bit]:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
         changed = self._changed(number, {})
         return [(name, self._known[net], changed[net]) for name, net in self._watched if net in changed]
@@ -236,18 +239,19 @@ class MutatedGates:
             if not more:
                 break
             own.update((net, self.graph.input()) for net in more)
-        latches: dict[int, tuple[int, int]] = {}
+        unit: dict[int, tuple[int, int]] = {}
+        mutant: dict[int, tuple[int, int]] = {}
         for net, cell in self._registers.items():
             following, start = cell.pins["D"][0], self._starts[net]
-            latches[self._known[net]] = (self._known[following], start)
+            unit[self._known[net]] = (self._known[following], start)
             if net in own:
-                latches[own[net]] = (changed.get(following, self._known[following]), start)
+                mutant[own[net]] = (changed.get(following, self._known[following]), start)
         outputs = [
             (name, self._known[net], changed[net])
             for name, net in self._watched
             if net in changed and not name.startswith(NEXT)
         ]
-        return Machine(outputs=outputs, latches=latches)
+        return Machine(outputs=outputs, unit=unit, mutant=mutant)
 
     def _changed(self, number: int, registers: Mapping[int, int]) -> dict[int, int]:
         """Literals of the nets that are not what they are in the unit itself, given those of some registers."""
@@ -284,9 +288,11 @@ class Machine:
     ----------
     outputs : sequence of (str, int, int)
         Name, literal in the unit and literal in the mutant of each bit of an output that may be another.
-    latches : mapping
-        Next value and value after reset of each register's variable.
+    unit, mutant : mapping
+        Next value and value after reset of the variable of each register: of the unit, and of the mutant where it has
+        one of its own.
     """
 
-    outputs: Sequence[tuple[str, int, int]]
-    latches: Mapping[int, tuple[int, int]]
+    outputs: Sequence[Bit]
+    unit: Mapping[int, tuple[int, int]]
+    mutant: Mapping[int, tuple[int, int]]
