@@ -95,7 +95,12 @@ _CLIPS = Directed(
     "\n".join(
         [
             *("li a0, 0x7fffffff", "li a1, 0x80000000"),
-            *(f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1")),
+            *(
+                f"p.{name} a2, {value}, {places}"
+                for places in range(XLEN)
+                for name in _LIMITS
+                for value in ("a0", "a1")
+            ),
             stored("a2"),
         ]
     ),

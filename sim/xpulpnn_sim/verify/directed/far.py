@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.verify.directed.case import Directed, stored
 from xpulpnn_sim.verify.layout import FAR, FAR_FAILING
 
@@ -144,5 +144,24 @@ _FAR_LOOPS = Directed(
     ("xpulpv2",),
 )
 
-FAR_AWAY = (_FAR_CODE, _FAR_LOOPS)
+
+def _pointed(place: int, start: int) -> list[str]:
+    """Lines that move a pointer from there on by two words, and store it."""
+    moves = [f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16)]
+    return [f"li a0, 0x{start:x}", *moves, f"sw a0, {WORD_BYTES * place}(s11)"]
+
+
+_FAR_POINTERS = Directed(
+    "far away: pointers of Mac&Load",
+    "\n".join(
+        [
+            "li a1, 0",
+            *(line for place, start in enumerate(_PIECES) for line in _pointed(place, start)),
+        ]
+    ),
+    tuple(start + 2 * WORD_BYTES for start in _PIECES),
+    ("mac_load_nn",),
+)
+
+FAR_AWAY = (_FAR_CODE, _FAR_LOOPS, _FAR_POINTERS)
 """The programs of this module."""
