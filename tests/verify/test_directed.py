@@ -7,7 +7,8 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.verify.cost_rows import CostRow, cost_rows
+from xpulpnn_sim.verify.cost_row import CostRow
+from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import cost_program, lines_of, measure
 from xpulpnn_sim.verify.directed.case import Directed
 from xpulpnn_sim.verify.directed.programs import DIRECTED, programs_of

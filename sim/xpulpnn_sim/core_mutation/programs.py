@@ -15,7 +15,8 @@ from xpulpnn_sim.harness.machine import Machine
 from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.harness.session import RunResult
 from xpulpnn_sim.verify.campaign import Plan
-from xpulpnn_sim.verify.cost_rows import CostRow, cost_rows
+from xpulpnn_sim.verify.cost_row import CostRow
+from xpulpnn_sim.verify.cost_rows import cost_rows
 from xpulpnn_sim.verify.costs import cost_program, measure
 from xpulpnn_sim.verify.designs import machine_of
 from xpulpnn_sim.verify.directed.case import Directed

@@ -4,8 +4,7 @@ The figures are those of the original core with a memory that grants at once and
 measured between two markers; what counts are the cycles beyond one per instruction.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.cycles import cycles
@@ -13,8 +12,10 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, division_cycles
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.verify.cost_row import FREE, CostRow
 from xpulpnn_sim.verify.draw import ARITHMETIC, group_of
 from xpulpnn_sim.verify.layout import WINDOW
+from xpulpnn_sim.verify.loop_cost_rows import loop_rows
 
 _ALIGNED, _CROSSING = 0, 3
 """Distances of an access from a word boundary."""
@@ -35,46 +36,12 @@ _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 """Operands that make a branch taken, and not."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostRow:
-    """One measurement.
-
-    Parameters
-    ----------
-    group, name : str
-        Line of the printed table, and the variation.
-    code : str
-        Lines between the markers.
-    waits : mapping of WaitCause to int, or None
-        Cycles promised beyond one per instruction; None where nothing is.
-    setup : str
-        Lines before the first marker.
-    is_extra : bool
-        The figure counts cycles on top of one per instruction, not the cycles of the one instruction meant.
-    """
-
-    group: str
-    name: str
-    code: str
-    waits: Mapping[WaitCause, int] | None
-    setup: str = ""
-    is_extra: bool = False
-
-    @property
-    def documented(self) -> int | None:
-        """The figure promised, if any."""
-        return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
-
-
 def _due(*costs: Cost) -> dict[WaitCause, int]:
     """Waits that come together."""
     waits: dict[WaitCause, int] = {}
     for cost in costs:
         waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
     return waits
-
-
-_FREE = _due()
 
 
 def _instance(insn: Insn, **registers: str) -> str:
@@ -109,7 +76,7 @@ def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         if insn.op in _HIGH_WORD:
             yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _due(Cost.MULTIPLY_HIGH))
         else:
-            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), _FREE)
+            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
 
 
 def _division() -> Iterator[CostRow]:
@@ -155,7 +122,7 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         text, offset = _access(insn)
         fixed = insn.mnemonic in ("c.lwsp", "c.swsp")
         bytes_accessed = {"b": 1, "h": 2}.get(insn.op.removesuffix("u")[-1], 4)
-        yield CostRow("load, store, post-increment", name, text, _FREE, setup=_pointer(_ALIGNED - offset))
+        yield CostRow("load, store, post-increment", name, text, FREE, setup=_pointer(_ALIGNED - offset))
         if bytes_accessed > 1 and not fixed:
             crossing = _pointer(_CROSSING - offset)
             yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
@@ -173,7 +140,7 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
                 "use of the incremented base in the next instruction",
                 name,
                 f"{text}\n addi a4, a1, 1",
-                _FREE,
+                FREE,
                 setup=_pointer(_ALIGNED),
                 is_extra=True,
             )
@@ -208,7 +175,7 @@ def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
         near, far = _jump_over(text, short, False), _jump_over(text, short, True)
         late = _due(Cost.TAKEN_BRANCH, Cost.MISALIGNED_TARGET)
-        yield CostRow("branch, not taken", insn.mnemonic, near, _FREE, setup=passed)
+        yield CostRow("branch, not taken", insn.mnemonic, near, FREE, setup=passed)
         yield CostRow("branch, taken", insn.mnemonic, near, _due(Cost.TAKEN_BRANCH), setup=taken)
         yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
 
@@ -242,46 +209,6 @@ def _jumps() -> Iterator[CostRow]:
         )
 
 
-def _loops() -> Iterator[CostRow]:
-    """Hardware loops: cycles beyond one per instruction, over all iterations."""
-    for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
-        body = "\n".join(["addi a0, a0, 1"] * 3 + ["77: addi a0, a0, 1"])
-        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {body}", _FREE, setup="li t1, 4")
-    separate = "lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4"
-    yield CostRow(
-        "hardware loop, setup",
-        "lp.starti, lp.endi, lp.counti",
-        f"{separate}\n 76: addi a0, a0, 1\n addi a0, a0, 1\n 77: addi a0, a0, 1",
-        _FREE,
-    )
-    for length in (1, 2, 3, 4, 5, 8, 16, 40):
-        body = "\n".join(["addi a0, a0, 1"] * (length - 1) + ["77: addi a0, a0, 1"])
-        group = "hardware loop, body of 3 or more: overhead" if length > 2 else "hardware loop, short body: overhead"
-        waits = _FREE if length > 2 else None
-        code = f"lp.setup 0, t1, 77f\n {body}"
-        yield CostRow(group, f"body {length}, 10 times", code, waits, setup="li t1, 10", is_extra=True)
-    for outer, inner in ((3, 3), (4, 3), (8, 6)):
-        lines = ["lp.setup 1, t1, 78f", *["addi a0, a0, 1"] * (outer - 3), "lp.setupi 0, 6, 77f"]
-        lines += [*["addi a1, a1, 1"] * (inner - 1), "77: addi a1, a1, 1", "addi a0, a0, 1", "78: addi a0, a0, 1"]
-        yield CostRow(
-            "hardware loops, two nested: overhead",
-            f"bodies {outer} and {inner}",
-            "\n".join(lines),
-            _FREE,
-            setup="li t1, 5",
-            is_extra=True,
-        )
-    compressed = ["lp.setup 0, t1, 77f", "c.addi a0, 1", "addi a1, a1, 1", "c.addi a0, 1", "77: addi a1, a1, 1"]
-    yield CostRow(
-        "hardware loop, body with compressed instructions: overhead",
-        "start misaligned by nothing",
-        "\n".join(compressed),
-        _FREE,
-        setup="li t1, 10",
-        is_extra=True,
-    )
-
-
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Mac&Load alone, and each result used by the next instruction."""
     forms: list[tuple[str, str, str]] = []
@@ -297,8 +224,8 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
         late = _due(Cost.MAC_LOAD_USE)
         uses = (
-            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", _FREE),
-            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", _FREE),
+            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", FREE),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other[name]}", FREE),
             ("rs1 used", f"{once}\n addi a5, a1, 1", late),
             ("reloaded entry used", f"{once}\n {second.format('a5')}", late),
         )
@@ -309,10 +236,10 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             selector = "24" if insn.reloads_other else "16"
             registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": selector}
             name = f"{insn.mnemonic} {selector}" if insn.is_nn_form else insn.mnemonic
-            yield CostRow("Mac&Load", name, _instance(insn, **registers), _FREE, setup=setup)
+            yield CostRow("Mac&Load", name, _instance(insn, **registers), FREE, setup=setup)
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
-        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), _FREE, setup=setup)
+        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), FREE, setup=setup)
     if config.mac_load_dot:
         code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
         group = "pv.mldot*, its register loaded by the instruction before"
@@ -321,7 +248,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
             ("reloaded entry used", 1, _due(Cost.MAC_LOAD_USE)),
-            ("entry used that it has used itself", 0, _FREE),
+            ("entry used that it has used itself", 0, FREE),
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
             group = f"Mac&Load, {use} in the next instruction"
@@ -346,31 +273,31 @@ def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         if insn.requantises:
             texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
             name = insn.mnemonic
-            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), _FREE, setup)
+            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), FREE, setup)
             for group, code, waits in (
                 ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", late),
-                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", _FREE),
+                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", FREE),
                 ("same register as the one before", "\n".join([texts["a3"]] * 2), late),
                 ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
-                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", _FREE),
+                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", FREE),
             ):
                 yield CostRow(f"pv.rq*, {group}", name, code, waits, setup, is_extra=True)
         if insn.loads_parameter:
             crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
             group, once = "load, store, post-increment", _instance(insn, rs1="a1")
-            yield CostRow(group, insn.mnemonic, once, _FREE, setup)
+            yield CostRow(group, insn.mnemonic, once, FREE, setup)
             yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
             group = "use of the incremented base in the next instruction"
-            yield CostRow(group, insn.mnemonic, f"{once}\n addi a5, a1, 1", _FREE, setup, is_extra=True)
+            yield CostRow(group, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup, is_extra=True)
 
 
 def _system() -> Iterator[CostRow]:
     """System instructions."""
     nop = "addi zero, zero, 0"
-    yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", _FREE)
+    yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
     yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", _due(Cost.CSR_WRITE))
-    yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", _FREE)
-    yield CostRow("fence, fence.i", "fence", "fence", _FREE)
+    yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", FREE)
+    yield CostRow("fence, fence.i", "fence", "fence", FREE)
     # the marker before it is still in EX, then it has its own redirect
     yield CostRow("fence, fence.i", "fence.i", "fence.i", {WaitCause.SYNC: 1 + Cost.FENCE_I.cycles})
     landing = f"{nop}\n 77: {nop}"
@@ -382,5 +309,5 @@ def cost_rows(config: CoreConfig) -> list[CostRow]:
     rows = enabled(config.extensions, config.widths)
     found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
-        found += _loops()
+        found += loop_rows()
     return [*found, *_mac_load(config, rows), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.verify.blocks import Block
-from xpulpnn_sim.verify.cost_rows import CostRow
+from xpulpnn_sim.verify.cost_row import CostRow
 from xpulpnn_sim.verify.program import Program
 
 _NOP = "addi zero, zero, 0"

@@ -12,7 +12,7 @@ from xpulpnn_sim.harness.models import model_library
 from xpulpnn_sim.harness.program_run import run_program, text_window
 from xpulpnn_sim.retirement import Records
 from xpulpnn_sim.verify.campaign import Design, Observer, Verdict, reference_design
-from xpulpnn_sim.verify.cost_rows import CostRow
+from xpulpnn_sim.verify.cost_row import CostRow
 from xpulpnn_sim.verify.costs import Measured, cost_program, measure
 from xpulpnn_sim.verify.layout import BUS_ERRORS
 from xpulpnn_sim.verify.stress import Stress
