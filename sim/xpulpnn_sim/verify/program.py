@@ -29,7 +29,8 @@ from xpulpnn_sim.verify.layout import (
 from xpulpnn_sw.asm import Assembled, assemble
 from xpulpnn_sw.registers import ABI_NAMES
 
-_CONSTANTS = ((SAVE, SAVE_AREA), (SP, FRAME), (MASK, WINDOW_MASK), (BASE, WINDOW))
+CONSTANTS = ((SAVE, SAVE_AREA), (SP, FRAME), (MASK, WINDOW_MASK), (BASE, WINDOW))
+"""Registers that programs find set, and their values."""
 _PADDING = 64
 """Bytes behind the code that a prefetch may touch."""
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
@@ -70,7 +71,7 @@ class Program:
     def text(self) -> str:
         """The whole program in assembly for :data:`TEXT_BASE`."""
         lines = [self.handlers.text("start"), "start:", *self.first]
-        lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in _CONSTANTS]
+        lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS]
         lines.append("main:")
         lines += [line for block in self.main for line in block.lines()]
         lines += ["finish:", f"li t1, 0x{TOHOST:x}", "addi t0, zero, 1", "sw t0, 0(t1)", "stop: jal zero, stop"]

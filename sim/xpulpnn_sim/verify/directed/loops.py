@@ -184,6 +184,48 @@ _EXIT = Directed(
 )
 
 
+def _given_up(number: int) -> str:
+    """Lines of loops that do not go back after all: what decides comes right before their last instruction."""
+    return f"""
+    lp.setupi {number}, 9, 1f
+    c.addi a0, 1
+    lp.counti {number}, 1
+    1: c.addi a0, 1
+    c.addi a1, 1
+    c.addi a1, 2
+    c.addi a1, 4
+    lp.setupi {number}, 9, 2f
+    c.addi a0, 1
+    lp.counti {number}, 0
+    2: addi a0, a0, 1
+    c.addi a1, 1
+    c.addi a1, 2
+    c.addi a1, 4
+    lp.setupi {number}, 9, 3f
+    c.addi a0, 1
+    lp.endi {number}, 4f
+    3: c.addi a0, 1
+    lp.counti {number}, 0
+    c.addi a1, 1
+    c.addi a1, 2
+    4: c.addi a1, 4
+    """
+
+
+_GIVEN_UP = Directed(
+    "hardware loops: count or end set right before the last instruction, which is the last then",
+    f"""
+    li a0, 0
+    li a1, 0
+    {_given_up(0)}
+    {_given_up(1)}
+    {stored("a0 a1")}
+    """,
+    (2 * 6, 2 * 3 * 7),
+    _NEEDS,
+)
+
+
 def _bits(number: int) -> Directed:
     """Each bit of a count, and ends that differ in one bit from an address that is executed.
 
@@ -238,5 +280,5 @@ def _bits(number: int) -> Directed:
     )
 
 
-LOOPS = (*_lengths(), _NESTED, _LAST, _LAST_MEMORY, _EXIT, *(_bits(number) for number in (0, 1)))
+LOOPS = (*_lengths(), _NESTED, _LAST, _LAST_MEMORY, _EXIT, _GIVEN_UP, *(_bits(number) for number in (0, 1)))
 """The programs of this module."""

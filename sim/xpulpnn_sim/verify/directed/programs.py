@@ -5,6 +5,7 @@ from xpulpnn_sim.verify.directed.access_faults import ACCESS_FAULTS
 from xpulpnn_sim.verify.directed.base import BASE
 from xpulpnn_sim.verify.directed.bits import BITS
 from xpulpnn_sim.verify.directed.case import Directed
+from xpulpnn_sim.verify.directed.compressed import COMPRESSED
 from xpulpnn_sim.verify.directed.counters import COUNTERS
 from xpulpnn_sim.verify.directed.csr_numbers import CSR_NUMBERS
 from xpulpnn_sim.verify.directed.far import FAR_AWAY
@@ -17,6 +18,7 @@ from xpulpnn_sim.verify.directed.system import SYSTEM
 
 DIRECTED = (
     *BASE,
+    *COMPRESSED,
     *LOOPS,
     *MAC_LOAD,
     *MAC_LOAD_FORMS,
