@@ -35,6 +35,8 @@ class Event(IntFlag):
     STREAM_DONE = auto()
     BAD_TRANSFER = auto()
     """Of a DMA engine: outside the memory."""
+    LOST_REQUEST = auto()
+    """A core alone has not kept a request until it was granted."""
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH

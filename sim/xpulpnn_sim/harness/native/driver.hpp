@@ -76,6 +76,7 @@ class Driver {
         const uint64_t cycle = ++status.cycles;
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
             const FetchOut& out = seen.fetch[port];
+            if (!TOGETHER && !fetches_[port].kept(out.req, out.addr, false, 0, 0)) status.events |= LOST_REQUEST;
             if (out.req && fetches_[port].grant) fetches_[port].request(cycle, out.addr, false, 0, 0);
             fetches_[port].advance(cycle + 1);
         }
@@ -84,7 +85,11 @@ class Driver {
             refills_[port].advance(cycle + 1);
         }
         for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            if (seen.data[port].req && buses_[port].grant) access(cycle, port, seen.data[port]);
+            const DataOut& out = seen.data[port];
+            if (!TOGETHER && !buses_[port].kept(out.req, out.addr, out.we, out.be, out.wdata)) {
+                status.events |= LOST_REQUEST;
+            }
+            if (out.req && buses_[port].grant) access(cycle, port, out);
             buses_[port].advance(cycle + 1);
         }
         for (uint32_t bank = 0; bank < BANKS; ++bank) {

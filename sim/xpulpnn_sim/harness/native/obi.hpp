@@ -41,6 +41,16 @@ class Obi {
     uint32_t rdata_high = 0;  // of a port of 64 bits
     bool err = false;  // with rvalid: the access failed, see Memory::add_errors()
 
+    // Whether a request that was not granted is still there in the cycle that ends, as it was; what a read would write
+    // does not matter.
+    bool kept(bool req, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
+        const Request now = {address, we, we ? be : 0, we ? wdata : 0};
+        const bool same = !waits_ || (req && std::memcmp(&now, &waiting_, sizeof now) == 0);
+        waits_ = req && !grant;
+        waiting_ = now;
+        return same;
+    }
+
     // Takes the granted request of the cycle that ends; false if nothing is known of its address.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
         uint32_t word;
@@ -83,6 +93,9 @@ class Obi {
   private:
     static constexpr uint32_t DEPTH = 16;
     static constexpr uint32_t WORD_BYTES = 4, WORD_LANES = 0xF;
+    struct Request {
+        uint32_t address, we, be, wdata;
+    };
     struct Response {
         uint64_t ready_at;
         uint32_t word, high;
@@ -112,6 +125,8 @@ class Obi {
     uint64_t ready_at_ = 0;
     Response responses_[DEPTH];
     uint32_t head_ = 0, tail_ = 0;
+    bool waits_ = false;
+    Request waiting_ = {};
 };
 
 }  // namespace harness

@@ -98,6 +98,25 @@ _UNFETCHED = Directed(
     ),
 )
 
+_UNFETCHED_LATER = Directed(
+    "traps: instructions that cannot be fetched, which is known while older ones are still executed",
+    "\n".join(
+        [
+            f"li s2, 0x{_BUS_ERROR - 16:x}",
+            "li s4, 0x02254533",  # div a0, a0, sp
+            "li s3, 0x00150513",  # addi a0, a0, 1
+            *(f"sw s{3 + (word == 0)}, {4 * word}(s2)" for word in range(4)),
+            "fence.i",
+            *(
+                f"csrrwi zero, mscratch, 0\n csrrwi zero, mcause, 0\n li a0, -1\n addi t1, s2, {4 * skipped}\n"
+                f" jalr t1, 0(t1)\n csrrs a1, mscratch, zero\n csrrs a2, mcause, zero\n {stored('a1 a2', 2 * skipped)}"
+                for skipped in range(4)
+            ),
+        ]
+    ),
+    (_BUS_ERROR, 1) * 4,
+)
+
 _LOOP_CSRS = Directed(
     "CSRs: hardware loops",
     f"""
@@ -304,6 +323,7 @@ SYSTEM = (
     _CSRS,
     _LOOP_CSRS,
     _UNFETCHED,
+    _UNFETCHED_LATER,
     _TRAPS,
     _MISALIGNED_CODE,
     _FENCE_I,
