@@ -52,7 +52,7 @@ class Settings:
     jobs : int
         Mutants that run side by side.
     limit_s : int
-        Seconds after which a mutant counts as found.
+        Seconds of computing after which a mutant counts as found.
     proof_s : int
         Seconds for each search of a proof; 0 for no proofs.
     """

@@ -43,7 +43,7 @@ class Work:
     jobs : int
         How many side by side.
     limit_s : int
-        Seconds after which a mutant counts as found.
+        Seconds of computing after which a mutant counts as found.
     verdicts : Path
         File that gets a line for each.
     """
@@ -96,7 +96,7 @@ def _judge_all(work: Work) -> None:
         child, status = os.wait()
         mutant, code = running.pop(child), os.waitstatus_to_exitcode(status)
         if code != _ENDED:
-            how = TIME if -code == signal.SIGALRM else SIMULATOR
+            how = TIME if -code == signal.SIGPROF else SIMULATOR
             _tell(work, mutant, Found(how, "", f"process ended with {code}"))
 
 
@@ -108,7 +108,8 @@ def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.alarm(work.limit_s)
+        # of the processor, however busy the machine is
+        signal.setitimer(signal.ITIMER_PROF, work.limit_s)
         work.core.choose(mutant)
         _tell(work, mutant, _found(work, programs))
         code = _ENDED

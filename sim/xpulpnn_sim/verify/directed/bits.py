@@ -64,6 +64,7 @@ def _fields(register: str) -> str:
     return "\n".join(f"p.{name}r a2, {register}, {field}" for name in _FIELD_OPS for field in ("a3", "a4", "a0"))
 
 
+_WORD = 0x27D8_B14E
 _LIMITS = ("clip", "clipu")
 
 _FIELDS = Directed(
@@ -94,7 +95,8 @@ _CLIPS = Directed(
     "bits: limits of all lengths",
     "\n".join(
         [
-            *("li a0, 0x7fffffff", "li a1, 0x80000000"),
+            *("li a0, 0x7fffffff", "li a1, 0x80000000", f"li a3, 0x{_WORD:x}", "xori a4, a3, -1"),
+            *(f"p.{name}r a2, {value}, a0" for name in _LIMITS for value in ("a3", "a4")),
             *(
                 f"p.{name} a2, {value}, {places}"
                 for places in range(XLEN)
@@ -110,7 +112,6 @@ _CLIPS = Directed(
 )
 
 _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
-_WORD = 0x27D8_B14E
 
 
 def _kept(name: str, first: int) -> list[str]:

@@ -12,6 +12,7 @@ from xpulpnn_sim.verify.directed.far import FAR_AWAY
 from xpulpnn_sim.verify.directed.loops import LOOPS
 from xpulpnn_sim.verify.directed.mac_load import MAC_LOAD
 from xpulpnn_sim.verify.directed.mac_load_forms import MAC_LOAD_FORMS
+from xpulpnn_sim.verify.directed.operands import OPERANDS
 from xpulpnn_sim.verify.directed.quantisation import QUANTISATION
 from xpulpnn_sim.verify.directed.requantisation import REQUANTISATION
 from xpulpnn_sim.verify.directed.system import SYSTEM
@@ -28,6 +29,7 @@ DIRECTED = (
     *FAR_AWAY,
     *COUNTERS,
     *BITS,
+    *OPERANDS,
     *QUANTISATION,
     *REQUANTISATION,
 )
