@@ -39,7 +39,7 @@ _LEAST_DEPTH = 5
 _FAULTS_OF = "xpulpnn2"
 """Preset in whose text the faults are written."""
 
-_FOOT = "cycle: the last after reset that was searched to its end, or the one in which it fails"
+_FOOT = "cycle: the last after reset that was searched to its end, or the one in which it fails; any: by induction"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_configuration(parser)
     parser.add_argument(
-        "--depth", type=int, metavar="N", help="last clock cycle after reset to search (default 15, of progress 64)"
+        "--depth",
+        type=int,
+        metavar="N",
+        help="search the cycles after reset up to this one, in place of a proof for every cycle",
     )
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="S", help="seconds for the search of each (default 600)"
@@ -108,7 +111,7 @@ def _run(arguments: argparse.Namespace, prover: Prover, chosen: list[Rule], faul
                     progress.update(task, description=rule.name)
                     where = prover.folder / "faults" / fault.name.replace(" ", "-") if fault else prover.folder
                     met = scene.with_fault(fault) if fault else scene
-                    depth = rule.depth if arguments.depth is None else arguments.depth
+                    depth = rule.depth if fault and arguments.depth is None else arguments.depth
                     outcome = replace(prover, folder=where).prove(rule, met, depth)
                     found.append((rule, fault, outcome))
                     if outcome.trace:
@@ -126,11 +129,15 @@ def _run(arguments: argparse.Namespace, prover: Prover, chosen: list[Rule], faul
             where = prover.folder / rule.name / WAVEFORM
             lines = [f"{rule.name} fails: {', '.join(outcome.parts)}; what retires until then ({where}):"]
             console.print("\n".join([*lines, *retirements(outcome.trace)]), markup=False, soft_wrap=True)
+    for rule, _, outcome in found:
+        if outcome.broken:
+            console.print(f"{rule.name} is not proved of every cycle: {', '.join(outcome.broken)}", soft_wrap=True)
     write_json(arguments.json, {"complete": not stopped, "properties": [_record(*each) for each in found]})
     if stopped:
         console.print(f"INCOMPLETE: interrupted after {len(found)} of {len(jobs)}; --resume goes on")
         return INTERRUPTED
-    good = all(outcome.verdict == (proof.FAILED if fault else proof.PASSED) for _, fault, outcome in found)
+    wanted = [(proof.FAILED,) if fault else (proof.PROVED, proof.PASSED) for _, fault, _ in found]
+    good = all(outcome.verdict in verdicts for verdicts, (_, _, outcome) in zip(wanted, found, strict=True))
     return OK if good else FAILED
 
 
@@ -161,7 +168,8 @@ def _table(found: list[tuple[Rule, CoreFault | None, Outcome]]) -> Table:
         if fault:
             was_found = outcome.verdict == proof.FAILED
             verdict = f"found: {', '.join(outcome.parts)}" if was_found else f"NOT FOUND: {outcome.verdict}"
-        cells = (rule.name, str(outcome.cycle) if outcome.cycle >= 0 else "-", f"{outcome.seconds:.1f}", verdict)
+        cycle = "any" if outcome.verdict == proof.PROVED else str(outcome.cycle) if outcome.cycle >= 0 else "-"
+        cells = (rule.name, cycle, f"{outcome.seconds:.1f}", verdict)
         table.add_row(*((fault.name,) if fault else ()), *cells)
     return table
 
@@ -175,5 +183,6 @@ def _record(rule: Rule, fault: CoreFault | None, outcome: Outcome) -> dict[str, 
         "seconds": round(outcome.seconds, 3),
         "verdict": outcome.verdict,
         "wrong": list(outcome.parts),
+        "broken": list(outcome.broken),
         "retired": retirements(outcome.trace),
     }

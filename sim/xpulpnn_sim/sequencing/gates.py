@@ -19,6 +19,9 @@ MODULE = "scene"
 WRONG, PARTS = "wrong", "parts"
 """Outputs of the graph: whether anything is wrong, and what."""
 
+BROKEN, LEMMAS = "broken", "lemmas"
+"""Outputs of the graph: whether anything is wrong or a lemma does not hold, and which lemma."""
+
 _CONSTANT = ("boot_addr", "hart_id", "watched_entry", "watched_bit")
 _SCRIPT = """read_verilog -sv core.v
 read_verilog -sv -formal top.sv
@@ -54,6 +57,8 @@ class Scene:
         Name, direction and width of each port of the top.
     parts : mapping of str to sequence of str
         What may be wrong, by the name of the property, in the order of bits.
+    lemmas : mapping of str to sequence of str
+        What always holds inside the core and helps to prove a property, likewise.
     seen : mapping of str to Seen
         Signals of the core that properties see.
     rules : sequence of Rule
@@ -63,6 +68,7 @@ class Scene:
     modules: Mapping[str, str]
     ports: Sequence[Mapping[str, Any]]
     parts: Mapping[str, Sequence[str]]
+    lemmas: Mapping[str, Sequence[str]]
     seen: Mapping[str, Seen]
     rules: Sequence[Rule]
 
@@ -85,6 +91,7 @@ def emit_scene(config: CoreConfig) -> Scene:
         modules=emitted.modules,
         ports=emitted.manifest["ports"],
         parts=description.parts,
+        lemmas=description.lemmas,
         seen=seen_signals(config),
         rules=chosen,
     )
@@ -127,6 +134,10 @@ def top_text(rule: Rule, scene: Scene) -> str:
             ports += [f"output {WRONG}", f"output {bits} {PARTS}"]
             body.append(f"assign {WRONG} = |{PARTS};")
             signal = PARTS
+        elif name == f"broken_{rule.name}":
+            ports += [f"output {BROKEN}", f"output {bits} {LEMMAS}"]
+            body.append(f"assign {BROKEN} = |{{{LEMMAS}, {PARTS}}};")
+            signal = LEMMAS
         elif name.startswith("rvfi_"):
             ports.append(f"output {bits} {name}")
         else:
@@ -149,19 +160,9 @@ def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
 
 
 def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:
-    """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot.
-
-    Registers that the property narrows keep 0 in their upper bits.
-    """
+    """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(scene.modules.values()))
     (folder / "top.sv").write_text(top_text(rule, scene))
     yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.aig", "rule.map"], name="rule")
-    named = read_named(folder / "rule.aig", folder / "rule.map")
-    latches = list(named.graph.latches)
-    for line in (folder / "rule.map").read_text().splitlines():
-        kind, number, bit, name = line.split(maxsplit=3)
-        keeps = next((bits for end, bits in rule.narrow.items() if kind == "latch" and name.endswith(f".{end}")), None)
-        if keeps is not None and int(bit) >= keeps:
-            latches[int(number)] = (0, 0)
-    return replace(named, graph=replace(named.graph, latches=latches))
+    return read_named(folder / "rule.aig", folder / "rule.map")

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
+from xpulpnn_sim.sequencing.lemmas import Watched, implies
 from xpulpnn_sim.sequencing.words import Word
 
 RETIREMENTS = 2
@@ -31,8 +32,8 @@ def watch_interrupts(m, core, seen, irq):
 
     Returns
     -------
-    dict of str to Value, 1 bit
-        What must stay 0, by parts.
+    Watched
+        What it says; the lemmas follow the addresses from one instruction to the next through the stages.
     """
     word = Word(core.rvfi_insn)
     enabled = Signal(32, name="irq_enabled")
@@ -62,7 +63,7 @@ def watch_interrupts(m, core, seen, irq):
         m.d.sync += entered.eq(0)
     sleeps = Signal(name="irq_slept")
     m.d.sync += sleeps.eq(core.core_sleep & enabled.any())
-    return {
+    wrong = {
         "late": retired > RETIREMENTS,
         "not enabled": taken & (~waits | ~Array(enabled)[core.irq_id]),
         "priority": taken & (core.irq_id != first),
@@ -73,3 +74,32 @@ def watch_interrupts(m, core, seen, irq):
         "mret": core.rvfi_valid & ~core.rvfi_trap & word.returns & (core.rvfi_pc_wdata[1:] != seen["mepc_bits"]),
         "asleep": sleeps & core.core_sleep & enabled.any(),
     }
+    has_ex, has_wb = seen["has_ex"], seen["has_wb"]
+    goes_to = Mux(entered, handler, goes_on)
+    follows = Mux(has_ex, seen["ex_pc_wdata"], Mux(has_wb, core.rvfi_pc_wdata, goes_to))
+    next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
+    ex_returns = has_ex & ~seen["ex_trap"] & Word(seen["ex_insn"]).returns
+    wb_returns = has_wb & ~core.rvfi_trap & word.returns
+    lemmas = {
+        "nothing is known at first": seen["booted"] | ~(known | entered),
+        "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
+        "a branch is no access, its target even": implies(
+            seen["ex_valid"] & seen["ex_branch"], ~seen["ex_access"][0], ~seen["ex_target"][0]
+        ),
+        "handlers begin without interrupts": implies(entered & mie, has_ex | has_wb),
+        "a failed access goes on at the handler": implies(seen["faulted"], core.rvfi_pc_wdata == seen["handler"]),
+        "ID or IF is where the youngest goes on": implies(
+            (has_ex | has_wb | entered | known) & ~seen["faulted"], next_pc == follows
+        ),
+        "the handler is to come": seen["intr"] == (entered & ~has_ex & ~has_wb),
+        "the handler is in EX": implies(has_ex, seen["ex_intr"] == (entered & ~has_wb)),
+        "the handler is in WB": implies(has_wb, core.rvfi_intr == entered),
+        "its address is in EX": implies(has_ex & seen["ex_intr"], seen["ex_pc_rdata"] == handler),
+        "its address is in WB": implies(has_wb & core.rvfi_intr, core.rvfi_pc_rdata == handler),
+        "mret in EX does nothing else": implies(
+            ex_returns, ~seen["id_valid"], seen["ex_ready"], seen["ex_csr"] == 0, ~seen["ex_branch"]
+        ),
+        "mret in EX goes on at mepc": implies(ex_returns, seen["ex_pc_wdata"][1:] == seen["mepc_bits"]),
+        "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen["mepc_bits"]),
+    }
+    return Watched(wrong, lemmas)

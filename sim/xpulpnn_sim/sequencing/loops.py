@@ -2,25 +2,25 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.sequencing.rules import ADDRESS_BITS, COUNT_BITS
+from xpulpnn.core.control import Unit
+from xpulpnn_sim.sequencing.lemmas import Watched, implies
+from xpulpnn_sim.sequencing.loop_effects import LOOPS, REGISTERS, Effects, sets_up
 from xpulpnn_sim.sequencing.words import Word
 
-REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
-_STARTI, _ENDI, _COUNT, _COUNTI, _SETUP, _SETUPI = range(6)
-"""funct3 of the set-up instructions."""
-
-_OPCODE = 0x7B
+_ADDRESS = slice(1, 32)
+_CSR_BITS = 12
 
 
 def watch_loops(m, core, seen, started):
     """What goes wrong if an instruction retires elsewhere than the loops say, or reads other loop registers.
 
-    The six registers are kept as the manual says, from what retires alone: a set-up instruction or a write to their
-    CSRs sets them; an instruction that completes at lpend with a count above 1 is followed by the one at lpstart,
-    loop 0 first, and takes 1 off the count, unless it traps, jumps, returns or is a branch that is taken. They start
-    with any values. Where an instruction does not jump, the next one that retires must be the one that follows, or
-    mepc must become its address if an interrupt is taken between them.
+    The six registers are kept as the manual says, from what retires alone:
+    :class:`~xpulpnn_sim.sequencing.loop_effects.Effects`, unless it traps. They start with any values. Where an
+    instruction does not jump, the next one that retires must be the one that follows, or mepc must become its address
+    if an interrupt is taken between them.
+
+    The lemmas say that the registers of the core are those kept, after what the instructions in WB and EX do to them,
+    and that each address between fetching and WB is where the instruction before it goes on.
 
     Parameters
     ----------
@@ -35,66 +35,110 @@ def watch_loops(m, core, seen, started):
 
     Returns
     -------
-    dict of str to Value, 1 bit
-        What must stay 0, by parts.
+    Watched
+        What it says.
     """
-    widths = {name: COUNT_BITS if name.startswith("lpcount") else ADDRESS_BITS for name in REGISTERS}
-    kept = {name: Signal(width, name=f"kept_{name}") for name, width in widths.items()}
-    now = {name: Mux(started, kept[name], seen[name][:width]) for name, width in widths.items()}
-    word = Word(core.rvfi_insn)
-    completes = core.rvfi_valid & ~core.rvfi_trap
+    kept = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
+    now = {name: Mux(started, kept[name], seen[name]) for name in REGISTERS}
     # the branch that retires is the last instruction that has left EX
     was_taken = Signal()
     with m.If(seen["ex_leaves"]):
         m.d.sync += was_taken.eq(seen["taken"])
-    goes_on = Signal()
-    m.d.comb += goes_on.eq(completes & ~(word.jumps | word.returns | (word.branches & was_taken)))
-
-    pc = core.rvfi_pc_rdata[:ADDRESS_BITS]
-    again = [(pc[1:] == now[f"lpend{loop}"][1:]) & (now[f"lpcount{loop}"] > 1) & goes_on for loop in range(2)]
-    backs = Signal(2)
-    follows = Signal(ADDRESS_BITS)
-    m.d.comb += [backs.eq(Cat(again[0], again[1] & ~again[0])), follows.eq(pc + Mux(word.compressed, 2, 4))]
-    for loop in range(2):
-        with m.If(backs[loop]):
-            m.d.comb += follows.eq(now[f"lpstart{loop}"])
-
-    sets = completes & word.wide & (word.opcode == _OPCODE)
-    offset = Cat(0, Mux(word.funct3 == _SETUPI, word.rs1, word.top12))
-    immediate_count = Mux(_among(word.funct3, _COUNTI, _SETUPI), word.top12, core.rvfi_rs1_rdata)
-    values = {
-        "lpstart": (_among(word.funct3, _STARTI, _SETUP, _SETUPI), pc + Mux(word.funct3 == _STARTI, offset, 4)),
-        "lpend": (_among(word.funct3, _ENDI, _SETUP, _SETUPI), pc + offset),
-        "lpcount": (_among(word.funct3, _COUNT, _COUNTI, _SETUP, _SETUPI), immediate_count),
-    }
+    completes = core.rvfi_valid & ~core.rvfi_trap
+    wb = Effects(m, "wb", core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, was_taken, now)
     wrong = {}
     for name, old in now.items():
-        kind, loop = name[:-1], int(name[-1])
-        chosen, value = values[kind]
-        accessed = completes & word.accesses_csr & (word.top12 == csr_address(name))
-        operand = Mux(word.funct3[2], word.rs1, core.rvfi_rs1_rdata)
-        written = Mux(word.funct3[1], Mux(word.funct3[0], old & ~operand, old | operand), operand)
-        mask = -1 if kind == "lpcount" else -2
-        m.d.sync += kept[name].eq(old)
-        if kind == "lpcount":
-            with m.If(backs[loop]):
-                m.d.sync += kept[name].eq(old - 1)
-        with m.If(sets & chosen & (word.loop == loop)):
-            m.d.sync += kept[name].eq(value & mask)
-        with m.If(accessed & word.writes_csr):
-            m.d.sync += kept[name].eq(written & mask)
-        wrong[f"reads {name}"] = accessed & core.rvfi_rd_we & (core.rvfi_rd_wdata[: len(old)] != old)
+        m.d.sync += kept[name].eq(Mux(completes, wb.after[name], old))
+        wrong[f"reads {name}"] = completes & wb.accesses[name] & core.rvfi_rd_we & (core.rvfi_rd_wdata != old)
 
-    known, expected = Signal(name="loops_known"), Signal(ADDRESS_BITS, name="loops_expected")
+    known, expected = Signal(name="loops_known"), Signal(32, name="loops_expected")
     # an interrupt may be taken in the cycle in which what is before it retires
-    known_now, expected_now = Mux(core.rvfi_valid, goes_on, known), Mux(core.rvfi_valid, follows, expected)
+    known_now = Mux(core.rvfi_valid, completes & wb.goes_on, known)
+    expected_now = Mux(core.rvfi_valid, wb.follows, expected)
     enters = seen["enter"] & seen["enter_interrupt"]
     m.d.sync += [known.eq(known_now & ~enters), expected.eq(expected_now)]
-    return wrong | {
-        "next instruction": core.rvfi_valid & known & ~core.rvfi_intr & (pc[1:] != expected[1:]),
-        "mepc": enters & known_now & (seen["enter_pc"][1:ADDRESS_BITS] != expected_now[1:]),
+    wrong |= {
+        "next instruction": core.rvfi_valid & known & ~core.rvfi_intr & _differ(core.rvfi_pc_rdata, expected),
+        "mepc": enters & known_now & _differ(seen["enter_pc"], expected_now),
+    }
+    in_wb, in_ex = seen["has_wb"] & ~core.rvfi_trap, seen["has_ex"] & ~seen["ex_trap"]
+    between = {name: Mux(in_wb, wb.after[name], old) for name, old in now.items()}
+    ex = Effects(m, "ex", seen["ex_insn"], seen["ex_pc_rdata"], seen["ex_rs1_rdata"], 0, between, in_ex=True)
+    left = {name: Mux(in_ex, ex.after[name], old) for name, old in between.items()}
+    begun = started & seen["booted"]
+    lemmas = {
+        "nothing is known at first": begun | ~(known | seen["gives_back"]),
+        **{
+            f"reads {name}": implies(in_wb & wb.accesses[name] & core.rvfi_rd_we, core.rvfi_rd_wdata == old)
+            for name, old in now.items()
+        },
+        **_kind_lemmas(seen, in_ex, ex, wb),
+        **_address_lemmas(core, seen, in_ex, ex, in_wb, wb, known, expected),
+        **_count_lemmas(seen, in_ex, ex, in_wb, wb, left),
+        "what is behind a taken branch is dropped": implies(in_wb & wb.word.branches & was_taken, ~seen["has_ex"]),
+    }
+    return Watched(wrong, lemmas)
+
+
+def _differ(one, other):
+    return one[_ADDRESS] != other[_ADDRESS]
+
+
+def _kind_lemmas(seen, in_ex, ex, wb):
+    """What the words of instructions say is what the stages do."""
+    expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
+    kinds = ("branches", "jumps", "returns", "accesses_csr")
+    alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
+    operand = Mux(ex.word.funct3[2], ex.word.rs1, seen["ex_rs1_rdata"])
+    accesses_csr = [
+        seen["ex_csr"] == ex.word.funct3[:2],
+        seen["ex_csr_write"] == ex.word.writes_csr,
+        seen["ex_csr_address"][:_CSR_BITS] == ex.word.top12,
+        seen["ex_base"] == operand,
+        seen["ex_unit"] == Unit.CSR,
+        ~seen["ex_late_we"],
+    ]
+    return {
+        "what is expanded is alike": implies(seen["id_valid"] & seen["id_compressed"], alike, ~sets_up(expanded)),
+        "an access in EX does nothing else": implies(
+            in_ex & seen["ex_access"][0], ~(ex.sets | ex.late | ex.word.jumps)
+        ),
+        "an access in WB does nothing else": implies(seen["lsu_wb_busy"], ~(wb.sets | wb.late | wb.word.jumps)),
+        "a set-up does not wait": implies(in_ex & ex.sets, seen["ex_ready"], ~seen["lsu_wb_busy"]),
+        "branches are branches": implies(in_ex, seen["ex_branch"] == ex.word.branches),
+        "CSR accesses are CSR accesses": implies(in_ex, ex.word.accesses_csr == (seen["ex_csr"] != 0)),
+        "CSR accesses are those of the word": implies(in_ex & ex.word.accesses_csr, *accesses_csr),
     }
 
 
-def _among(value, *numbers):
-    return Cat(value == number for number in numbers).any()
+def _address_lemmas(core, seen, in_ex, ex, in_wb, wb, known, expected):
+    """Each instruction is where the one before it goes on."""
+    has_ex, has_wb, id_pc, if_pc = (seen[name] for name in ("has_ex", "has_wb", "id_pc", "if_pc"))
+    before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
+    before_ex = Mux(has_wb, wb.follows, expected)
+    before_id_known, before_id = Mux(has_ex, in_ex & ex.goes_on, before_ex_known), Mux(has_ex, ex.follows, before_ex)
+    behind_id = (id_pc + Mux(seen["id_compressed"], 2, 4))[:32]
+    return {
+        "IF is behind ID": implies(seen["id_valid"] & ~seen["id_looped"], ~_differ(if_pc, behind_id)),
+        "ID is behind EX": implies(before_id_known, ~_differ(Mux(seen["id_valid"], id_pc, if_pc), before_id)),
+        "EX is behind WB": implies(has_ex & before_ex_known, ~_differ(seen["ex_pc_rdata"], before_ex)),
+        "WB is behind what retired": implies(has_wb & known, ~_differ(core.rvfi_pc_rdata, expected)),
+    }
+
+
+def _count_lemmas(seen, in_ex, ex, in_wb, wb, left):
+    """The registers of the core, and iterations that are counted later or given back after an access has failed."""
+    gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
+    owed = {
+        name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)
+    }
+    dropped = ~seen["id_valid"] & ~seen["has_wb"] & (ex_took == 0)
+    return {
+        "one loop counts": ~Cat(each.all() for each in (late, ex_took, wb_took)).any(),
+        "a failed access gives back": implies(seen["faulted"], gives_back),
+        "giving back takes two cycles": implies(gives_back, ~seen["has_ex"], ~in_wb, seen["faulted"] | dropped),
+        "EX counts late": gives_back | (late == Mux(in_ex & ex.late, ex.backs, 0)),
+        "EX took an iteration": gives_back | (ex_took == Mux(in_ex & ~ex.late, ex.backs, 0)),
+        "WB took an iteration": gives_back | (wb_took == Mux(in_wb & ~wb.late, wb.backs, 0)),
+        **{name: (seen[name] + owed.get(name, 0))[:32] == value for name, value in left.items()},
+    }

@@ -1,10 +1,12 @@
 """Mac&Load: factors and entries of the NN-RF in the order of the program, whatever memory takes (guide, "Mac&Load")."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 
+from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.sequencing.lemmas import Watched, implies
 from xpulpnn_sim.sequencing.words import Word
 
 _ALL_BYTES = 0b1111
@@ -31,60 +33,136 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
 
     Returns
     -------
-    dict of str to Value, 1 bit
-        What must stay 0, by parts.
+    Watched
+        What it says; the lemmas follow the bit through ID, EX and WB.
     """
-    word = Word(core.rvfi_insn)
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
-
-    def is_row(chosen):
-        patterns = [row.pattern for row in rows if chosen(row)]
-        return word.wide & core.rvfi_insn.matches(*patterns) if patterns else Signal()
-
+    use = _Use(core.rvfi_insn, rows)
     completes = Signal(name="nn_completes")
     m.d.comb += completes.eq(core.rvfi_valid & ~core.rvfi_trap)
-    nn_form, parameter = is_row(lambda row: row.op in NN_FORM_OPS), is_row(lambda row: row.loads_parameter)
-    computes_and_updates = is_row(lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
-    raw = core.rvfi_insn
-    act, both = raw[20], raw[23] & raw[24]
-    wgt = FIRST_WEIGHT + Mux(nn_form, raw[21:23], raw[25:27])
-    reloads = computes_and_updates | (nn_form & (raw[23] | raw[24]))
-    entry = Signal(3, name="nn_loaded")
-    with m.If(parameter):
-        m.d.comb += entry.eq(FIRST_PARAMETER + raw[20])
-    with m.Elif(nn_form & raw[23]):
-        m.d.comb += entry.eq(Mux(both, ~act, act))
-    with m.Else():
-        m.d.comb += entry.eq(wgt)
-    loads = completes & (reloads | parameter)
+    loads = completes & use.loads
 
     kept = Signal(name="nn_kept")
-    stored = seen["nn_words"].bit_select(Cat(watched_bit, watched_entry), 1)
+    first = 0 if config.mac_load_nn else FIRST_WEIGHT
+    stored = Cat(Const(0, XLEN * first), seen["nn_words"]).bit_select(Cat(watched_bit, watched_entry), 1)
     now = Mux(started, kept, stored)
     loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
-    m.d.sync += kept.eq(Mux(loads & (entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
+    m.d.sync += kept.eq(Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
 
     # what left EX last is what retires
     used = Signal(2, name="nn_used")
     with m.If(seen["ex_leaves"]):
         m.d.sync += used.eq(Cat(seen[name].bit_select(watched_bit, 1) for name in ("kappa", "lambda")))
-    requantises = completes & is_row(lambda row: row.op in REQUANTISE_OPS)
-    factors = {
-        "activation": (completes & nn_form, act, core.rvfi_nn_act_rdata.bit_select(watched_bit, 1)),
-        "weight": (
-            completes & (nn_form | computes_and_updates),
-            wgt,
-            core.rvfi_nn_wgt_rdata.bit_select(watched_bit, 1),
-        ),
-        "kappa": (requantises, FIRST_PARAMETER, used[0]),
-        "lambda": (requantises, FIRST_PARAMETER + 1, used[1]),
+
+    def bit(word):
+        return word.bit_select(watched_bit, 1)
+
+    factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), used[0], used[1])
+    wrong = {
+        name: completes & here & (number == watched_entry) & (value != now)
+        for name, (here, number, value) in factors.items()
     }
-    wrong = {name: here & (number == watched_entry) & (bit != now) for name, (here, number, bit) in factors.items()}
-    base_moves = (word.rs1 != 0) & (parameter | (word.rs1 != word.rd))
-    wrong["entry"] = completes & ((core.rvfi_nn_we != loads) | (loads & (core.rvfi_nn_addr != entry)))
-    wrong["word"] = loads & (loaded != core.rvfi_mem_rdata.bit_select(watched_bit, 1))
+    moved = core.rvfi_base_we & (core.rvfi_base_addr == use.word.rs1)
+    wrong["entry"] = completes & ((core.rvfi_nn_we != use.loads) | (use.loads & (core.rvfi_nn_addr != use.entry)))
+    wrong["word"] = loads & (loaded != bit(core.rvfi_mem_rdata))
     wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
-    moved = core.rvfi_base_we & (core.rvfi_base_addr == word.rs1)
-    wrong["base"] = loads & Mux(base_moves, ~moved, core.rvfi_base_we)
-    wrong["no access"] = completes & nn_form & ~reloads & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
-    return wrong
+    wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
+    wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
+    ex, in_ex, in_wb = _Use(seen["ex_insn"], rows), seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
+    read_in_ex = ex.factors(
+        bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
+    )
+    loads_watched = in_wb & use.loads & (use.entry == watched_entry)
+    lemmas = {
+        "the entry is as kept": now == stored,
+        "nothing compressed uses the NN-RF": implies(
+            seen["id_valid"] & seen["id_compressed"], ~_Use(seen["id_word"], rows).known
+        ),
+        **_ex_lemmas(seen, in_ex, ex, first),
+        "WB loads what the word says": implies(in_wb, seen["wb_loads"] == use.loads),
+        "WB loads the entry that the word says": implies(in_wb & use.loads, core.rvfi_nn_addr == use.entry),
+        "only an access in WB loads an entry": implies(seen["wb_loads"], in_wb, seen["lsu_wb_busy"]),
+        "a load in WB reads the address in rs1": implies(
+            in_wb & use.loads, core.rvfi_mem_rmask == _ALL_BYTES, core.rvfi_mem_addr == core.rvfi_rs1_rdata
+        ),
+        "a load in WB moves the base": implies(in_wb & use.loads, Mux(use.base_moves, moved, ~core.rvfi_base_we)),
+        "no load in WB moves nothing": implies(in_wb & use.is_idle, ~core.rvfi_base_we, core.rvfi_mem_rmask == 0),
+        **{
+            f"{name} in EX": implies(in_ex & here & (number == watched_entry), value == now, ~loads_watched)
+            for name, (here, number, value) in read_in_ex.items()
+        },
+        **{
+            f"{name} in WB": implies(in_wb & here & (number == watched_entry), value == now)
+            for name, (here, number, value) in factors.items()
+        },
+    }
+    return Watched(wrong, lemmas)
+
+
+def _ex_lemmas(seen, in_ex, ex, first):
+    """What the word of the instruction in EX says about the NN-RF is what EX does; ``first`` entries are not there."""
+    access = LsuCtrl(seen["ex_access"])
+    loads, of_parameter = in_ex & ex.loads, in_ex & ex.parameter
+    return {
+        "EX loads what the word says": implies(in_ex, seen["ex_loads"] == ex.loads),
+        "EX loads the entry that the word says": implies(loads, seen["ex_entry"] + first == ex.entry),
+        "a load in EX is of the word at rs1": implies(
+            loads, access.valid, ~access.we, access.post, access.size == MemSize.WORD
+        ),
+        "a load in EX is at the address in rs1": implies(loads, seen["ex_base"] == seen["ex_rs1_rdata"]),
+        "EX requantises what the word says": implies(
+            in_ex, seen["ex_requantise"][:2] == Cat(ex.parameter, ex.requantises)
+        ),
+        "a load of a parameter moves the base in EX": implies(
+            of_parameter, ~seen["ex_late_we"], seen["ex_we"] == ex.base_moves
+        ),
+        "the base of a parameter is rs1": implies(of_parameter & ex.base_moves, seen["ex_addr"] == ex.word.rs1),
+        "a Mac&Load moves the base in WB": implies(loads & ~ex.parameter, seen["ex_late_we"] == ex.base_moves),
+        "the base of a Mac&Load is rs1": implies(
+            loads & ~ex.parameter & ex.base_moves, seen["ex_late_addr"] == ex.word.rs1
+        ),
+        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ~seen["ex_late_we"]),
+    }
+
+
+class _Use:
+    """What an instruction does with the NN-RF.
+
+    Parameters
+    ----------
+    raw : Value, 32 bits
+        Its word.
+    rows : sequence of Insn
+        The rows of the table that use the NN-RF.
+    """
+
+    def __init__(self, raw, rows):
+        self.word = word = Word(raw)
+
+        def is_row(chosen):
+            patterns = [row.pattern for row in rows if chosen(row)]
+            return word.wide & raw.matches(*patterns) if patterns else Const(0, 1)
+
+        self.known = is_row(lambda row: True)
+        self.nn_form = is_row(lambda row: row.op in NN_FORM_OPS)
+        self.parameter = is_row(lambda row: row.loads_parameter)
+        self.requantises = is_row(lambda row: row.op in REQUANTISE_OPS)
+        self.computes_and_updates = is_row(lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
+        self.act, both = raw[20], raw[23] & raw[24]
+        self.wgt = FIRST_WEIGHT + Mux(self.nn_form, raw[21:23], raw[25:27])
+        reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24]))
+        self.loads = reloads | self.parameter
+        self.is_idle = self.nn_form & ~reloads
+        activation = Mux(both, ~self.act, self.act)
+        product = Mux(self.nn_form & raw[23], activation, self.wgt)
+        self.entry = Mux(self.parameter, FIRST_PARAMETER + raw[20], product)
+        self.base_moves = (word.rs1 != 0) & (self.parameter | (word.rs1 != word.rd))
+
+    def factors(self, activation, weight, kappa, lambda_):
+        """Whether an entry is read, its number, and a bit of what was read, by what it is."""
+        return {
+            "activation": (self.nn_form, self.act, activation),
+            "weight": (self.nn_form | self.computes_and_updates, self.wgt, weight),
+            "kappa": (self.requantises, FIRST_PARAMETER, kappa),
+            "lambda": (self.requantises, FIRST_PARAMETER + 1, lambda_),
+        }

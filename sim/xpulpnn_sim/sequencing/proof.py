@@ -1,4 +1,4 @@
-"""Searches for a sequence of inputs that makes a property fail: the bounded model checker of ABC."""
+"""Proves a property by induction over cycles, or searches for inputs that make it fail, by ABC."""
 
 import hashlib
 import json
@@ -9,20 +9,23 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.files import write_text
-from xpulpnn_sim.riscv_formal.aiger import Named, read_witness
-from xpulpnn_sim.sequencing.gates import PARTS, WRONG, Scene, build_graph, script, top_text
+from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_witness
+from xpulpnn_sim.sequencing.gates import BROKEN, LEMMAS, PARTS, WRONG, Scene, build_graph, script, top_text
 from xpulpnn_sim.sequencing.rules import Rule
+from xpulpnn_sim.sequencing.steps import from_any_state
 from xpulpnn_sim.yosys import Yosys
 
-PASSED, FAILED, UNDECIDED = "passes", "FAILS", "time is up"
+PROVED, PASSED, FAILED, UNDECIDED = "proved", "passes", "FAILS", "time is up"
+"""Verdicts: holds in every cycle; in those searched; does not; they were not searched to the end."""
 
 _GRACE_S = 120.0
 """Time beyond the limit in which ABC may read, simplify and end."""
 
-_RESULT, _WITNESS = "result.json", "example.aiw"
+_RESULT = "result.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Outcome:
     name : str
         The property.
     verdict : str
-        See :data:`PASSED`.
+        See :data:`PROVED`.
     cycle : int
         Of one that fails the cycle after reset in which it does, else the last one searched to its end, or -1.
     seconds : float
@@ -43,6 +46,8 @@ class Outcome:
         What is wrong, if it fails.
     trace : sequence of mapping
         Signals by name in each cycle from reset to where it fails; empty if it does not.
+    broken : sequence of str
+        What a proof of every cycle failed at: parts and lemmas that some state, reached or not, does not keep.
     """
 
     name: str
@@ -51,11 +56,20 @@ class Outcome:
     seconds: float
     parts: Sequence[str] = ()
     trace: Sequence[Mapping[str, int]] = ()
+    broken: Sequence[str] = ()
+
+
+class _Found(NamedTuple):
+    """What a search found: the cycle, if any, the last one searched to its end, and the inputs of each cycle."""
+
+    cycle: int | None
+    deepest: int
+    inputs: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prover:
-    """Searches with some tools, and keeps what it finds.
+    """Proves and searches with some tools, and keeps what it finds.
 
     Parameters
     ----------
@@ -77,8 +91,12 @@ class Prover:
     timeout_s: float
     resume: bool = False
 
-    def prove(self, rule: Rule, scene: Scene, depth: int) -> Outcome:
-        """Search the cycles from reset to ``depth``; raises :class:`ToolError` if a tool fails."""
+    def prove(self, rule: Rule, scene: Scene, depth: int | None = None) -> Outcome:
+        """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
+
+        Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
+        fails.
+        """
         folder = self.folder / rule.name
         text = "\n".join([*scene.modules.values(), top_text(rule, scene), script(rule, scene), repr(rule), str(depth)])
         key = hashlib.sha256(text.encode()).hexdigest()
@@ -87,7 +105,11 @@ class Prover:
             return known
         shutil.rmtree(folder, ignore_errors=True)
         graph = build_graph(rule, scene, folder, self.yosys)
-        outcome = self._search(rule, graph, scene.parts[rule.name], folder, depth)
+        names = scene.parts[rule.name], scene.lemmas[rule.name]
+        outcome = self._induct(rule, graph, names, folder) if depth is None and names[1] else None
+        if outcome is None or outcome.verdict != PROVED:
+            found = self._search(rule, graph, names[0], folder, rule.depth if depth is None else depth)
+            outcome = replace(found, broken=outcome.broken if outcome else ())
         record = {"key": key, "timeout_s": self.timeout_s, "outcome": asdict(outcome)}
         write_text(folder / _RESULT, json.dumps(record, default=list))
         return outcome
@@ -102,33 +124,56 @@ class Prover:
             return None
         return outcome
 
-    def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
-        searched = replace(graph.graph, outputs=[graph.graph.outputs[graph.outputs[WRONG][0]]])
-        (folder / "wrong.aig").write_bytes(searched.binary())
-        (folder / _WITNESS).unlink(missing_ok=True)
-        simplify = "strash; scleanup; dc2"
-        commands = (
-            f"read_aiger wrong.aig; {simplify}; bmc3 -g -v -F {depth + 1} -T {self.timeout_s:.0f}; "
-            f"write_cex -a {_WITNESS}"
-        )
+    def _induct(self, rule: Rule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path) -> Outcome:
+        """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
         began = time.monotonic()
-        text = self._run(commands, folder)
+        wrong = graph.graph.outputs[graph.outputs[BROKEN][0]]
+        step = from_any_state(graph.graph, wrong)
+        shown = replace(graph, graph=step, outputs=_moved(graph.outputs))
+        for name, searched, depth in (("first", replace(graph.graph, outputs=[wrong]), 0), ("step", step, 1)):
+            found = self._explore(name, replace(searched, outputs=searched.outputs[:1]), folder, depth)
+            if found.cycle is not None:
+                last = _replay(graph if name == "first" else shown, found.inputs)[-1]
+                parts, lemmas = names
+                broken = [*_set(parts, last.get(PARTS, 0)), *_set(lemmas, last.get(LEMMAS, 0))]
+                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0, broken=broken)
+            if found.deepest < depth:
+                return Outcome(name=rule.name, verdict=UNDECIDED, cycle=-1, seconds=0)
+        return Outcome(name=rule.name, verdict=PROVED, cycle=-1, seconds=time.monotonic() - began)
+
+    def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
+        """The cycles from reset."""
+        began = time.monotonic()
+        searched = replace(graph.graph, outputs=[graph.graph.outputs[graph.outputs[WRONG][0]]])
+        found = self._explore(WRONG, searched, folder, depth)
         seconds = time.monotonic() - began
+        if found.cycle is not None:
+            trace = _replay(graph, found.inputs)
+            wrong = _set(parts, trace[-1][PARTS])
+            return Outcome(name=rule.name, verdict=FAILED, cycle=found.cycle, seconds=seconds, parts=wrong, trace=trace)
+        verdict = PASSED if found.deepest >= depth else UNDECIDED
+        return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
+
+    def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
+        """Whether the output can be 1 in a cycle up to ``depth``."""
+        (folder / f"{name}.aig").write_bytes(searched.binary())
+        witness = f"{name}.aiw"
+        began = time.monotonic()
+        text = self._run(
+            f"read_aiger {name}.aig; strash; scleanup; dc2; bmc3 -g -v -F {depth + 1} -T {self.timeout_s:.0f}; "
+            f"write_cex -a {witness}",
+            folder,
+            name,
+        )
         deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
         asserted = re.search(r"was asserted in frame (\d+)", text)
         if asserted:
-            witness = read_witness((folder / _WITNESS).read_text(), searched.inputs)
-            trace = _replay(graph, witness)
-            wrong = [name for bit, name in enumerate(parts) if trace[-1][PARTS] >> bit & 1]
-            cycle = int(asserted[1])
-            return Outcome(name=rule.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=wrong, trace=trace)
-        if deepest >= depth:
-            return Outcome(name=rule.name, verdict=PASSED, cycle=deepest, seconds=seconds)
-        if seconds >= self.timeout_s:
-            return Outcome(name=rule.name, verdict=UNDECIDED, cycle=deepest, seconds=seconds)
-        raise ToolError(f"abc must be able to search {rule.name}: see {folder}/abc.log")
+            return _Found(int(asserted[1]), deepest, read_witness((folder / witness).read_text(), searched.inputs))
+        if deepest < depth and time.monotonic() - began < self.timeout_s:
+            raise ToolError(f"abc must be able to search {folder.name}: see {folder}/{name}.log")
+        return _Found(None, deepest, [])
 
-    def _run(self, commands: str, folder: Path) -> str:
+    def _run(self, commands: str, folder: Path, name: str) -> str:
         limit = self.timeout_s + _GRACE_S
         try:
             done = subprocess.run(
@@ -144,8 +189,17 @@ class Prover:
             text = done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             text = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
-        (folder / "abc.log").write_text(text)
+        (folder / f"{name}.log").write_text(text)
         return text
+
+
+def _moved(outputs: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    """Numbers of outputs behind another one."""
+    return {name: {bit: index + 1 for bit, index in bits.items()} for name, bits in outputs.items()}
+
+
+def _set(names: Sequence[str], bits: int) -> list[str]:
+    return [name for bit, name in enumerate(names) if bits >> bit & 1]
 
 
 def _replay(graph: Named, witness: Sequence[Sequence[int]]) -> list[dict[str, int]]:

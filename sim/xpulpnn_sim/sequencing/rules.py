@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 
-ADDRESS_BITS, COUNT_BITS = 6, 3
-"""Bits that addresses of instructions and counts of loops have in ``loops``."""
-
 WINDOW = 44
 """Cycles in which something retires with prompt memories, in ``progress``: a division takes 35."""
 
@@ -32,12 +29,10 @@ class Rule:
         Signals that it needs, out of :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
     first : mapping of str to str
         Registers that start with any values: their bits, ``x`` for any, by ``MODULE/w:REGISTER``.
-    narrow : mapping of str to int
-        Registers of which only some low bits are kept: how many, by the end of the path.
     prompt : bool
         The memories grant at once and answer in the next cycle.
     depth : int
-        Last cycle that is searched unless another is asked for.
+        Last cycle that is searched where the property is not proved of every cycle, unless another is asked for.
     """
 
     name: str
@@ -46,7 +41,6 @@ class Rule:
     cuts: tuple[str, ...]
     sees: tuple[str, ...] = ()
     first: Mapping[str, str] = field(default_factory=dict[str, str])
-    narrow: Mapping[str, int] = field(default_factory=dict[str, int])
     prompt: bool = False
     depth: int = 15
 
@@ -60,6 +54,14 @@ _ALU = ("ex_stage/alu",)
 _NNRF = ("ex_stage/nnrf",)
 _LOADED = ("lsu/w:aligned",)
 _LOOPS = ("hw_loops/w:lp*",)
+_ACCESSES = ("ex_valid", "ex_access", "lsu_outstanding", "lsu_wb_busy", "lsu_second")
+_PIPELINE = ("booted", "if_pc", "id_valid", "id_pc", "id_raw", "id_compressed", "has_ex", "has_wb", "faulted")
+_PIPELINE += ("ex_ready", "ex_branch", "ex_csr", "ex_insn", "ex_pc_rdata", "ex_trap")
+_HANDLERS = ("handler", "intr", "ex_target", "ex_pc_wdata", "ex_intr")
+_NN_STATE = ("id_word", "ex_rs1_rdata", "ex_nn_act_rdata", "ex_nn_wgt_rdata", "ex_base", "ex_we", "ex_addr")
+_NN_STATE += ("ex_late_we", "ex_late_addr", "ex_loads", "ex_entry", "wb_loads", "ex_requantise")
+_LOOP_STATE = ("id_word", "ex_rs1_rdata", "ex_base", "ex_csr_write", "ex_csr_address", "ex_unit", "ex_late_we")
+_LOOP_STATE += ("late", "ex_took", "wb_took", "gives_back", "id_looped")
 _TRAPS = ("enter", "enter_interrupt", "enter_pc")
 _LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
@@ -72,17 +74,11 @@ def _any(high: int, low: int = 0) -> str:
 _LOOPS_RULE = Rule(
     name="loops",
     says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
-    limits=f"addresses of {ADDRESS_BITS} bits, counts of {COUNT_BITS}",
     cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
-    sees=(*_LOOP_REGISTERS, "ex_leaves", "taken", *_TRAPS),
+    sees=(*_LOOP_REGISTERS, "ex_leaves", "taken", *_TRAPS, *_ACCESSES, *_PIPELINE, *_LOOP_STATE),
     first={
-        **{f"hw_loops/w:{name}{loop}": _any(ADDRESS_BITS, 1) for name in ("lpstart", "lpend") for loop in range(2)},
-        **{f"hw_loops/w:lpcount{loop}": _any(COUNT_BITS) for loop in range(2)},
-    },
-    narrow={
-        "prefetch.position": ADDRESS_BITS - 1,
-        **{f"hwloops.{name}{loop}": ADDRESS_BITS for name in ("lpstart", "lpend") for loop in range(2)},
-        **{f"hwloops.lpcount{loop}": COUNT_BITS for loop in range(2)},
+        **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
+        **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
     },
 )
 
@@ -90,7 +86,7 @@ _NN_RULE = Rule(
     name="mac_load",
     says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
-    sees=("ex_leaves", "nn_words", "kappa", "lambda"),
+    sees=("ex_leaves", "nn_words", "kappa", "lambda", *_ACCESSES, *_PIPELINE, *_NN_STATE),
     first={"nn_rf/w:nn_*": _any(32)},
 )
 
@@ -99,12 +95,13 @@ _COMMON = (
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
         cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
+        sees=(*_ACCESSES, "lsu_crosses", "fetch_live", "fetch_drops", "fetch_held"),
     ),
     Rule(
         name="interrupts",
         says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
         cuts=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc"),
+        sees=("mie_bits", "mstatus_bits", "mtvec_bits", "mepc_bits", "enter_pc", *_ACCESSES, *_PIPELINE, *_HANDLERS),
     ),
     Rule(
         name="progress",

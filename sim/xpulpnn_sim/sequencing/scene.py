@@ -9,6 +9,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.sequencing.bus import watch_bus
 from xpulpnn_sim.sequencing.interrupts import watch_interrupts
+from xpulpnn_sim.sequencing.lemmas import Watched, access_lemmas, fetch_lemmas, pipeline_lemmas
 from xpulpnn_sim.sequencing.loops import watch_loops
 from xpulpnn_sim.sequencing.nn_entries import watch_nn_entries
 from xpulpnn_sim.sequencing.progress import watch_progress
@@ -21,6 +22,12 @@ FETCHES, ACCESSES = 4, 1
 _OUTSTANDING = 8
 _PARTS = 12
 """Parts of a property at most."""
+
+_LEMMAS = 64
+"""Lemmas of a property at most."""
+
+_MAY_BE_MISSING = ("kappa", "lambda", "ex_requantise")
+"""Signals of units that a core with the properties need not have."""
 
 
 class Scene(wiring.Component):
@@ -49,6 +56,8 @@ class Scene(wiring.Component):
         The retirement port.
     wrong_* : Out
         Of each property what must stay 0, a bit for each part.
+    broken_* : Out
+        Of each property the lemmas that do not hold, a bit for each.
     """
 
     def __init__(self, config):
@@ -61,7 +70,8 @@ class Scene(wiring.Component):
         ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
         ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
-        self.parts = {}
+        ports |= {f"broken_{rule.name}": Out(_LEMMAS) for rule in rules(config)}
+        self.parts, self.lemmas = {}, {}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -78,21 +88,27 @@ class Scene(wiring.Component):
             *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
         ]
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
-        seen |= {name: seen.get(name, Const(0, XLEN)) for name in ("kappa", "lambda")}
+        seen |= {name: seen.get(name, Const(0, XLEN)) for name in _MAY_BE_MISSING}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
-        wrong = {
-            "obi": watch_bus(m, "instr", core.instr, fetches, FETCHES)
-            | watch_bus(m, "data", core.data, accesses, ACCESSES),
-            "interrupts": watch_interrupts(m, core, seen, self.irq),
-            "progress": watch_progress(m, core, seen, WINDOW),
+        accessing, flowing = access_lemmas(seen, accesses), pipeline_lemmas(core, seen, started)
+        bus = watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES)
+        watched = {
+            "obi": Watched(bus, accessing | fetch_lemmas(seen, fetches)),
+            "interrupts": watch_interrupts(m, core, seen, self.irq).given(accessing | flowing),
+            "progress": Watched(watch_progress(m, core, seen, WINDOW), {}),
         }
         if self.config.xpulpv2:
-            wrong["loops"] = watch_loops(m, core, seen, started)
+            watched["loops"] = watch_loops(m, core, seen, started).given(accessing | flowing)
         if self.config.mac_load:
-            watched = self.watched_entry, self.watched_bit
-            wrong["mac_load"] = watch_nn_entries(m, core, seen, started, *watched, self.config)
-        self.parts = {name: [*parts] for name, parts in wrong.items()}
-        m.d.comb += [getattr(self, f"wrong_{name}").eq(Cat(*parts.values())) for name, parts in wrong.items()]
+            found = watch_nn_entries(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
+            watched["mac_load"] = found.given(accessing | flowing)
+        for name, (wrong, lemmas) in watched.items():
+            self.parts[name], self.lemmas[name] = [*wrong], [*lemmas]
+            broken = Cat(~lemma for lemma in lemmas.values())
+            m.d.comb += [
+                getattr(self, f"wrong_{name}").eq(Cat(*wrong.values())),
+                getattr(self, f"broken_{name}").eq(broken),
+            ]
         return m
 
     def _bus(self, m, name, port):

@@ -5,8 +5,16 @@ from typing import NamedTuple
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS
+from xpulpnn.isa.retirement import WIDTHS
 
 _NNRF = "core.backend.ex_stage.nnrf"
+_TAP = "core.backend.rvfi_tap"
+_RECORD = ("insn", "pc_rdata", "pc_wdata", "trap", "intr", "rs1_rdata", "nn_act_rdata", "nn_wgt_rdata")
+"""Fields of the record of the instruction in EX; those of the one in WB are on the retirement port."""
+
+_PREFETCH = "core.if_stage.prefetch"
+_LSU = ("outstanding", "wb_busy", "second", "crosses")
+_FETCHING = {"live": 3, "drops": 3, "held": 1}
 
 
 class Seen(NamedTuple):
@@ -38,15 +46,54 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         "mstatus_bits": Seen(2, ("core.csr_file.mstatus_bits",)),
         "mtvec_bits": Seen(25, ("core.csr_file.mtvec_bits",)),
         "mepc_bits": Seen(31, ("core.csr_file.mepc_bits",)),
+        "id_valid": Seen(1, ("core.if_stage.insn__valid",)),
+        "id_pc": Seen(32, ("core.if_stage.insn__payload__pc",)),
+        "if_pc": Seen(32, ("core.if_stage.prefetch.pc",)),
+        "booted": Seen(1, ("core.controller.started",)),
+        "faulted": Seen(1, ("core.controller.faulted",)),
+        "handler": Seen(32, ("core.csr_file.handler",)),
+        "intr": Seen(1, ("core.intr",)),
+        # the emitted text names the register after what it becomes
+        "has_ex": Seen(1, (f"{_TAP}.wb_valid_value",)),
+        "has_wb": Seen(1, (f"{_TAP}.wb_valid",)),
+        **{f"ex_{name}": Seen(WIDTHS[name], (f"{_TAP}.ex_{name}",)) for name in _RECORD},
+        "ex_valid": Seen(1, ("core.backend.id_stage.id_ex__valid",)),
+        "ex_ready": Seen(1, (f"{_TAP}.ex_ready",)),
+        "ex_target": Seen(32, ("core.backend.id_stage.id_ex__op_c",)),
+        "id_raw": Seen(32, ("core.if_stage.id_raw",)),
+        "id_compressed": Seen(1, ("core.if_stage.insn__payload__compressed",)),
+        "id_word": Seen(32, ("core.if_stage.insn__payload__word",)),
+        "ex_base": Seen(32, ("core.backend.id_stage.id_ex__op_a",)),
+        "ex_we": Seen(1, ("core.backend.id_stage.id_ex__ex_we",)),
+        "ex_addr": Seen(5, ("core.backend.id_stage.id_ex__ex_addr",)),
+        "ex_late_we": Seen(1, ("core.backend.id_stage.id_ex__wb_we",)),
+        "ex_late_addr": Seen(5, ("core.backend.id_stage.id_ex__wb_addr",)),
+        "ex_csr_write": Seen(1, ("core.backend.id_stage.id_ex__csr_write",)),
+        "ex_csr_address": Seen(32, ("core.backend.id_stage.id_ex__op_b",)),
+        "ex_unit": Seen(3, ("core.backend.ex_stage.ctrl_unit",)),
+        "ex_csr": Seen(2, ("core.backend.id_stage.id_ex__csr",)),
+        "ex_branch": Seen(1, ("core.backend.id_stage.id_ex__branch",)),
+        "ex_access": Seen(6, ("core.backend.id_stage.id_ex__lsu",)),
+        **{f"lsu_{name}": Seen(1, (f"core.backend.lsu.{name}",)) for name in _LSU},
+        **{f"fetch_{name}": Seen(width, (f"{_PREFETCH}.{name}",)) for name, width in _FETCHING.items()},
     }
     if config.xpulpv2:
         names = [f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount")]
         found |= {name: Seen(32, (f"core.hwloops.{name}",)) for name in names}
+        found |= {name: Seen(2, (f"core.hwloops.{name}",)) for name in ("late", "ex_took", "wb_took")}
+        found |= {
+            "gives_back": Seen(1, ("core.hwloops.gives_back",)),
+            "id_looped": Seen(1, ("core.if_stage.id_looped",)),
+        }
     if config.mac_load:
+        found["ex_loads"] = Seen(1, ("core.backend.id_stage.id_ex__nn_we",))
+        found["ex_entry"] = Seen(config.nn_addr_bits, ("core.backend.id_stage.id_ex__nn_addr",))
+        found["wb_loads"] = Seen(1, ("core.backend.wb_stage.nn_pending",))
         activations = [f"nn_act{index}" for index in range(NNRF_ACTIVATIONS)] if config.mac_load_nn else []
         words = [*activations, *(f"nn_wgt{index}" for index in range(NNRF_WEIGHTS))]
         words += ["nn_kappa", "nn_lambda"] if config.requantise else []
         found["nn_words"] = Seen(32 * len(words), tuple(f"{_NNRF}.{name}" for name in words))
     if config.requantise:
+        found["ex_requantise"] = Seen(5, ("core.backend.id_stage.id_ex__requantise",))
         found |= {name: Seen(32, (f"{_NNRF}.nn_{name}",)) for name in ("kappa", "lambda")}
     return found

@@ -1,0 +1,95 @@
+"""What holds inside the core in every cycle: keeps an induction away from states that the core does not reach."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat
+
+from xpulpnn.core.control import LsuCtrl, MemSize
+from xpulpnn.core.prefetch import DEPTH
+
+
+class Watched(NamedTuple):
+    """What a property says.
+
+    Parameters
+    ----------
+    wrong : mapping of str to Value, 1 bit
+        What must stay 0, by parts.
+    lemmas : mapping of str to Value, 1 bit
+        What holds in every cycle and helps to prove it.
+    """
+
+    wrong: Mapping[str, Any]
+    lemmas: Mapping[str, Any]
+
+    def given(self, lemmas):
+        """The same with more lemmas."""
+        return Watched(self.wrong, {**lemmas, **self.lemmas})
+
+
+def implies(condition, *claims):
+    """Whether claims of 1 bit hold if a condition does."""
+    return ~condition | Cat(claims).all()
+
+
+def access_lemmas(seen, under_way):
+    """Accesses of data.
+
+    Parameters
+    ----------
+    seen : mapping of str to Value
+        Signals of the core, see :mod:`~xpulpnn_sim.sequencing.seen`.
+    under_way : Value
+        Accesses granted and not answered.
+
+    Returns
+    -------
+    dict of str to Value, 1 bit
+        What holds in every cycle.
+    """
+    access = LsuCtrl(seen["ex_access"])
+    outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
+    return {
+        "accesses under way are counted": under_way == outstanding,
+        "an access in WB is under way": implies(wb_busy, outstanding),
+        "what is under way is in WB or half made": implies(outstanding, wb_busy | second),
+        "an access in EX is an instruction": implies(access.valid, seen["ex_valid"]),
+        "an access has a size": implies(access.valid, Cat(access.size == size for size in MemSize).any()),
+        "a second half is of an access": implies(second, access.valid),
+    }
+
+
+def fetch_lemmas(seen, under_way):
+    """Fetches; parameters as of :func:`access_lemmas`."""
+    fetches = seen["fetch_live"] + seen["fetch_drops"]
+    return {
+        "fetches under way are counted": under_way == fetches,
+        "few fetches are under way": fetches <= DEPTH,
+        "a fetch that waits for its grant has room": implies(seen["fetch_held"], fetches < DEPTH),
+        "a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"]),
+    }
+
+
+def pipeline_lemmas(core, seen, started):
+    """What the stages hold, and the records of it.
+
+    Parameters
+    ----------
+    core : Core
+        With the retirement port, on which is what WB holds.
+    seen : mapping of str to Value
+        Signals of the core.
+    started : Value, 1 bit
+        0 in the first cycle.
+    """
+    id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
+    return {
+        "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
+        "EX is recorded": seen["ex_valid"] == (has_ex & ~seen["ex_trap"]),
+        "an access in WB is recorded": implies(seen["lsu_wb_busy"], has_wb, ~core.rvfi_trap),
+        "WB is empty behind the first half of an access": implies(seen["lsu_second"], ~has_wb),
+        "a trap does not wait": implies(has_ex & seen["ex_trap"], seen["ex_ready"], ~id_valid),
+        "a failed access is recorded": implies(seen["faulted"], has_wb, core.rvfi_trap, ~has_ex),
+        "what is not compressed has low bits 11": implies(id_valid, seen["id_compressed"] ^ seen["id_raw"][:2].all()),
+    }

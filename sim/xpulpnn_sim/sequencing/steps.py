@@ -1,0 +1,38 @@
+"""A graph of gates that starts in any state: the step of an induction over clock cycles."""
+
+from xpulpnn_sim.riscv_formal.aiger import Aiger
+from xpulpnn_sim.riscv_formal.graph import TRUE, Graph
+
+
+def from_any_state(graph: Aiger, wrong: int) -> Aiger:
+    """The same from any state in which nothing is wrong.
+
+    Parameters
+    ----------
+    graph : Aiger
+        The gates.
+    wrong : int
+        Literal of what must stay 0.
+
+    Returns
+    -------
+    Aiger
+        A graph with an output before the others: something is wrong in a later cycle. Its first inputs are those of
+        ``graph``; the others are the latches in the first cycle.
+    """
+    made = Graph()
+    inputs = [made.input() for _ in range(graph.inputs)]
+    later, began_well = made.latch(0), made.latch(0)
+    latches = [made.latch(0) for _ in graph.latches]
+    state = [made.choose(later, latch, made.input()) for latch in latches]
+    found = made.copy(graph, [*inputs, *state])
+
+    def there(literal: int) -> int:
+        return found[literal >> 1] ^ literal & 1
+
+    for latch, (following, _) in zip(latches, graph.latches, strict=True):
+        made.follow(latch, there(following))
+    made.follow(later, TRUE)
+    made.follow(began_well, made.choose(later, began_well, there(wrong) ^ 1))
+    shown = [there(literal) for literal in graph.outputs]
+    return made.aiger(bad=[], outputs=[made.both(began_well, there(wrong)), *shown])
