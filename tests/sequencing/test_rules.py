@@ -1,7 +1,6 @@
 """The properties between instructions: what they see, refuse and find."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,10 @@ from xpulpnn.config import preset
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.errors import InputError
 from xpulpnn_sim import cli
-from xpulpnn_sim.abc_tool import ABC_PROGRAMS
 from xpulpnn_sim.faulty.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.sequencing.bus import watch_bus
 from xpulpnn_sim.sequencing.progress import watch_progress
+from xpulpnn_sim.sequencing.proof import PASSED, PROVED, Outcome, Prover
 from xpulpnn_sim.sequencing.rules import rules
 
 
@@ -107,20 +106,19 @@ def test_list(capsys: pytest.CaptureFixture[str]):
     assert shown == ["property", "loops", "obi", "interrupts", "progress"]
 
 
-@pytest.mark.flow
-@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
-@pytest.mark.skipif(
-    not shutil.which("yosys"), reason="yosys is not installed: the wheel would take several times as long"
-)
-def test_a_fault_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    fault = next(each for each in SEQUENCE_FAULTS if each.name == "a redirect changes a waiting request")
-    monkeypatch.setattr("xpulpnn_sim.commands.sequences.SEQUENCE_FAULTS", (fault,))
-    words = ["sequences", "obi", "--preset", "xpulpnn2", "--faults", "--depth", "6", "--yosys", "native"]
-    words += ["-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
+@pytest.mark.unit
+def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    found = {
+        "obi": Outcome(name="obi", verdict=PROVED, cycle=-1, seconds=1.5),
+        "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
+    }
+    monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
+    monkeypatch.setattr("xpulpnn_sim.commands.sequences.emit_scene", lambda config: None)
+    monkeypatch.setattr("xpulpnn_sim.commands.sequences.find_abc", lambda: "abc")
+    words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
-    assert "found: instr request changed" in " ".join(capsys.readouterr().out.split())
-    (record,) = json.loads((tmp_path / "found.json").read_text())["properties"]
-    assert record["verdict"] == "FAILS"
-    assert record["cycle"] <= 6
-    (waveform,) = tmp_path.glob("faults/*/obi/example.vcd")
-    assert waveform.stat().st_size > 1000
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {"loops 15 2.0 passes", "obi any 1.5 proved"} <= {*lines}
+    assert "loops is not proved of every cycle: EX counts late" in lines
+    records = json.loads((tmp_path / "found.json").read_text())["properties"]
+    assert [(each["property"], each["verdict"]) for each in records] == [("loops", "passes"), ("obi", "proved")]

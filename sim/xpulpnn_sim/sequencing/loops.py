@@ -134,6 +134,7 @@ def _count_lemmas(seen, in_ex, ex, in_wb, wb, left):
     }
     dropped = ~seen["id_valid"] & ~seen["has_wb"] & (ex_took == 0)
     return {
+        "addresses are even": ~Cat(seen[name][0] for name in REGISTERS if name not in owed).any(),
         "one loop counts": ~Cat(each.all() for each in (late, ex_took, wb_took)).any(),
         "a failed access gives back": implies(seen["faulted"], gives_back),
         "giving back takes two cycles": implies(gives_back, ~seen["has_ex"], ~in_wb, seen["faulted"] | dropped),

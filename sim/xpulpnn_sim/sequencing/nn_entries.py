@@ -37,7 +37,7 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
         What it says; the lemmas follow the bit through ID, EX and WB.
     """
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
-    use = _Use(core.rvfi_insn, rows)
+    use = _Use(m, "wb", core.rvfi_insn, rows)
     completes = Signal(name="nn_completes")
     m.d.comb += completes.eq(core.rvfi_valid & ~core.rvfi_trap)
     loads = completes & use.loads
@@ -68,7 +68,11 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
     wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
     wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
-    ex, in_ex, in_wb = _Use(seen["ex_insn"], rows), seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
+    ex, in_ex, in_wb = (
+        _Use(m, "ex", seen["ex_insn"], rows),
+        seen["has_ex"] & ~seen["ex_trap"],
+        seen["has_wb"] & ~core.rvfi_trap,
+    )
     read_in_ex = ex.factors(
         bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
     )
@@ -76,7 +80,7 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     lemmas = {
         "the entry is as kept": now == stored,
         "nothing compressed uses the NN-RF": implies(
-            seen["id_valid"] & seen["id_compressed"], ~_Use(seen["id_word"], rows).known
+            seen["id_valid"] & seen["id_compressed"], ~_Use(m, "id", seen["id_word"], rows).any
         ),
         **_ex_lemmas(seen, in_ex, ex, first),
         "WB loads what the word says": implies(in_wb, seen["wb_loads"] == use.loads),
@@ -130,32 +134,41 @@ class _Use:
 
     Parameters
     ----------
+    m : Module
+        Takes the logic.
+    prefix : str
+        For its signals.
     raw : Value, 32 bits
         Its word.
     rows : sequence of Insn
         The rows of the table that use the NN-RF.
     """
 
-    def __init__(self, raw, rows):
+    def __init__(self, m, prefix, raw, rows):
         self.word = word = Word(raw)
 
-        def is_row(chosen):
-            patterns = [row.pattern for row in rows if chosen(row)]
-            return word.wide & raw.matches(*patterns) if patterns else Const(0, 1)
+        def known(name, value):
+            signal = Signal(len(value), name=f"{prefix}_{name}")
+            m.d.comb += signal.eq(value)
+            return signal
 
-        self.known = is_row(lambda row: True)
-        self.nn_form = is_row(lambda row: row.op in NN_FORM_OPS)
-        self.parameter = is_row(lambda row: row.loads_parameter)
-        self.requantises = is_row(lambda row: row.op in REQUANTISE_OPS)
-        self.computes_and_updates = is_row(lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
+        def is_row(name, chosen):
+            patterns = [row.pattern for row in rows if chosen(row)]
+            return known(name, word.wide & raw.matches(*patterns) if patterns else Const(0, 1))
+
+        self.any = is_row("uses", lambda row: True)
+        self.nn_form = is_row("nn_form", lambda row: row.op in NN_FORM_OPS)
+        self.parameter = is_row("parameter", lambda row: row.loads_parameter)
+        self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
+        self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
         self.act, both = raw[20], raw[23] & raw[24]
         self.wgt = FIRST_WEIGHT + Mux(self.nn_form, raw[21:23], raw[25:27])
         reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24]))
-        self.loads = reloads | self.parameter
+        self.loads = known("loads", reloads | self.parameter)
         self.is_idle = self.nn_form & ~reloads
         activation = Mux(both, ~self.act, self.act)
         product = Mux(self.nn_form & raw[23], activation, self.wgt)
-        self.entry = Mux(self.parameter, FIRST_PARAMETER + raw[20], product)
+        self.entry = known("entry", Mux(self.parameter, FIRST_PARAMETER + raw[20], product))
         self.base_moves = (word.rs1 != 0) & (self.parameter | (word.rs1 != word.rd))
 
     def factors(self, activation, weight, kappa, lambda_):
