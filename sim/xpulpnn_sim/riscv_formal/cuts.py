@@ -41,6 +41,7 @@ FACTORS = Cut("dot products", (*_of("ex_stage", "dotp_result"), *_of("id_stage",
 RESULTS = Cut("results", _of("ex_stage", "result"))
 ALU = Cut("results of the ALU", _of("ex_stage", "alu_result"))
 SUMS = Cut("addresses", _of("ex_stage", "sum"))
+PLACES = Cut("bases and targets of branches", ("lsu/ex_base", "controller/branch__target"))
 COMPARISONS = Cut("comparisons", _of("ex_stage", "comparison"))
 LOADS = Cut("loaded values", _of("lsu", "wb_rdata"))
 CSRS = Cut("CSRs", _of("ex_stage", "csr_rdata"))
@@ -64,10 +65,12 @@ IDLE_LOOPS = Cut("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS),
 _VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
 _PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
 
-MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
+_MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
+
+MOVES = (*_MOVES, PLACES)
 """For the ways of values through the pipeline: none is made, and all that values decide is free."""
 
-ORDER = (*MOVES, REGISTERS, FORWARDED)
+ORDER = (*_MOVES, REGISTERS, FORWARDED)
 """For what retires when."""
 
 ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
@@ -88,7 +91,7 @@ ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))
 CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)
 """For CSRs: their contents stay."""
 
-EVERY = tuple(dict.fromkeys((*ORDER, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
+EVERY = tuple(dict.fromkeys((*ORDER, *MOVES, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
 """All that a check may cut."""
 
 
