@@ -22,7 +22,6 @@ from xpulpnn_sim.golden.tcdm import Queue
 
 _TRANSFERS = 40
 _WORDS = 4
-_FAILING = 0.25
 _RESETS = 30
 _QUIET = 4
 _CYCLE_LIMIT = 20_000
@@ -38,7 +37,7 @@ class Words:
     own : sequence of sequence of sequence of int
         Addresses of the words of each initiator in each place.
     failing : set of int
-        Those of which every access fails.
+        Those of which every access fails, one of each initiator in each place.
     holes : sequence of int
         Addresses where nothing is, each a bit away from a place.
     """
@@ -51,18 +50,21 @@ class Words:
         """Words that nobody has written yet."""
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
-    def transfers(self, initiator: int, rng: Random) -> list[Transfer]:
-        """Accesses of an initiator, to each place and to nothing equally often."""
+    def transfers(self, initiator: int, rng: Random, part: int) -> list[Transfer]:
+        """Accesses of an initiator: to its words at random, and to a part of the holes, one for each timing."""
         eager = rng.getrandbits(1)
+        addresses = [rng.choice(rng.choice(self.own[initiator])) for _ in range(_TRANSFERS)]
+        addresses += self.holes[part :: len(_TIMINGS)]
+        rng.shuffle(addresses)
         return [
             Transfer(
-                rng.choice(rng.choice([*self.own[initiator], *([self.holes] if self.holes else [])])),
+                address,
                 rng.getrandbits(1),
                 rng.choice((ALL_BYTES, rng.getrandbits(4))),
                 rng.getrandbits(32),
                 0 if eager else rng.choice((0, 0, 1, 5)),
             )
-            for _ in range(_TRANSFERS)
+            for address in addresses
         ]
 
     def expected(self, transfer: Transfer, memory: WordMemory) -> int:
@@ -84,7 +86,7 @@ def _words(initiators: int, rng: Random) -> Words:
     """Words anywhere in every place."""
     pools = [rng.sample(block[::WORD_BYTES], initiators * _WORDS) for block in _blocks()]
     own = [[pool[number::initiators] for pool in pools] for number in range(initiators)]
-    failing = {address for pool in pools for address in pool if rng.random() < _FAILING}
+    failing = {words[0] for places in own for words in places}
     away = [
         rng.choice(block[::WORD_BYTES]) ^ 1 << bit
         for block in _blocks()
@@ -116,25 +118,25 @@ class Bus:
     ----------
     dut : handle
         The unit, just reset.
-    timing : ObiTiming
-        Of the memories.
+    timing : int
+        Of the memories, and which part of the holes is accessed.
     rng : Random
         Source of words, transfers and stalls.
     """
 
-    def __init__(self, dut: Dut, timing: ObiTiming, rng: Random) -> None:
+    def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()
         names: list[str] = data["initiators"]
         places: list[dict[str, Any]] = data["places"]
         self.words = _words(len(names), rng)
         self.ports = {
             place["port"]: ObiResponder(
-                dut, place["port"], self.words.memory(), timing, rng, outstanding=data["outstanding"]
+                dut, place["port"], self.words.memory(), _TIMINGS[timing], rng, outstanding=data["outstanding"]
             )
             for place in places
         }
         self.initiators = [ObiInitiator(dut, name) for name in names]
-        self.plans = [self.words.transfers(number, rng) for number in range(len(names))]
+        self.plans = [self.words.transfers(number, rng, timing) for number in range(len(names))]
         self._turns = Turns(dut, names)
 
     def enter(self, stack: ExitStack) -> None:
@@ -150,7 +152,7 @@ class Bus:
 async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
     """Every access arrives once, unchanged, at its place, and its answer at its initiator."""
     rng, board = await start(dut), Scoreboard()
-    bus = Bus(dut, _TIMINGS[timing], rng)
+    bus = Bus(dut, timing, rng)
     with ExitStack() as stack:
         bus.enter(stack)
         for initiator in bus.initiators:
@@ -179,7 +181,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
     for _ in range(_RESETS):
         with ExitStack() as stack:
-            Bus(dut, _TIMINGS[1], rng).enter(stack)
+            Bus(dut, 1, rng).enter(stack)
             for _ in range(rng.randint(2, 12)):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
