@@ -31,3 +31,10 @@ def test_dotp():
     (one,) = OCCURRING["dotp"](preset("ri5cy")).situations
     # two formats; unsigned, mixed and signed; with and without an accumulator
     assert len(set(one.values["ctrl"])) == 2 * 3 * 2
+
+
+def test_mult():
+    found = OCCURRING["mult"](preset("xpulpnn2")).situations
+    done = [one.values for one in found if one.values.get("done") == {1}]
+    # the field of the number of places is 1 in all instructions that do not shift
+    assert sorted(set(values.get("shamt", {-1})) == {1} for values in done) == [False, True]

@@ -24,6 +24,10 @@ from xpulpnn_sim.formal.mutant_proof import Alone, Answered, Held, Situation
 _NO_REGISTER = 0x1F << 20
 """The field rs2 as bits of a word."""
 
+_SHIFT_LSB = 25
+_SHIFT = 0x1F << _SHIFT_LSB
+"""The field of the number of places as bits of a word."""
+
 _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
 
 
@@ -92,35 +96,45 @@ def _alu(config: CoreConfig) -> Occurring:
     )
 
 
-def _serial(words: Collection[int], *held: str) -> Occurring:
-    """A unit that begins with ``start``, is ``done``, and leaves when ``take`` says so."""
+def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> Occurring:
+    """A unit that begins with ``start``, is ``done``, and leaves when ``take`` says so; one of ``controls`` occurs."""
     operands = ("ctrl", "op_a", "op_b", *held)
     return Occurring(
         situations=[
             Situation(values={"start": {0}, "take": {0, 1}}, outputs=()),
-            Situation(values={"start": {1}, "done": {0}, "take": {0}, "ctrl": words}, outputs=("done",)),
-            Situation(values={"start": {1}, "done": {1}, "ctrl": words}, outputs=("done", "result")),
+            *(Situation(values={"start": {1}, "done": {0}, "take": {0}, **one}, outputs=("done",)) for one in controls),
+            *(Situation(values={"start": {1}, "done": {1}, **one}, outputs=("done", "result")) for one in controls),
         ],
         held=[Held(words=operands, during="start", until=("done", "take"))],
     )
 
 
 def _mult(config: CoreConfig) -> Occurring:
-    words: dict[bool, set[int]] = {False: set(), True: set()}
+    words: dict[tuple[bool, frozenset[int] | None], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         if fields["ex.unit"] is Unit.MULT:
-            words[insn.requantises].add(_word(MultCtrl, fields, "ex.mult."))
-    plain = _serial(words[False], "op_c", "shamt")
+            words[insn.requantises, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
+    controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
+    for (requantises, places), found in words.items():
+        controls[requantises].append({"ctrl": found} | ({} if places is None else {"shamt": places}))
+    plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
     situations = [Situation(values={**one.values, "requantise": {0}}, outputs=one.outputs) for one in plain.situations]
-    both = Situation(values={"start": {1}, "requantise": {1}, "ctrl": words[True]})
-    return Occurring(situations=[*situations, both], held=plain.held)
+    both = [Situation(values={"start": {1}, "requantise": {1}, **one}) for one in controls[True]]
+    return Occurring(situations=[*situations, *both], held=plain.held)
+
+
+def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
+    """Values that the number of places to shift by can have, a field of the instruction; None for any."""
+    if fields.get("shamt_rs2") or insn.mask & _SHIFT != _SHIFT:
+        return None
+    return frozenset({(insn.match & _SHIFT) >> _SHIFT_LSB})
 
 
 def _div(config: CoreConfig) -> Occurring:
     found = {_word(DivCtrl, fields, "ex.div.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DIV}
-    return _serial(found)
+    return _serial([{"ctrl": found}])
 
 
 def _dotp(config: CoreConfig) -> Occurring:
