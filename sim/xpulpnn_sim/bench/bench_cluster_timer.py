@@ -23,6 +23,7 @@ _STRETCH = 25
 _SLOW = 0.3
 _CASCADES = 0.5
 _LONG_GAPS = 0.1
+_SHORTENED = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES
 """Offset without a register."""
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
@@ -54,6 +55,16 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
     return Transfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
 
 
+def _shortened(rng: Random) -> Iterator[Transfer]:
+    """A prescaler period that becomes shorter than what has passed of it: the prescaler runs through its end."""
+    config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
+    whole = (1 << TIMER_PRESCALE_BITS) - 1
+    for period, gap in ((whole, 0), (rng.randrange(whole // 8), rng.randint(whole // 2, whole))):
+        value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
+        yield Transfer(TIMER + config, 1, value=value, gap=gap)
+    yield Transfer(TIMER + count, gap=whole + rng.randrange(whole))
+
+
 def _transfers(rng: Random) -> Iterator[Transfer]:
     """Stretches of transfers around 0, the end of the count, and anything."""
     for _ in range(_TRANSFERS // _STRETCH):
@@ -69,6 +80,8 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
             yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
             yield Transfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
             yield Transfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
+        if rng.random() < _SHORTENED:
+            yield from _shortened(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
 
 
