@@ -15,7 +15,7 @@ from xpulpnn_sim.bench.obi import OUTSTANDING_LIMIT, ObiTiming
 PART_BYTES = 8
 """What can be read or not as a whole."""
 
-_SPREAD = 0x9E37_79B1
+_SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
 _PATIENCE = 600
 """Cycles without an answer that count as a hang."""
 
@@ -56,8 +56,8 @@ class ChangingCode:
         return max(self._settled, self._settled_lines.get(address // ICACHE_LINE_BYTES, 0))
 
     def word(self, address: int, generation: int) -> int:
-        """The aligned word at ``address`` in a generation."""
-        return ((address + generation) * _SPREAD + generation) & WORD_MASK
+        """The aligned word at ``address`` in a generation: every bit is 0 and 1 somewhere."""
+        return (address // WORD_BYTES * _SPREAD ^ generation * _CHANGE) & WORD_MASK
 
     def read(self, address: int, size: int) -> int:
         """The ``size`` bytes at ``address``, now."""
