@@ -35,7 +35,7 @@ pytestmark = [
 
 # "less" adds nothing to z; the count goes 0, 2, 1, 0; "never" stays 0
 UNIT = """
-module unit(input clk, input [1:0] op, input [3:0] a, input [3:0] b, input req, input gnt, input ans,
+module unit(input clk, input [1:0] op, input [3:0] a, input [3:0] b, input req, input gnt, input ans, input rst,
             output [3:0] y, output [3:0] z, output [1:0] n, output w0, output w1, output w2);
     reg [1:0] count = 0;
     reg never = 0;
@@ -51,10 +51,10 @@ module unit(input clk, input [1:0] op, input [3:0] a, input [3:0] b, input req, 
     always @(posedge clk) begin
         count <= count == 0 || never ? 2'd2 : count - 2'd1;
         never <= never && a[0];
-        waits <= req & ~gnt;
+        waits <= ~rst & req & ~gnt;
         before <= op;
-        asked <= asked ? 1 : req & gnt;
-        open <= req & gnt ? 1 : ans ? 0 : open;
+        asked <= rst ? 0 : asked ? 1 : req & gnt;
+        open <= rst ? 0 : req & gnt ? 1 : ans ? 0 : open;
     end
 endmodule
 """

@@ -234,7 +234,7 @@ class Judge:
         went_on = graph.input()
         (during,) = self._word(held.during)
         ends = self._conjunction(literal for name in held.until for literal in self._word(name))
-        latches[went_on] = (graph.and_(during, ends ^ 1), 0)
+        latches[went_on] = (self._unless_reset(graph.and_(during, ends ^ 1)), 0)
         same = TRUE
         for literal in (literal for name in held.words for literal in self._word(name)):
             before = graph.input()
@@ -249,7 +249,7 @@ class Judge:
         count = graph.inputs(_OUTSTANDING_BITS)
         less = graph.add(count, [answer] * _OUTSTANDING_BITS)
         following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
-        latches.update((literal, (after, 0)) for literal, after in zip(count, following, strict=True))
+        latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
         return self._any((answer ^ 1, *count))
 
     def _is_alone(self, port: Alone, latches: dict[int, tuple[int, int]]) -> int:
@@ -258,8 +258,12 @@ class Judge:
         (request,), (grant,), (answer,) = (self._word(name) for name in (port.request, port.grant, port.answer))
         outstanding = graph.input()
         waits = graph.and_(outstanding, answer ^ 1)
-        latches[outstanding] = (graph.or_(waits, graph.and_(request, grant)), 0)
+        latches[outstanding] = (self._unless_reset(graph.or_(waits, graph.and_(request, grant))), 0)
         return graph.and_(waits, request) ^ 1
+
+    def _unless_reset(self, literal: int) -> int:
+        """Next value of a register that knows what is under way: whoever resets the unit resets what is around it."""
+        return self.gates.graph.and_(literal, self.gates.words.get("rst", [FALSE])[0] ^ 1)
 
     def _last_wrong(self, machine: Machine, cycles: Sequence[Collection[int]]) -> str:
         """Output that is different in the last of some cycles after reset."""
