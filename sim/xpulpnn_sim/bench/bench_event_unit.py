@@ -30,17 +30,27 @@ _IMPATIENCE = 0.02
 _LONGEST = 12
 """Cycles after which everything that can be answered has been, however many cores wait."""
 
+_OFFSET_BITS = (BLOCK_BYTES // WORD_BYTES).bit_length() - 1
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
 
 _HABITS: dict[str, dict[str, int]] = {
-    "everything": {"registers": 4, "waits": 2, "barriers": 3, "sw": 3, "mutex": 2, "dispatch": 3, "holes": 1},
+    "everything": {
+        "registers": 4,
+        "waits": 2,
+        "barriers": 3,
+        "sw": 3,
+        "mutex": 2,
+        "dispatch": 3,
+        "holes": 1,
+        "near": 4,
+    },
     "barriers": {"registers": 1, "barriers": 8},
-    "events": {"registers": 3, "waits": 3, "sw": 4},
-    "mutex": {"mutex": 8, "registers": 1},
-    "dispatch": {"dispatch": 8, "registers": 1},
+    "events": {"registers": 3, "waits": 3, "sw": 4, "near": 2},
+    "mutex": {"mutex": 8, "registers": 1, "near": 2},
+    "dispatch": {"dispatch": 8, "registers": 1, "near": 2},
 }
 """How often cores access which registers."""
 
@@ -127,6 +137,10 @@ class RandomTraffic:
                 team = rng.random() < 0.3
                 offset = EventRegister.DISPATCH_TEAM if team else EventRegister.DISPATCH_FIFO
                 return Access(offset, writes, self._cores())
+            case "near":
+                # a bit away from something: nothing must take it for that
+                access = self._access()
+                return Access(access.offset ^ WORD_BYTES << rng.randrange(_OFFSET_BITS), access.write, access.data)
             case _:
                 return Access(rng.randrange(0, BLOCK_BYTES, WORD_BYTES), writes, self._data())
 
