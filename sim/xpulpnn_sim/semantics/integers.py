@@ -5,8 +5,11 @@ A number is a list of literals, lowest bit first; the last one is the sign, whic
 """
 
 from collections.abc import Sequence
+from random import Random
 
-from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.formal.gate_graph import FALSE, TRUE, GateGraph, GateKind
+
+_CASES = 64
 
 Number = list[int]
 """Literals of an exact integer; never empty."""
@@ -83,13 +86,23 @@ class Integers:
 
     def multiply(self, x: Number, y: Number) -> Number:
         """``x * y``: a row of the longer number for each bit of the other, whatever their order."""
-        x, y = sorted((x, y), key=lambda number: (-len(number), number))
+        x, y = sorted((x, y), key=lambda number: (-len(number), self._cases(number), number))
         total, width = constant(0), len(x) + len(y)
         for place, bit in enumerate(y):
             row = [FALSE] * place + [self.graph.and_(bit, literal) for literal in x]
             total = self.subtract(total, row) if place == len(y) - 1 else self.add(total, row)
             total = total[:width]
         return trimmed(total)
+
+    def _cases(self, number: Number) -> list[int]:
+        """What the literals are in some random cases: alike for equal words, however they are made."""
+        graph = self.graph
+        inputs = {
+            node << 1: Random(node).getrandbits(_CASES)
+            for node in graph.cone(number)
+            if graph.nodes[node].kind is GateKind.INPUT
+        }
+        return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:
         """``x << places``; ``places`` is not negative."""

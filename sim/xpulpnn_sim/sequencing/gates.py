@@ -8,7 +8,8 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import emit
 from xpulpnn_sim.faulty.core import CoreFault
-from xpulpnn_sim.riscv_formal.aiger import Named, read_named
+from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_named
+from xpulpnn_sim.riscv_formal.graph import FALSE, Graph
 from xpulpnn_sim.sequencing.rules import Rule, rules
 from xpulpnn_sim.sequencing.seen import Seen, seen_signals
 from xpulpnn_sim.yosys import Yosys
@@ -157,6 +158,32 @@ def _seen_wires(name: str, width: int, needed: bool, scene: Scene) -> list[str]:
     wires = [f"{name}_{index}" for index in range(len(paths))]
     joined = ", ".join(reversed(wires))
     return [*(f"wire [{each - 1}:0] {wire};" for wire in wires), f"wire [{width - 1}:0] {name} = {{{joined}}};"]
+
+
+def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
+    """The graph that is searched, with 0 in the upper bits of narrow registers.
+
+    It has an output before the others: whether a part that is looked at is wrong.
+    """
+    latches = list(graph.graph.latches)
+    for line in (folder / "rule.map").read_text().splitlines():
+        kind, number, bit, name = line.split(maxsplit=3)
+        keeps = next((bits for end, bits in rule.narrow.items() if kind == "latch" and name.endswith(end)), None)
+        if keeps is not None and int(bit) >= keeps:
+            latches[int(number)] = (FALSE, 0)
+    made = Graph()
+    inputs = [made.input() for _ in range(graph.graph.inputs)]
+    state = [made.latch(reset) for _, reset in latches]
+    found = made.copy(graph.graph, [*inputs, *state])
+    for latch, (following, _) in zip(state, latches, strict=True):
+        made.follow(latch, found[following >> 1] ^ following & 1)
+    wrong = FALSE
+    for bit, name in enumerate(parts):
+        if name not in rule.unsearched and bit in graph.outputs[PARTS]:
+            literal = graph.graph.outputs[graph.outputs[PARTS][bit]]
+            wrong = made.either(wrong, found[literal >> 1] ^ literal & 1)
+    shown = [found[literal >> 1] ^ literal & 1 for literal in graph.graph.outputs]
+    return made.aiger(bad=[], outputs=[wrong, *shown])
 
 
 def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:

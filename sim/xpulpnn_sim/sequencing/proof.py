@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.files import write_text
 from xpulpnn_sim.riscv_formal.aiger import Aiger, Named, read_witness
-from xpulpnn_sim.sequencing.gates import BROKEN, LEMMAS, PARTS, WRONG, Scene, build_graph, script, top_text
+from xpulpnn_sim.sequencing.gates import BROKEN, LEMMAS, PARTS, WRONG, Scene, build_graph, narrowed, script, top_text
 from xpulpnn_sim.sequencing.rules import Rule
 from xpulpnn_sim.sequencing.steps import from_any_state
 from xpulpnn_sim.yosys import Yosys
@@ -131,7 +131,7 @@ class Prover:
         step = from_any_state(graph.graph, wrong)
         shown = replace(graph, graph=step, outputs=_moved(graph.outputs))
         for name, searched, depth in (("first", replace(graph.graph, outputs=[wrong]), 0), ("step", step, 1)):
-            found = self._explore(name, replace(searched, outputs=searched.outputs[:1]), folder, depth)
+            found = self._explore(name, searched, folder, depth)
             if found.cycle is not None:
                 last = _replay(graph if name == "first" else shown, found.inputs)[-1]
                 parts, lemmas = names
@@ -144,19 +144,19 @@ class Prover:
     def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
         """The cycles from reset."""
         began = time.monotonic()
-        searched = replace(graph.graph, outputs=[graph.graph.outputs[graph.outputs[WRONG][0]]])
+        searched = narrowed(rule, graph, parts, folder)
         found = self._explore(WRONG, searched, folder, depth)
         seconds = time.monotonic() - began
         if found.cycle is not None:
-            trace = _replay(graph, found.inputs)
+            trace = _replay(replace(graph, graph=searched, outputs=_moved(graph.outputs)), found.inputs)
             wrong = _set(parts, trace[-1][PARTS])
             return Outcome(name=rule.name, verdict=FAILED, cycle=found.cycle, seconds=seconds, parts=wrong, trace=trace)
         verdict = PASSED if found.deepest >= depth else UNDECIDED
         return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
 
     def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
-        """Whether the output can be 1 in a cycle up to ``depth``."""
-        (folder / f"{name}.aig").write_bytes(searched.binary())
+        """Whether the first output can be 1 in a cycle up to ``depth``."""
+        (folder / f"{name}.aig").write_bytes(replace(searched, outputs=searched.outputs[:1]).binary())
         witness = f"{name}.aiw"
         began = time.monotonic()
         text = self._run(

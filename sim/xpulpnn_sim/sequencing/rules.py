@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 
+ADDRESS_BITS, COUNT_BITS = 6, 3
+"""Bits that addresses of instructions and counts of loops have where ``loops`` is searched."""
+
 WINDOW = 44
 """Cycles in which something retires with prompt memories, in ``progress``: a division takes 35."""
 
@@ -29,6 +32,10 @@ class Rule:
         Signals that it needs, out of :func:`~xpulpnn_sim.sequencing.seen.seen_signals`.
     first : mapping of str to str
         Registers that start with any values: their bits, ``x`` for any, by ``MODULE/w:REGISTER``.
+    narrow : mapping of str to int
+        Registers of which a search keeps some low bits only, 0 above: how many, by the end of the path.
+    unsearched : tuple of str
+        Parts that a search does not look at, because they compare what is narrow with what is not.
     prompt : bool
         The memories grant at once and answer in the next cycle.
     depth : int
@@ -41,6 +48,8 @@ class Rule:
     cuts: tuple[str, ...]
     sees: tuple[str, ...] = ()
     first: Mapping[str, str] = field(default_factory=dict[str, str])
+    narrow: Mapping[str, int] = field(default_factory=dict[str, int])
+    unsearched: tuple[str, ...] = ()
     prompt: bool = False
     depth: int = 15
 
@@ -80,6 +89,16 @@ _LOOPS_RULE = Rule(
         **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
         **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
     },
+    narrow={
+        "prefetch.position": ADDRESS_BITS - 1,
+        "scene.loops_expected": ADDRESS_BITS,
+        **{
+            f"{kept}{name}": COUNT_BITS if name.startswith("lpcount") else ADDRESS_BITS
+            for kept in ("hwloops.", "scene.kept_")
+            for name in _LOOP_REGISTERS
+        },
+    },
+    unsearched=("mepc",),
 )
 
 _NN_RULE = Rule(
