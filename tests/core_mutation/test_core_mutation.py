@@ -147,14 +147,19 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     monkeypatch.setattr(campaign, "judge", judged)
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
-    def run(*, instructions: int, resume: bool) -> list[str]:
-        settings = campaign.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=0)
+    def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
+        settings = campaign.Settings(count=4, seed=1, instructions=instructions, jobs=1, limit_s=1, proof_s=proof_s)
         found = campaign.campaign(plan, settings, tmp_path, yosys, resume=resume, told=lambda *_: None)
-        return [one.killed for one in found]
+        return [one.killed or one.proof for one in found]
 
     runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]
     assert runs == [["check", "", "check", ""]] * 4
     assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
+    # what is known to change nothing does not
+    (tmp_path / "proofs.jsonl").write_text('{"mutant": 2, "proof": "legal", "example": "", "proof_s": 1}\n')
+    (tmp_path / "unchanged.json").write_text("[4]")
+    assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
+    assert len(asked) == 3
 
 
 @pytest.mark.cosim

@@ -104,8 +104,9 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     prover = Prover(plan.config, core.mutants, folder, yosys, settings.proof_s)
     if not same_core:
         prover.forget()
-    unchanged = prover.unchanged()
-    changed = [mutant for mutant in core.mutants if mutant.number not in unchanged]
+    # no program need run on what changes nothing
+    before = dict.fromkeys(prover.unchanged(), (EQUIVALENT, "")) | prover.proved()
+    changed = [mutant for mutant in core.mutants if mutant.number not in before]
     waiting = tuple(mutant.number for mutant in changed if mutant.number not in known)
     if waiting:
         work = Work(
@@ -123,7 +124,7 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
     missing = [mutant for mutant in changed if mutant.number not in known]
     if missing:
         raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
-    proved = prover.prove(
+    proved = before | prover.prove(
         [mutant for mutant in changed if not known[mutant.number]["killed"]],
         lambda done, total: told("proofs", done, total),
     )
@@ -133,10 +134,10 @@ def campaign(plan: Plan, settings: Settings, folder: Path, yosys: Yosys, *, resu
 
 
 def _judged(mutant: Mutant, row: dict[str, Any] | None, proved: tuple[str, str] | None) -> Judged:
-    """What became of a mutant: nothing is known of what programs find in one whose gates are those of the core."""
-    if row is None:
-        return Judged(mutant=mutant, killed="", test="", proof=EQUIVALENT)
+    """What became of a mutant: nothing is known of what programs find in one that was proved to change nothing."""
     proof, example = proved or ("", "")
+    if row is None:
+        return Judged(mutant=mutant, killed="", test="", proof=proof, example=example)
     return Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof, example=example)
 
 

@@ -82,6 +82,11 @@ class Prover:
             write_text(path, json.dumps(numbers))
         return frozenset(json.loads(path.read_text()))
 
+    def proved(self) -> dict[int, Proved]:
+        """Mutants that are known to change nothing, by number; none without proofs."""
+        known = rows(self._folder / _PROOFS) if self._timeout_s else ()
+        return {row["mutant"]: (row["proof"], "") for row in known if row["proof"] in (EQUIVALENT, LEGAL)}
+
     def prove(self, left: Sequence[Mutant], told: Callable[[int, int], None]) -> dict[int, Proved]:
         """What is proved, by number.
 
