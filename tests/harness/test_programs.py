@@ -23,7 +23,7 @@ FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
 SETTINGS = [word for name in OPTIONS for word in ("--set", f"{name}=true")]
 MAX_CYCLES = 500_000
 MACHINES = {
-    "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS),
+    "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS, hart_id=0x5A3C_69F0),
     "slow": Machine(
         bus_errors=BUS_ERRORS,
         grant_stalls=0.3,
@@ -32,6 +32,7 @@ MACHINES = {
         fetch_latency=4,
         seed=3,
         max_cycles=MAX_CYCLES,
+        hart_id=0xA5C3_960F,
     ),
 }
 IRQ_RATES = {"ideal": 0.002, "slow": 0.0004}

@@ -28,7 +28,7 @@ CHECK, TIME = "check", "time"
 
 _DIRECTED_CYCLES = 500_000
 _TIMINGS = {
-    "ideal memory": (Machine(max_cycles=_DIRECTED_CYCLES, bus_errors=BUS_ERRORS), 0.002),
+    "ideal memory": (Machine(max_cycles=_DIRECTED_CYCLES, bus_errors=BUS_ERRORS, hart_id=0x5A3C_69F0), 0.002),
     "slow memory": (
         Machine(
             bus_errors=BUS_ERRORS,
@@ -38,6 +38,7 @@ _TIMINGS = {
             fetch_latency=4,
             seed=3,
             max_cycles=_DIRECTED_CYCLES,
+            hart_id=0xA5C3_960F,
         ),
         0.0004,
     ),

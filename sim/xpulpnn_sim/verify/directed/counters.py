@@ -1,7 +1,7 @@
 """Directed programs of the counters: carries through every bit, counts taken back, time."""
 
 from xpulpnn_sim.verify.directed.case import Directed, stored
-from xpulpnn_sim.verify.layout import FAILING
+from xpulpnn_sim.verify.layout import FAILING, FAR
 
 _NOPS = "c.nop\n"
 
@@ -182,5 +182,38 @@ _NEAR_CARRIES = Directed(
     (0,),
 )
 
-COUNTERS = (_INSTRUCTIONS, _TAKEN_BACK, _TIME, _ASLEEP, _NEAR_CARRIES)
+_BORROW = Directed(
+    "counters: a carry that is taken back, seen by the first instruction of the handler",
+    f"""
+    li a0, 0x{FAILING[0]:x}
+    li a1, -1
+    li a3, 0x{FAR[0]:x}
+    csrrs s2, mtvec, zero
+    la a4, 1f
+    la a5, 2f
+    addi a6, a3, 0
+    3: lw a2, 0(a4)
+    sw a2, 0(a6)
+    addi a4, a4, 4
+    addi a6, a6, 4
+    bltu a4, a5, 3b
+    fence.i
+    csrrw zero, mtvec, a3
+    csrrwi zero, minstreth, 9
+    csrrw zero, minstret, a1
+    lw a2, 0(a0)
+    csrrw zero, mtvec, s2
+    {stored("s5")}
+    jal zero, 2f
+    1: csrrs s5, minstreth, zero
+    csrrs t6, mepc, zero
+    addi t6, t6, 4
+    csrrw zero, mepc, t6
+    mret
+    2: addi a0, zero, 0
+    """,
+    (9,),
+)
+
+COUNTERS = (_INSTRUCTIONS, _TAKEN_BACK, _TIME, _ASLEEP, _NEAR_CARRIES, _BORROW)
 """The programs of this module."""

@@ -52,7 +52,12 @@ _WRITTEN = [csr.name for csr in CSRS if csr.access is not CsrAccess.RO and csr.g
 
 def _writes(name: str) -> list[str]:
     """Lines that write a register, the last time with a value that no other has, and then look at all."""
-    reads = (f"csrrw zero, {name}, s4", f"csrrw a0, {name}, zero", f"csrrw a0, {name}, a1")
+    reads = (
+        f"csrrw zero, {name}, s4",
+        *(f"csrrs a0, {name}, zero",) * 2,
+        f"csrrw zero, {name}, zero",
+        f"csrrw a0, {name}, a1",
+    )
     return [*reads, "jal ra, 2f"]
 
 

@@ -43,10 +43,10 @@ _CSRS = Directed(
     csrrs s8, minstret, zero
     csrrs s9, minstret, zero
     sub s9, s9, s8
-    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s4 s6 s7 s9 s10")}
+    {stored("a1 a2 a3 a4 a5 a6 a7 s3 s6 s7 s9 s10")}
     """,
     # minstret: the write wins over its own retirement, so the next two reads give 0 and 1
-    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 0, 1, 0, 0),
+    (0x12345678, 0x1234567F, 0x7, 0xFFFFFFFE, 0x8000001F, 0xFFFF0888, 0x1800, 0, 0, 1, 0, 0),
 )
 
 _BUS_ERROR, _BUS_ERROR_SIZE = UNFETCHED
