@@ -1,7 +1,8 @@
 """Proofs about mutants of a core that no program finds.
 
 A mutant of an arithmetic unit or of the load and store unit is compared with that unit alone, for the control words and
-operands that instructions give it; what is left, and all other mutants, with the whole core.
+operands that instructions give it; what is left, and all other mutants, with the parts of the core around them, and at
+last with the whole core.
 """
 
 import json
@@ -16,7 +17,7 @@ from xpulpnn_sim.files import write_text
 from xpulpnn_sim.formal import mutant_proof
 from xpulpnn_sim.formal.mutant_proof import Answered, Comparison, Judge, Situation
 from xpulpnn_sim.formal.mutated_gates import Change, MutatedGates, read_mutated
-from xpulpnn_sim.formal.situations import OCCURRING
+from xpulpnn_sim.formal.situations import OCCURRING, Occurring
 from xpulpnn_sim.mutation.judged import EQUIVALENT, LEGAL
 from xpulpnn_sim.mutation.mutants import Mutant
 from xpulpnn_sim.yosys import Yosys
@@ -113,10 +114,14 @@ class Prover:
             told(sum(one.number in found for one in left), len(left))
 
         told(len(left) - len(waiting), len(left))
-        for place, unit in _UNITS.items():
-            members = [mutant for mutant in waiting if f"{mutant.module}.".startswith(f"{place}.")]
+        occurring = [(place, OCCURRING[unit](self._config)) for place, unit in _UNITS.items()]
+        # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
+        around = [(place, Occurring(situations=())) for place in _parts(waiting)]
+        for place, occurs in (*occurring, *around):
+            left_here = [mutant for mutant in waiting if mutant.number not in found]
+            members = [mutant for mutant in left_here if f"{mutant.module}.".startswith(f"{place}.")]
             if members:
-                judge = self._unit_judge(place, unit, members)
+                judge = self._part_judge(place, occurs, members)
                 for mutant in members:
                     proved = _proof(judge.compare(mutant.number))
                     if proved[0] in (EQUIVALENT, LEGAL):
@@ -134,8 +139,7 @@ class Prover:
                 keep(mutant, _proof(judge.compare(mutant.number)))
         return found
 
-    def _unit_judge(self, place: str, unit: str, members: Sequence[Mutant]) -> Judge:
-        occurring = OCCURRING[unit](self._config)
+    def _part_judge(self, place: str, occurring: Occurring, members: Sequence[Mutant]) -> Judge:
         part = write_part(place, self._folder, self._yosys)
         changes = [Change(number=mutant.number, command=command_in(part, place, mutant)) for mutant in members]
         return Judge(
@@ -152,6 +156,15 @@ class Prover:
             changes = [Change(number=mutant.number, command=mutant.command) for mutant in mutants or self._mutants]
             self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
         return self._whole
+
+
+def _parts(mutants: Sequence[Mutant]) -> list[str]:
+    """Paths of the parts that mutants lie in, those around others behind them, without the whole core."""
+    found: set[str] = set()
+    for mutant in mutants:
+        names = [] if mutant.module == TOP else mutant.module.split(".")
+        found.update(".".join(names[:depth]) for depth in range(1, len(names) + 1))
+    return sorted(found, key=lambda place: (-place.count("."), place))
 
 
 def _proof(compared: Comparison) -> Proved:
