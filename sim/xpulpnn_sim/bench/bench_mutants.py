@@ -63,9 +63,9 @@ async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
 
 
 def _how(status: int) -> str:
-    """What ended a test: a check of the bench, its limit of time, or the simulator itself."""
+    """What ended a test: a check of the bench, its limit of computing time, or the simulator itself."""
     code = os.waitstatus_to_exitcode(status)
-    return "check" if code >= 0 else "time" if -code == signal.SIGALRM else "simulator"
+    return "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
 
 
 def _tell(verdict: dict[str, Any]) -> None:
@@ -84,8 +84,8 @@ async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     # a mutant may keep the bench from ever getting on; the default action ends the process
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(data["limit_s"])
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, data["limit_s"])
     getattr(dut, data["select"]).value = mutant
     status = 1
     try:

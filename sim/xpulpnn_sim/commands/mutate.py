@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("seed", 1, "which mutants"),
         ("bench-seed", 1, "seed of the benches"),
         ("jobs", 2, "mutants side by side"),
-        ("limit", 60, "seconds for each test on a mutant"),
+        ("limit", 60, "seconds of computing for each test on a mutant"),
         ("proof", 20, "seconds to prove a mutant equivalent that its bench does not find, 0 for no proofs"),
     ):
         parser.add_argument(

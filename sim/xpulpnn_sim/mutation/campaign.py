@@ -52,7 +52,7 @@ class Settings:
     jobs : int
         Mutants that run side by side.
     limit_s : int
-        Seconds after which a test of a mutant counts as failed.
+        Seconds of computing after which a test of a mutant counts as failed.
     proof_s : int
         Seconds for the proof of a mutant that its bench does not find; 0 for no proofs.
     """
