@@ -266,20 +266,15 @@ class _Execution:
 
     def _compare(self, op: ast.cmpop, x: Number, y: Number) -> int:
         match op:
-            case ast.Eq():
-                return self._z.equal(x, y)
-            case ast.NotEq():
-                return self._z.equal(x, y) ^ 1
-            case ast.Lt():
-                return self._z.less(x, y)
-            case ast.GtE():
-                return self._z.less(x, y) ^ 1
-            case ast.Gt():
-                return self._z.less(y, x)
-            case ast.LtE():
-                return self._z.less(y, x) ^ 1
+            case ast.Eq() | ast.NotEq():
+                found = self._z.equal(x, y)
+            case ast.Lt() | ast.GtE():
+                found = self._z.less(x, y)
+            case ast.Gt() | ast.LtE():
+                found = self._z.less(y, x)
             case _:
                 raise _outside(op)
+        return found ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
 
     def _call(self, name: str, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Number:
         z = self._z
