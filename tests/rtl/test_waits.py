@@ -147,8 +147,9 @@ def assembled(text):
 
 def test_documented_costs_are_reported_under_their_cause():
     config = PRESETS["xpulpnn-full"]
-    # one of each group and set of causes
-    rows = list({(row.group, *row.waits): row for row in cost_rows(config) if row.waits is not None}.values())
+    # the first of each group and set of causes; later ones may execute what they have written, which this memory does not
+    documented = [row for row in cost_rows(config) if row.waits is not None]
+    rows = list({(row.group, *row.waits): row for row in reversed(documented)}.values())
     executable = cost_program(rows).executable()
     run = Run(config, words_of(executable), executable.entry, executable.tohost)
     symbols = executable.symbols
