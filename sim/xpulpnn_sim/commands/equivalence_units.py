@@ -141,7 +141,10 @@ def _subjects(arguments: argparse.Namespace, told: Callable[[str], None]) -> lis
     for (unit, subjects), name in product(wanted.items(), names):
         told(f"reading {unit} of {name}")
         for one in subjects(apply_settings(preset(name), assignments(arguments)), fixed):
-            found.setdefault(one.key, (one, []))[1].append(name)
+            presets = found.setdefault(one.key, (one, []))[1]
+            # two structures of a unit may have the same gates
+            if name not in presets:
+                presets.append(name)
     if not found:
         raise InputError(f"preset must have the unit {arguments.what}, not be {arguments.preset}")
     return list(found.values())
