@@ -59,6 +59,7 @@ FAULTS = {
     "a core wakes for nothing": (CORE, "wait_over = |active", "wait_over = 1'b1", "patient"),
     "a load is not answered": (CORE, "port__rvalid <= begins == WAIT_NONE", "port__rvalid <= 1'b0", "prompt"),
     "a core waits for the wrong thing": (CORE, "begins = WAIT_WORD", "begins = WAIT_EVENT", "honest"),
+    "nothing is granted": (CORE, "port__gnt = waits_for == WAIT_NONE", "port__gnt = 1'b0", "willing"),
     "an access is granted on top": (CORE, "port__gnt = waits_for == WAIT_NONE", "port__gnt = 1'b1", "orderly"),
     "a barrier opens early": (BARRIER, COMPLETE, "(|(state__status & state__trigger_mask))", "not_early"),
     "a barrier opens twice": (BARRIER, NEXT, "state__status | own | (named_by_1 | named_by_0)", "not_twice"),

@@ -19,6 +19,7 @@ _CLAIMS = {
     "patient": "it is not answered before",
     "prompt": "a load that does not wait is answered in the next cycle",
     "honest": "what it waits for is what the last access asked for",
+    "willing": "a request is granted unless an access waits",
     "orderly": "nothing is granted while an access waits, and nothing answered that was not granted",
 }
 
@@ -34,7 +35,7 @@ class CoreUnitClaims(Surroundings):
         Registers of the unit.
     waits_for : In(3)
         Likewise.
-    kept, genuine, masked, waits, patient, prompt, honest, orderly : Out(1)
+    kept, genuine, masked, waits, patient, prompt, honest, willing, orderly : Out(1)
         The claims.
     """
 
@@ -69,6 +70,7 @@ class CoreUnitClaims(Surroundings):
         m.d.comb += self.prompt.eq(~(new & plain) | port.rvalid)
 
         waits = open_ & ~port.rvalid
+        m.d.comb += self.willing.eq(~port.req | port.gnt | waits)
         asked = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
         m.d.comb += self.honest.eq(
             ((self.waits_for != Wait.NONE) == waits)
