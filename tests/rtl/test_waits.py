@@ -147,7 +147,7 @@ def assembled(text):
 
 def test_documented_costs_are_reported_under_their_cause():
     config = PRESETS["xpulpnn-full"]
-    # the first of each group and set of causes; later ones may execute what they have written, which this memory does not
+    # the first of each group and set of causes: others execute what they have written, which this memory does not
     documented = [row for row in cost_rows(config) if row.waits is not None]
     rows = list({(row.group, *row.waits): row for row in reversed(documented)}.values())
     executable = cost_program(rows).executable()
