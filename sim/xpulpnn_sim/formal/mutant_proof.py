@@ -64,8 +64,8 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """Answers that come only to what was asked and granted in an earlier cycle, at most seven at a time.
+class Port:
+    """Requests, their grants and their answers.
 
     Parameters
     ----------
@@ -79,18 +79,13 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
-    """Requests one at a time: the next one comes with the answer at the earliest.
+class Answered(Port):
+    """Answers come only to what was asked and granted in an earlier cycle, at most seven at a time."""
 
-    Parameters
-    ----------
-    request, grant, answer : str
-        Words of one bit.
-    """
 
-    request: str
-    grant: str
-    answer: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone(Port):
+    """Requests come one at a time: the next one with the answer at the earliest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
