@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Each Python process would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 $(READY): pyproject.toml constraints.txt scripts/setup.sh
 	@PYTHON=$(PYTHON) sh scripts/setup.sh $@

@@ -28,6 +28,8 @@ SIMULATORS = ("verilator", "icarus")
 
 # cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
+# Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too, in each run.
+_EXPLAINED = " ".join(sorted(path.name for path in Path(__file__).parent.glob("*.py")))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
 # Objects of Verilator's own run-time library: they do not depend on the model, and take longer to compile than most.
@@ -232,6 +234,7 @@ def run_bench(
             seed=seed,
             extra_env={
                 "PYTHONWARNINGS": _WARNINGS,
+                "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
                 SEED_VARIABLE: str(seed),
                 DATA_VARIABLE: str(data_file.resolve()),
             },

@@ -42,7 +42,9 @@ COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
 # Only the evaluation runs every cycle; the run-time library just costs compile time.
 _OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O1")
 _CXX_FLAGS = "-std=c++20 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
-_LD_FLAGS = ("-shared", "-pthread")
+_LINK = ("g++", "-shared", "-pthread")
+_CXX_HEADERS = "CXX_HEADERS"
+"""Variable with the options of :func:`_cxx_headers`, which may change without making a model wrong."""
 # native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
 _TRACE_LIBRARIES = ("-lz",)
 _RUNTIME = "libverilated.a"
@@ -103,7 +105,22 @@ def _compiler_command(chosen: str) -> str:
     if chosen == COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # zig optimises for the machine it runs on unless told otherwise, and its caches are no part of the model's
-    return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline "$@"\n'
+    return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
+
+
+def _cxx_headers() -> str:
+    """Options with which clang finds the headers of the system's C++ library; zig's own it would have to compile first.
+
+    They are in the folders that g++ looks into for C++ and not for C.
+    """
+    folders: dict[str, list[str]] = {}
+    for language in ("c", "c++"):
+        command = ["g++", "-E", "-v", "-x", language, os.devnull]
+        environment = {**os.environ, "LC_ALL": "C"}
+        text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr
+        listed = text.partition("#include <...> search starts here:")[2].partition("End of search list.")[0]
+        folders[language] = listed.split("\n")
+    return " ".join(f"-I{line.strip()}" for line in folders["c++"] if line not in folders["c"])
 
 
 def _sweep(cache: Path) -> None:
@@ -182,7 +199,7 @@ def build_model(
     # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
     how = (*tools, _CXX_FLAGS, *_OPTIMISATION)
-    identity = (sorted(files.items()), flags, how, *_LD_FLAGS, _whole((), chosen))
+    identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if counts(library):
@@ -199,6 +216,7 @@ def build_model(
             (folder / file).write_text(text)
         compile_command.write_text(_compiler_command(chosen))
         compile_command.chmod(0o755)
+        environment[_CXX_HEADERS] = _cxx_headers()
         flags += ["-CFLAGS", f"{_CXX_FLAGS} -I{folder}"]
         inputs = [str(folder / file) for file in (CONTROL, f"{TOP}.sv", "design.v")]
         _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
@@ -210,7 +228,7 @@ def build_model(
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
         _run([*make, "-j", "2", *parts], objects, environment)
         model = folder / "model.so"
-        linked = [*_LD_FLAGS, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
-        _run([str(compile_command), *linked, "-o", str(model)], objects, environment)
+        linked = [*_LINK, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
+        _run([*linked, "-o", str(model)], objects, environment)
         model.rename(library)
     return library
