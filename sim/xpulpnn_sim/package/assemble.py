@@ -150,7 +150,7 @@ def _makefile(design: Design) -> str:
         testbench=f"{design.identifier}_tb",
         options=" ".join(VERILATOR_BINARY),
         make_options=VERILATOR_MAKE,
-        options_reason="C++20, threads and no precompiled header are asked for here, so that any installation will do",
+        options_reason="C++20, threads and precompiled headers are asked for here, so that any installation will do",
         arguments="+latency=4 +stall=30" if design.top in _WITH_DELAYS else "+vcd",
     )
 

