@@ -28,7 +28,7 @@ SIMULATORS = ("verilator", "icarus")
 
 # cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
-# Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too, in each run.
+# Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too.
 _EXPLAINED = " ".join(sorted(path.name for path in Path(__file__).parent.glob("*.py")))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40

