@@ -15,9 +15,8 @@ from xpulpnn.isa.machine import (
     WORD_MASK,
     ExceptionCause,
 )
-from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.iss.csrs import CsrFile
-from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched
+from xpulpnn_sim.iss.fetched import EVENT_CYCLES, Fetched, decoding
 from xpulpnn_sim.iss.memory import BusError, Memory
 from xpulpnn_sim.iss.state import State, Step
 from xpulpnn_sim.iss.system import csr_access, csr_is_legal, loop_writes
@@ -103,8 +102,7 @@ class Iss:
         self.executed = 0
         self.visits: dict[int, int] | None = None
         self.path: list[int] | None = None
-        self._decoder = Decoder(enabled(extensions, widths))
-        self._fetched: dict[int, Fetched | None] = {}
+        self._decode = decoding(extensions, widths)
         self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
         # operations by address, each for the instruction it was made of
         self._operations: dict[int, tuple[Fetched, Operation | None]] = {}
@@ -285,16 +283,6 @@ class Iss:
             self.last_exception = step.pc, step.cause
         self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
-
-    def _decode(self, raw: int) -> Fetched | None:
-        """The instruction in a word, or in a half-word if it is compressed; None if it is illegal."""
-        if raw not in self._fetched:
-            row, word, length = self._decoder.decode(raw), raw, WORD_BYTES
-            if row is not None and row.size == HALF_BYTES:
-                word, length = expand_compressed(raw), HALF_BYTES
-                row = self._decoder.decode(word)
-            self._fetched[raw] = None if row is None else Fetched(raw, row, word, length)
-        return self._fetched[raw]
 
     def _operation(self, pc: int, fetched: Fetched) -> Operation | None:
         known = self._operations.get(pc)

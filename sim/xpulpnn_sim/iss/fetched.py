@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, HALF_BYTES, REGISTERS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.golden import fields
 from xpulpnn_sim.golden.dotp import (
     ACTIVATION_SELECT,
@@ -18,6 +20,9 @@ from xpulpnn_sim.golden.dotp import (
 )
 from xpulpnn_sim.golden.memory import LOADS, STORES
 from xpulpnn_sim.iss.scalar import SIGN, immediate
+
+_WORDS = 1 << 14
+"""Words whose instructions are kept."""
 
 REGISTER_MASK = REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
@@ -222,3 +227,22 @@ class Fetched:
         if access is not None and self.address(regs) % WORD_BYTES + access.size > WORD_BYTES:
             return (*self.events, EVENT_STORES if self.insn.is_store else EVENT_LOADS)
         return self.events
+
+
+@cache
+def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
+    """From a word, or a half-word if it is compressed, to its instruction, None if it is illegal.
+
+    Harts with the same instructions share the function and what it knows of the words it has seen.
+    """
+    decoder = Decoder(enabled(extensions, widths))
+
+    @lru_cache(_WORDS)
+    def decode(raw: int) -> Fetched | None:
+        row, word, length = decoder.decode(raw), raw, WORD_BYTES
+        if row is not None and row.size == HALF_BYTES:
+            word, length = expand_compressed(raw), HALF_BYTES
+            row = decoder.decode(word)
+        return None if row is None else Fetched(raw, row, word, length)
+
+    return decode

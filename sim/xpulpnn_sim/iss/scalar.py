@@ -5,6 +5,7 @@ for an instruction word, its immediates bound.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -23,6 +24,7 @@ Value = Callable[[int, int, int], int]
 """(rs1, rs2, old rd) to the new rd."""
 
 
+@lru_cache(1 << 14)
 def immediate(extract: Callable[[U32], U32], word: int) -> int:
     """One immediate of one instruction word, as a 32-bit pattern."""
     return int(extract(np.array([word], np.uint32))[0])
