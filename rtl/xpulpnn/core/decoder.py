@@ -46,6 +46,7 @@ class Choice(NamedTuple):
     covers: Mapping[int, list[str]]
 
 
+@cache
 def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
     """The 32-bit rows of a configuration by the bits of their major opcode."""
     rows: dict[str, list[Insn]] = defaultdict(list)

@@ -13,14 +13,14 @@ from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_wi
 _MAX_PIECES = 2
 """Parts of a value up to which it reads better than a mask."""
 
-_IDENTITY = {"$and": "1", "$or": "0", "$xor": "0"}
+_IDENTITY = {"$and": Const("1"), "$or": Const("0"), "$xor": Const("0")}
 _OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
 _TABLES = {
     "$and": {"00": "0", "01": "0", "10": "0", "11": "1"},
     "$or": {"00": "0", "01": "1", "10": "1", "11": "1"},
     "$xor": {"00": "0", "01": "1", "10": "1", "11": "0"},
 }
-_ABSORBING = {"$and": "0", "$or": "1"}
+_ABSORBING = {"$and": Const("0"), "$or": Const("1")}
 
 
 def resized(sig: Sig, width: int, signed: bool) -> Sig:
@@ -213,10 +213,14 @@ def _selected(cell: Cell) -> Sig | None:
     return None
 
 
-def _pairs(a: Sig, b: Sig) -> Iterator[tuple[Sig, Sig]]:
-    """Bits of two values side by side, most significant first."""
-    for place in reversed(range(sig_width(a))):
-        yield bits(a, place, 1), bits(b, place, 1)
+def _single(sig: Sig) -> Iterator[Const | Slice]:
+    """Bits of a value, most significant first."""
+    for chunk in sig:
+        if isinstance(chunk, Const):
+            yield from map(Const, chunk.bits)
+        else:
+            for place in reversed(range(chunk.low, chunk.low + chunk.width)):
+                yield Slice(chunk.wire, place, 1)
 
 
 def _bitwise(cell: Cell) -> Sig | None:
@@ -225,18 +229,15 @@ def _bitwise(cell: Cell) -> Sig | None:
     a, b = cell.ports["A"], cell.ports["B"]
     if all(isinstance(chunk, Slice) for chunk in (*a, *b)):
         return None
-    result: list[Sig] = []
-    for pair in _pairs(a, b):
-        literals = [const_bits(bit) for bit in pair]
-        if absorbing is not None and absorbing in literals:
-            result.append((Const(absorbing),))
-        elif literals[0] == identity:
-            result.append(pair[1])
-        elif literals[1] == identity:
-            result.append(pair[0])
+    result: list[Const | Slice] = []
+    for one, other in zip(_single(a), _single(b), strict=True):
+        if absorbing in (one, other):
+            result.append(absorbing)
+        elif identity in (one, other):
+            result.append(other if one == identity else one)
         else:
             return None
-    sig = joined(tuple(chunk for bit in result for chunk in bit))
+    sig = joined(tuple(result))
     inputs = min(len(list(groupby(sig_, type))) for sig_ in (a, b))
     return sig if len(sig) <= max(_MAX_PIECES, inputs) else None
 

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -38,11 +39,15 @@ def _documented(described: object) -> dict[str, str]:
     """
     if type(described).__module__.partition(".")[0] == "amaranth":
         return {}
-    meanings: dict[str, str] = dict(getattr(described, "PORT_MEANINGS", {}))
-    section = _SECTION.search(inspect.cleandoc(type(described).__doc__ or ""))
-    if section is None:
-        return meanings
-    for entry in _ENTRY.finditer(section.group(1)):
+    return getattr(described, "PORT_MEANINGS", {}) | _members(type(described))
+
+
+@cache
+def _members(kind: type) -> dict[str, str]:
+    """The entries of the ``Members`` section of a class."""
+    section = _SECTION.search(inspect.cleandoc(kind.__doc__ or ""))
+    meanings: dict[str, str] = {}
+    for entry in _ENTRY.finditer(section.group(1)) if section else ():
         text = plain_text(entry["text"])
         for name in entry["names"].split(","):
             meanings[name.strip().strip("`")] = text

@@ -22,6 +22,8 @@ from xpulpnn.emit.rtlil import Assign, Cell, Const, Module, Sig, Slice, Statemen
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
+_DRIVING = {port: frozenset({port}) for port in ("Y", "Q", "DATA")}
+
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
     """What assignments one after the other leave; None if anything depends on a condition."""
@@ -64,7 +66,7 @@ class Netlist:
         """Ports of a cell that drive nets."""
         if is_submodule(cell):
             return self.outputs[cell.type[1:]]
-        return frozenset({result_port(cell)}) if has_result(cell) else frozenset()
+        return _DRIVING[result_port(cell)] if has_result(cell) else frozenset()
 
     def _rewrite(self, substitute: dict[str, Sig]) -> None:
         """Replace whole nets by other values wherever they are read."""

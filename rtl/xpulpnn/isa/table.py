@@ -30,6 +30,7 @@ INSNS: tuple[Insn, ...] = (
 """All rows, aliases included."""
 
 
+@cache
 def enabled(
     extensions: frozenset[Extension],
     widths: frozenset[int],
