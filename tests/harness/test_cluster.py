@@ -374,7 +374,7 @@ def test_bad_options_are_told(cluster_command, capfd, options, told):
 
 
 def test_waveforms_have_a_view_for_each_core(emitted, monkeypatch):
-    monkeypatch.setattr(waves, "emit_top", lambda *_arguments: emitted)
+    monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: (emitted.text, emitted.manifest))
     groups, _ = waves.contents(program(), CONFIG)
     views = {group.partition("/")[0] for group in groups if "/" in group}
     assert views == {f"core {core}" for core in range(CORES)}

@@ -19,9 +19,8 @@ from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.core_mutation.places import chosen_places
 from xpulpnn_sim.harness.build import build_model
-from xpulpnn_sim.harness.models import core_rig
+from xpulpnn_sim.harness.models import cached_emission, core_rig
 from xpulpnn_sim.mutation.mutants import Mutant
-from xpulpnn_sim.tops import emit_top
 from xpulpnn_sim.yosys import Yosys
 
 TOP = "core"
@@ -141,7 +140,7 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     )
     apply = _APPLY.format(**names, changes=changes)
     yosys.run(apply, folder, what="mutants of the core", results=[_DESIGN], name="apply")
-    manifest = emit_top(TOP, observed).manifest
+    _, manifest = cached_emission(TOP, observed)
     text = _shell(manifest["ports"], mutants, (folder / _DESIGN).read_text())
     library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
     return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)

@@ -21,9 +21,9 @@ from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.elf import Executable
 from xpulpnn_sim.files import write_text
+from xpulpnn_sim.harness.models import cached_emission
 from xpulpnn_sim.harness.statics import expanded
 from xpulpnn_sim.harness.testbench import TOP
-from xpulpnn_sim.tops import emit_top
 from xpulpnn_sim.trace import EXCEPTIONS, decode
 from xpulpnn_sw.disasm import disassemble
 from xpulpnn_sw.registers import ABI_NAMES
@@ -191,7 +191,7 @@ def contents(
     if isinstance(observed, ClusterConfig):
         observed = replace(observed, memories="ports")
     top = "core" if isinstance(observed, CoreConfig) else _CLUSTER
-    design = _Design(emit_top(top, observed).manifest)
+    design = _Design(cached_emission(top, observed)[1])
     fixed = {
         INSTRUCTION: instruction_names(executable),
         REGISTER: dict(enumerate(ABI_NAMES)),
