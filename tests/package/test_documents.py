@@ -44,19 +44,27 @@ def files() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("top", "config"), [*((top, EVERYTHING) for top in TOPS), ("dotp", REGISTERED), ("ex-stage", REGISTERED)]
+    ("top", "config"),
+    [
+        *((top, EVERYTHING) for top in TOPS),
+        ("dotp", REGISTERED),
+        ("ex-stage", REGISTERED),
+        *((top, SMALL) for top in CLUSTER_TOPS),
+    ],
 )
 def test_every_port_has_a_meaning_of_its_own(top, config):
-    check_meanings({port.name: port.meaning for port in design(top, config).ports})
-
-
-@pytest.mark.parametrize("top", CLUSTER_TOPS)
-def test_every_port_of_a_cluster_has_a_meaning_of_its_own(top):
-    component = CLUSTER_TOPS[top](SMALL)
+    component = (TOPS if top in TOPS else CLUSTER_TOPS)[top](config)
     ports = {"__".join(map(str, path)) for path, _, _ in component.signature.flatten(component)}
     meanings = member_meanings(component)
     assert set(meanings) == ports
     check_meanings(meanings)
+
+
+def test_a_design_has_the_meanings_of_its_component_and_those_of_clock_and_reset():
+    meanings = {port.name: port.meaning for port in design("nnrf").ports}
+    check_meanings(meanings)
+    assert meanings.items() > member_meanings(TOPS["nnrf"](PRESETS["xpulpnn"])).items()
+    assert {"clk", "rst"} <= set(meanings)
 
 
 def check_meanings(meanings: dict[str, str]) -> None:
