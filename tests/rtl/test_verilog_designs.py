@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -272,10 +273,11 @@ def test_register_file_is_an_array():
 
 @pytest.mark.flow
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-def test_two_presets_fit_into_one_design(tmp_path: Path):
+def test_two_configurations_fit_into_one_design(tmp_path: Path):
     files, instances = [], []
-    for name in ("ri5cy", "xpulpnn-full"):
-        emitted = emit(Core(PRESETS[name]), "core", config=PRESETS[name], prefix=f"{name.replace('-', '_')}_")
+    full = PRESETS["ri5cy"]
+    for name, config in (("full", full), ("base", replace(full, xpulpv2=False))):
+        emitted = emit(Core(config), "core", config=config, prefix=f"{name}_")
         for file, text in emitted.files().items():
             (tmp_path / file).write_text(text)
             files.append(tmp_path / file)

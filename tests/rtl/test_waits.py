@@ -161,12 +161,15 @@ def test_documented_costs_are_reported_under_their_cause():
     assert {cost.cause for cost in Cost} <= set(run.waits)
 
 
-@pytest.mark.parametrize(("seed", "rate", "interrupts"), [(0, 0.0, False), (12, 0.3, False), (2, 0.2, True)])
-def test_random_programs(seed, rate, interrupts):
+@pytest.mark.parametrize(
+    ("name", "seed", "rate", "interrupts"),
+    [("xpulpnn-full", 0, 0.0, False), ("ri5cy", 12, 0.3, False), ("ri5cy", 2, 0.2, True)],
+)
+def test_random_programs(name, seed, rate, interrupts):
     """The causes that memories and transfers decide, counted where they are made."""
-    config = PRESETS["xpulpnn-full"]
+    config = PRESETS[name]
     rng = Random(seed)
-    executable = generate(config, seed, interrupts=interrupts, budget=200).executable()
+    executable = generate(config, seed, interrupts=interrupts, budget=100).executable()
     run = Run(
         config,
         words_of(executable),
