@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder(folder, "--output")
     verilog, manifest = cached_emission("core", replace(config, rvfi=True))
     source = source_of(verilog, manifest["hierarchy"])
-    layouts = [fields_of(cached_emission(unit, config)[1]["ports"], "ctrl") for unit in ("dotp", "mult")]
+    layouts = [fields_of(manifest["modules"][unit]["ports"], "ctrl") for unit in ("dotp_unit", "mult")]
     with folder_lock(folder, "--output"):
         with progress_bar("gates", None):
             backend = backend_gates(source, yosys)
