@@ -1,16 +1,11 @@
-"""What all tests share: a cache that is not the user's, compiled modules, and little garbage collection."""
+"""What all tests share: a cache that is not the user's, and little garbage collection."""
 
 import gc
 import os
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-
-# hundreds of processes import the same modules: an environment may forbid to keep them compiled
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XPULPNN_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
 
